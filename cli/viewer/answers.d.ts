@@ -264,11 +264,11 @@ interface Source {
 
 /** What the file has of a device (cli/src/view/pack.rs). */
 interface Kept {
-  rows: Row[];
-  blocks: Record<string, Block>;
-  groups: {colours: Colouring[], lives: Record<string, number[]>};
+  /** The largest blocks, with their group in each colour. */
+  blocks: Record<number, Block & {groups: Record<Colouring, number>}>;
+  /** The moments whose states there are. */
   moments: number[];
-  curve: (Totals & {until: number})[];
-  stretches: {from: number, totals: Totals[]}[];
-  marks: Record<string, {moments: number[], whole_until: number | null}>;
+  totals: Totals[];
+  /** Where the keys go; a kind has all of its moments up to `until`. */
+  marks: Record<string, {moments: number[], until: number}>;
 }

@@ -11,7 +11,7 @@ export function offer(app, views) {
      * @param {number} event
      */
     totals: event => app.source.totals({...app.query(), moment: event + 1}),
-    /** Returns the totals of `count` moments. A page that is one file refuses if it does not have each of them. */
+    /** Returns the totals of `count` moments. A page that is one file refuses. */
     totals_between: (/** @type {number} */ from, /** @type {number} */ count) => app.source.totals_between({...app.query(), from, count}),
     /** Pins the block at an address, at the cursor or at the peak, and returns it. */
     select: (/** @type {string} */ address, /** @type {number | undefined} */ moment) => app.select(address, moment),

@@ -2,6 +2,7 @@
 
 import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
+import {create as create_offline} from "./offline.js";
 import {change_axis} from "./lens.js";
 import {follow, read} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
@@ -32,7 +33,9 @@ const POLL_MS = 200;
 
 /** @template {string} Id @param {Id} id */
 const at = id => /** @type {Id extends keyof Places ? Places[Id] : HTMLElement} */ (document.getElementById(id));
-const app = create_app(create_source());
+// A page that is one file has the answers in it.
+const pack = document.getElementById("pack")?.textContent;
+const app = create_app(pack ? create_offline(pack) : create_source());
 /** @type {Map<string, View>} */
 const loaded = new Map();
 /** @type {string | null} */

@@ -1,16 +1,16 @@
 // Asks the server: one method for each endpoint, each with parameters and an optional {signal} that aborts it.
 
-/** What the server answered instead of the data: its text and the status. */
+/** What is answered instead of the data: why there is none, and the status. */
 export class Refusal extends Error {
-  /** @param {string} text @param {number} status */
-  constructor(text, status) {
+  /** @param {string} text */
+  constructor(text, status = 404) {
     super(text);
     this.status = status;
   }
 }
 
 /**
- * Returns the source. Parameters that are null, undefined or "" are left out of the query.
+ * Returns the source.
  * @returns {Source}
  */
 export function create() {
@@ -35,13 +35,18 @@ export function create() {
   };
 }
 
+/**
+ * Returns the query of a request. Parameters that are null, undefined or "" are left out.
+ * @param {object} params
+ */
+export function query_of(params) {
+  const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return new URLSearchParams(given.map(([key, value]) => [key, String(value)]));
+}
+
 /** @param {string} name @param {Record<string, unknown>} params @param {Options & {method?: string}} options */
 async function ask(name, params, options) {
-  const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(params)) {
-    if (value !== null && value !== undefined && value !== "") query.set(key, String(value));
-  }
-  const text = query.toString();
+  const text = query_of(params).toString();
   const answer = await fetch(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal ?? null, cache: "no-store"});
   if (answer.ok) return answer;
   let reason = `${name}: the server answered ${answer.status}`;
@@ -53,7 +58,7 @@ async function ask(name, params, options) {
  * Keeps the latest `most` answers. A failed one is forgotten.
  * @template Params, Answer @param {Ask<Params, Answer>} method @param {number} most @returns {Ask<Params, Answer>}
  */
-function cached(method, most) {
+export function cached(method, most) {
   /** @type {Map<string, Promise<Answer>>} */
   const answers = new Map();
   return (params, options) => {

@@ -7,9 +7,6 @@ use sha2::{Digest, Sha256};
 
 use super::page;
 
-/// The module that asks the server, and the one that takes its place in a file.
-const SOURCE: (&str, &str) = ("source.js", "offline.js");
-
 /// The module that starts the page.
 const MAIN: &str = "main.js";
 
@@ -68,7 +65,7 @@ fn add(name: &str, done: &mut Vec<String>, open: &mut Vec<String>, out: &mut Str
         return Err(format!("the modules of the page import in a circle: {} → {name}", open.join(" → ")));
     }
     open.push(name.to_owned());
-    let module = Module::read(name, &text(if name == SOURCE.0 { SOURCE.1 } else { name }))?;
+    let module = Module::read(name, &text(name))?;
     for import in &module.imports {
         add(import, done, open, out)?;
     }
@@ -144,7 +141,7 @@ mod tests {
     #[test]
     fn the_modules_become_one_script() {
         let script = script().unwrap();
-        for name in page::names().filter(|name| name.ends_with(".js") && *name != SOURCE.1) {
+        for name in page::names().filter(|name| name.ends_with(".js")) {
             assert!(script.contains(&format!("modules[\"{name}\"] = ")), "{name} is not in the script");
         }
         assert!(!script.lines().any(|line| line.starts_with("import ") || line.starts_with("export ")));

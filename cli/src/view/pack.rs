@@ -1,38 +1,29 @@
-//! The answers that a page in one file has: pictures of all of a history and finer ones around the moments that matter, the
-//! states at these moments, and the largest blocks.
+//! The answers that a page in one file has: those of the server to a list of requests. They are pictures of all of a history and
+//! finer ones around the moments that matter, the states at these moments, and what is kept of the largest blocks.
 
 #![forbid(unsafe_code)]
 
 use std::{
     collections::BTreeSet,
     io::{self, Write},
+    ops::Range,
 };
 
 use flate2::{Compression, write::ZlibEncoder};
 use memreel_snapshot::{Action, history::Moment};
 use serde_json::{Map, Value, json};
 
-use super::{
-    block,
-    device::Device,
-    figures,
-    groups::{COLOURS, Colour},
-    list,
-    refusal::Refusal,
-    request::Request,
-    route::Files,
-    state,
-};
+use super::{block, device::Device, figures, groups::COLOURS, request::Request, route::Files, state};
 use crate::progress::Progress;
 
 /// The most bytes of the answers, so that the page, which has them as base64, has at most 20 MB.
 pub(super) const MAX_BYTES: usize = 14_400_000;
 
+/// The last bytes of the room are too few for an answer.
+const LEAST_BYTES: usize = 10_000;
+
 /// The levels of the pictures of the whole history.
 const N_LEVELS: u32 = 4;
-
-/// The rows of a picture.
-const N_ROWS: usize = 400;
 
 /// The largest blocks that have all of their details.
 const N_BLOCKS: usize = 1500;
@@ -40,13 +31,19 @@ const N_BLOCKS: usize = 1500;
 /// The most frames of a block.
 const MAX_FRAMES: usize = 40;
 
+/// The stretches of the history of which the highest figures are kept.
+const N_STRETCHES: usize = 1500;
+
 /// The moments around one that matters whose figures are exact.
 const N_AROUND: usize = 500;
 
 /// The most failed requests whose states are kept.
 const N_OOMS: usize = 4;
 
-/// Answers, each deflated on its own, and their places.
+/// The most moments of a kind that the keys go to.
+const MAX_MARKS: usize = 50_000;
+
+/// Answers, each deflated on its own, and their places by the address that was requested.
 #[derive(Default)]
 struct Pack {
     index: Map<String, Value>,
@@ -57,21 +54,30 @@ struct Pack {
 }
 
 impl Pack {
-    /// Adds an answer, if there is room for it.
-    fn add(&mut self, key: String, answer: &[u8]) -> io::Result<()> {
-        let deflated = deflated(answer)?;
-        if self.bytes.len() + deflated.len() > self.room_bytes {
-            self.n_left_out += 1;
+    /// Adds the server's answer to a request, if there is room for it.
+    fn request(&mut self, files: &Files<'_>, url: String) -> io::Result<()> {
+        if self.index.contains_key(&url) {
             return Ok(());
         }
-        self.push(key, &deflated);
+        if self.bytes.len() + LEAST_BYTES < self.room_bytes {
+            let (path, query) = url.split_once('?').unwrap_or((&url, ""));
+            let answer = files.answer(&Request::new(path, Some(query)));
+            if answer.status != 200 {
+                return Err(io::Error::other(String::from_utf8_lossy(&answer.bytes)));
+            }
+            let deflated = deflated(&answer.bytes)?;
+            if self.bytes.len() + deflated.len() <= self.room_bytes {
+                self.push(url, &deflated);
+                return Ok(());
+            }
+        }
+        self.n_left_out += 1;
         Ok(())
     }
 
-    /// Adds an answer that the page cannot be without.
-    fn needed(&mut self, key: &str, answer: &Value) -> io::Result<()> {
-        let deflated = deflated(answer.to_string().as_bytes())?;
-        self.push(key.to_owned(), &deflated);
+    /// Adds what the page cannot be without.
+    fn needed(&mut self, key: String, answer: &Value) -> io::Result<()> {
+        self.push(key, &deflated(answer.to_string().as_bytes())?);
         Ok(())
     }
 
@@ -79,10 +85,6 @@ impl Pack {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(deflated);
         self.index.insert(key, json!([from, self.bytes.len()]));
-    }
-
-    fn json(&mut self, key: String, answer: &Value) -> io::Result<()> {
-        self.add(key, answer.to_string().as_bytes())
     }
 
     fn into_bytes(self) -> io::Result<Vec<u8>> {
@@ -98,271 +100,180 @@ fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Returns the answers about files that are read. The order is that of their importance: what comes last is left out first.
+/// A device, and the parameters that name it in a request. The page sorts the parameters of a request by their names.
+struct Of<'d> {
+    device: &'d Device<'d>,
+    url: String,
+}
+
+/// Returns the answers about files that are read.
 pub(super) fn pack(files: &Files<'_>, room_bytes: usize) -> io::Result<Vec<u8>> {
     let mut pack = Pack { room_bytes, ..Pack::default() };
-    pack.needed("files", &files.describe())?;
-    let recordings: Vec<_> =
-        files.recordings.iter().enumerate().filter_map(|(at, one)| Some((at, one.get()?))).collect();
-    let devices: Vec<(usize, &Device<'_>)> = recordings
-        .iter()
-        .flat_map(|(at, recording)| recording.devices.iter().map(|device| (*at, device)))
+    pack.needed("files".to_owned(), &files.describe())?;
+    let recordings = files.recordings.iter().enumerate().filter_map(|(at, one)| Some((at, one.get()?)));
+    let devices: Vec<Of<'_>> = recordings
+        .flat_map(|(file, recording)| recording.devices.iter().map(move |device| (file, device)))
+        .map(|(file, device)| Of { device, url: format!("device={}&file={file}", device.id) })
         .collect();
-    let progress = Progress::new(devices.len() as u64 * 5);
-    for (file, device) in &devices {
-        let at = format!("{file}/{}", device.id);
-        pack.needed(&format!("device/{at}"), &describe(device)?)?;
-        for (name, _) in COLOURS {
-            let request = Request::new("groups", Some(&format!("colour={name}")));
-            pack.json(
-                format!("groups/{at}/{name}"),
-                &super::route::groups(&request, device).map_err(failed)?,
-            )?;
-        }
-        pictures(&mut pack, &at, device, 0..2)?;
-        progress.add(1);
+    for of in &devices {
+        pack.needed(format!("kept?{}", of.url), &kept(of.device))?;
     }
-    for (file, device) in &devices {
-        states(&mut pack, &format!("{file}/{}", device.id), device)?;
-        progress.add(1);
-    }
-    for (file, device) in &devices {
-        around(&mut pack, &format!("{file}/{}", device.id), device)?;
-        progress.add(1);
-    }
-    for (file, device) in &devices {
-        pictures(&mut pack, &format!("{file}/{}", device.id), device, 2..N_LEVELS)?;
-        progress.add(1);
-    }
-    differences(&mut pack, &recordings)?;
-    for (file, device) in &devices {
-        colours(&mut pack, &format!("{file}/{}", device.id), device)?;
+    let requests = requests(files, &devices);
+    let progress = Progress::new(requests.len() as u64);
+    for url in requests {
+        pack.request(files, url)?;
         progress.add(1);
     }
     let note = note(&pack, &devices);
-    pack.needed("note", &note.into())?;
+    pack.needed("note".to_owned(), &note.into())?;
     pack.into_bytes()
 }
 
-fn failed(refusal: Refusal) -> io::Error {
-    io::Error::other(refusal.why)
-}
-
 /// Says what the file has and what it leaves out.
-fn note(pack: &Pack, devices: &[(usize, &Device<'_>)]) -> String {
-    let n_lives: usize = devices.iter().map(|(_, device)| device.history.lives().len()).sum();
-    let n_kept: usize = devices.iter().map(|(_, device)| device.history.lives().len().min(N_BLOCKS)).sum();
-    let blocks = if n_kept < n_lives {
-        format!(" details of the {n_kept} largest of {n_lives} blocks;")
-    } else {
-        String::new()
-    };
-    let room = if pack.n_left_out > 0 {
-        format!(" {} pictures and states found no room;", pack.n_left_out)
-    } else {
-        String::new()
-    };
+fn note(pack: &Pack, devices: &[Of<'_>]) -> String {
+    let n_lives = |of: &Of<'_>| of.device.history.lives().len();
+    let n_all: usize = devices.iter().map(n_lives).sum();
+    let n_kept: usize = devices.iter().map(|of| n_lives(of).min(N_BLOCKS)).sum();
+    let mut left_out = String::new();
+    if n_kept < n_all {
+        left_out += &format!(" details of the {n_kept} largest of {n_all} blocks;");
+    }
+    if pack.n_left_out > 0 {
+        left_out += &format!(" {} pictures and states found no room;", pack.n_left_out);
+    }
     format!(
-        "Written by memreel view --html. Exact around the peak, failed requests and the end;{blocks}{room} the recording itself has the rest."
+        "Written by memreel view --html. Exact around the peak, failed requests and the end;{left_out} the recording itself has the rest."
     )
 }
 
 /// Returns the moments that matter: the peak, the end, and the last failed requests.
 fn moments(device: &Device<'_>) -> BTreeSet<u32> {
-    let entries = device.history.entries().iter().enumerate();
-    let ooms =
-        entries.filter(|(_, entry)| entry.action == Some(Action::Oom)).map(|(at, _)| Moment::after(at).0);
-    let mut last: Vec<u32> = ooms.collect();
-    let n_earlier = last.len().saturating_sub(N_OOMS);
-    last.drain(..n_earlier);
+    let ooms = marks(device, |action| action == Action::Oom);
+    let last = &ooms[ooms.len().saturating_sub(N_OOMS)..];
     // A state that failed is that before the event, and after it.
-    let before = last.clone().into_iter().map(|moment| moment.saturating_sub(1));
-    let ends = [device.peak.moment.0, device.history.end().0];
-    before.chain(last).chain(ends).collect()
+    let of_ooms = last.iter().flat_map(|moment| [moment.saturating_sub(1), *moment]);
+    of_ooms.chain([device.peak.moment.0, device.history.end().0]).collect()
 }
 
-/// Returns what the answers of one device share.
-fn describe(device: &Device<'_>) -> io::Result<Value> {
-    let rows = Request::new("list", Some(&format!("sort=bytes&count={N_BLOCKS}")));
-    let rows = list::answer(&rows, device).map_err(failed)?["rows"].take();
-    let mut blocks = Map::new();
-    let mut kept: BTreeSet<u32> = rows.as_array().into_iter().flatten().filter_map(number).collect();
-    kept.extend(shown(device));
-    for life in &kept {
-        if let Some(found) = device.life(*life) {
-            blocks.insert(life.to_string(), block::block(device, found, *life, MAX_FRAMES));
-        }
-    }
-    let groups = |life: &u32| {
-        let found = device.life(*life)?;
-        let of = |(_, colour): &(&str, Colour)| device.groups(*colour).number(found, *life);
-        Some((life.to_string(), COLOURS.iter().map(of).collect::<Vec<_>>().into()))
-    };
-    let lives: Map<String, Value> = kept.iter().filter_map(groups).collect();
-    Ok(json!({
-        "rows": rows,
-        "blocks": blocks,
-        "groups": { "colours": COLOURS.map(|(name, _)| name), "lives": lives },
-        "moments": moments(device),
-        "curve": curve(device),
-        "stretches": moments(device).into_iter().map(|moment| stretch(device, moment)).collect::<Vec<_>>(),
-        "marks": marks(device),
-    }))
+/// Returns the moments of the events of a kind.
+fn marks(device: &Device<'_>, is_of_kind: impl Fn(Action) -> bool) -> Vec<u32> {
+    let entries = device.history.entries().iter().enumerate();
+    let found = entries.filter(|(_, entry)| entry.action.is_some_and(&is_of_kind));
+    found.map(|(at, _)| Moment::after(at).0).collect()
 }
 
-fn number(row: &Value) -> Option<u32> {
-    row["life"].as_u64().and_then(|life| u32::try_from(life).ok())
-}
-
-/// Returns the blocks of the picture of the whole, the largest of them.
-fn shown(device: &Device<'_>) -> Vec<u32> {
-    let ends = [Moment::START, device.history.end()];
-    device
-        .sizes
-        .shown(device.history.lives(), ends, device.top_bytes / 800, [N_BLOCKS, N_BLOCKS], |_| true)
-        .lives
-}
-
-/// Returns figures of the whole history, the highest of each stretch.
-fn curve(device: &Device<'_>) -> Vec<Value> {
-    const N_POINTS: usize = 1500;
-    let n_moments = device.figures.n_moments();
-    let n_points = N_POINTS.min(n_moments);
-    let point = |point: usize| {
-        let (from, until) = (point * n_moments / n_points, (point + 1) * n_moments / n_points);
-        let highest = device.figures.between(&device.history, from, until).highest;
-        let mut totals = state::totals(device, device.figures.at(&device.history, highest));
-        totals["until"] = (until - 1).into();
-        totals
-    };
-    (0..n_points).map(point).collect()
-}
-
-/// Returns the figures of every moment around one.
-fn stretch(device: &Device<'_>, moment: u32) -> Value {
-    let from = (moment as usize).saturating_sub(N_AROUND);
-    let start = device.figures.at(&device.history, figures::moment(from));
-    let all = std::iter::once(start).chain(device.history.totals_after(start)).take(2 * N_AROUND);
-    let totals: Vec<Value> = all.map(|totals| state::totals(device, totals)).collect();
-    json!({ "from": from, "totals": totals })
-}
-
-/// Returns the moments that the keys for the next one of a kind go to: the first ones, and up to which there are all.
-fn marks(device: &Device<'_>) -> Value {
-    const MAX_MARKS: usize = 50_000;
-    let of = |is_of_kind: fn(Action) -> bool| {
-        let entries = device.history.entries().iter().enumerate();
-        let found = entries.filter(|(_, entry)| entry.action.is_some_and(is_of_kind));
-        let mut moments: Vec<u32> = found.take(MAX_MARKS + 1).map(|(at, _)| Moment::after(at).0).collect();
+/// Returns what the page looks up in a device: its largest blocks, the figures of moments, and where the keys go.
+fn kept(device: &Device<'_>) -> Value {
+    let until = |mut moments: Vec<u32>| {
         let is_whole = moments.len() <= MAX_MARKS;
         moments.truncate(MAX_MARKS);
-        let whole_until = moments.last().copied().filter(|_| !is_whole);
-        json!({ "moments": moments, "whole_until": whole_until })
+        let until = moments.last().copied().filter(|_| !is_whole);
+        json!({ "moments": moments, "until": until.unwrap_or(u32::MAX) })
     };
     json!({
-        "oom": of(|action| action == Action::Oom),
-        "segment": of(|action| action.name().starts_with("segment_")),
-        "peak": { "moments": [device.peak.moment.0], "whole_until": null },
+        "blocks": blocks(device),
+        "moments": moments(device),
+        "totals": totals(device),
+        "marks": {
+            "oom": until(marks(device, |action| action == Action::Oom)),
+            "segment": until(marks(device, |action| action.name().starts_with("segment_"))),
+            "peak": until(vec![device.peak.moment.0]),
+        },
     })
 }
 
-/// The window of a picture, and what its colours mean.
-#[derive(Clone, Copy)]
-struct Cut {
-    axis: &'static str,
-    level: u32,
-    index: u64,
-    colour: &'static str,
-}
-
-impl Cut {
-    /// The picture of a window in the colours that every window has.
-    fn stacks(axis: &'static str, level: u32, index: u64) -> Cut {
-        Cut { axis, level, index, colour: COLOURS[0].0 }
-    }
-}
-
-/// Adds the pictures of some levels, by events and by time.
-fn pictures(pack: &mut Pack, at: &str, device: &Device<'_>, levels: std::ops::Range<u32>) -> io::Result<()> {
-    for level in levels {
-        for axis in ["events", "time"] {
-            for index in 0..(2_u64 << level) - 1 {
-                picture(pack, at, device, Cut::stacks(axis, level, index))?;
-            }
+/// Returns the largest blocks by their numbers, with their group in each colour.
+fn blocks(device: &Device<'_>) -> Map<String, Value> {
+    let all = [Moment::START, device.history.end()];
+    let largest = device.sizes.shown(device.history.lives(), all, 0, [N_BLOCKS; 2], |_| true).lives;
+    let block = |number: u32| {
+        let life = device.life(number)?;
+        let mut block = block::block(device, life, number, MAX_FRAMES);
+        for (name, colour) in COLOURS {
+            block["groups"][name] = device.groups(colour).number(life, number).into();
         }
-    }
-    Ok(())
+        Some((number.to_string(), block))
+    };
+    largest.into_iter().filter_map(block).collect()
 }
 
-/// Adds the picture of the whole in each of the other colours.
-fn colours(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
-    for (colour, _) in &COLOURS[1..] {
-        for axis in ["events", "time"] {
-            picture(pack, at, device, Cut { axis, level: 0, index: 0, colour })?;
-        }
+/// Returns the figures of the highest moment of each stretch of the history, and of every moment around those that matter.
+fn totals(device: &Device<'_>) -> Vec<Value> {
+    let (history, n_moments) = (&device.history, device.figures.n_moments());
+    let n_stretches = N_STRETCHES.min(n_moments);
+    let edge = |stretch: usize| stretch * n_moments / n_stretches;
+    let highest = |stretch| device.figures.between(history, edge(stretch), edge(stretch + 1)).highest;
+    let mut all: BTreeSet<usize> = (0..n_stretches).map(|stretch| highest(stretch).n_entries()).collect();
+    for moment in moments(device) {
+        let moment = moment as usize;
+        all.extend(moment.saturating_sub(N_AROUND)..(moment + N_AROUND).min(n_moments));
     }
-    Ok(())
+    let at = |moment| state::totals(device, device.figures.at(history, figures::moment(moment)));
+    all.into_iter().map(at).collect()
 }
 
-fn picture(pack: &mut Pack, at: &str, device: &Device<'_>, cut: Cut) -> io::Result<()> {
-    let Cut { axis, level, index, colour } = cut;
-    let key = format!("picture/{at}/{axis}/{level}/{index}/0/0/{colour}");
-    if pack.index.contains_key(&key) {
-        return Ok(());
-    }
-    // The last bytes of the room are too few for a picture.
-    if pack.bytes.len() + 10_000 >= pack.room_bytes {
-        pack.n_left_out += 1;
-        return Ok(());
-    }
-    let query = format!("axis={axis}&level={level}&index={index}&rows={N_ROWS}&colour={colour}");
-    let picture = super::picture::answer(&Request::new("picture", Some(&query)), device).map_err(failed)?;
-    pack.add(key, &picture)
+/// Returns the requests whose answers the page has. The order is that of their importance: what comes last is left out first.
+fn requests(files: &Files<'_>, devices: &[Of<'_>]) -> Vec<String> {
+    let overview = devices.iter().flat_map(|Of { url, .. }| {
+        let groups = COLOURS.iter().map(move |(colour, _)| format!("groups?colour={colour}&{url}"));
+        groups.chain([format!("curve?{url}")]).chain(pictures(url, 0..2))
+    });
+    let states = devices.iter().flat_map(|Of { device, url }| {
+        let of =
+            move |at| [format!("state?{url}&moment={at}"), format!("icicle?{url}&moment={at}&what=live")];
+        moments(device).into_iter().flat_map(of)
+    });
+    let finer = devices.iter().flat_map(|Of { url, .. }| pictures(url, 2..N_LEVELS));
+    let colours = devices.iter().flat_map(|Of { url, .. }| {
+        let others = COLOURS[1..].iter().map(|(colour, _)| colour);
+        others.flat_map(move |colour| ["events", "time"].map(|axis| picture(url, axis, 0, 0, colour)))
+    });
+    let around = devices.iter().flat_map(around);
+    overview.chain(states).chain(around).chain(finer).chain(differences(files)).chain(colours).collect()
 }
 
-/// Adds the pictures of the levels below the coarse ones that have a moment that matters in them.
+fn picture(url: &str, axis: &str, level: u32, index: u64, colour: &str) -> String {
+    format!("picture?axis={axis}&colour={colour}&{url}&index={index}&level={level}&rise=0&shelf=0")
+}
+
+/// Returns the pictures of some levels, by events and by time, in the colours that every window has.
+fn pictures(url: &str, levels: Range<u32>) -> impl Iterator<Item = String> {
+    let windows = levels.flat_map(|level| (0..(2_u64 << level) - 1).map(move |index| (level, index)));
+    windows.flat_map(move |(level, index)| {
+        ["events", "time"].map(|axis| picture(url, axis, level, index, COLOURS[0].0))
+    })
+}
+
+/// Returns the pictures of the levels below the coarse ones that have a moment that matters in them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-fn around(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
+fn around(Of { device, url }: &Of<'_>) -> impl Iterator<Item = String> {
     let span = device.figures.n_moments() as f64;
     // The finest window has a column for each of its moments.
     let finest = (span / 1024.0).max(1.0).log2().ceil() as u32;
-    for level in 2..=finest {
+    let moments = moments(device);
+    let windows = (2..=finest).flat_map(move |level| {
         let half = span / f64::from(level + 1).exp2();
-        for moment in moments(device) {
-            let in_halves = (f64::from(moment) / half) as u64;
-            let last = (2_u64 << level) - 2;
-            for index in [in_halves.saturating_sub(1), in_halves] {
-                picture(pack, at, device, Cut::stacks("events", level, index.min(last)))?;
-            }
-        }
-    }
-    Ok(())
+        let last = (2_u64 << level) - 2;
+        let in_halves = move |moment: u32| (f64::from(moment) / half) as u64;
+        let of = move |moment| {
+            [in_halves(moment).saturating_sub(1), in_halves(moment)].map(|at| (level, at.min(last)))
+        };
+        moments.clone().into_iter().flat_map(of)
+    });
+    windows.map(move |(level, index)| picture(url, "events", level, index, COLOURS[0].0))
 }
 
-/// Adds the states and the trees of calls at the moments that matter.
-fn states(pack: &mut Pack, at: &str, device: &Device<'_>) -> io::Result<()> {
-    for moment in moments(device) {
-        let request = |path: &str| Request::new(path, Some(&format!("moment={moment}")));
-        let found = state::answer(&request("state"), device).map_err(failed)?;
-        pack.json(format!("state/{at}/{moment}"), &found)?;
-        let found = super::icicle::answer(&request("icicle"), device).map_err(failed)?;
-        pack.json(format!("icicle/{at}/{moment}"), &found)?;
-    }
-    Ok(())
-}
-
-/// Adds the difference between the first file and each other one.
-fn differences(pack: &mut Pack, recordings: &[(usize, &super::recording::Recording<'_>)]) -> io::Result<()> {
-    let Some(((first, before), others)) = recordings.split_first() else { return Ok(()) };
-    for (other, after) in others {
-        for device in &before.devices {
+/// Returns the differences between the first file and each other one.
+fn differences(files: &Files<'_>) -> Vec<String> {
+    let mut recordings = files.recordings.iter().enumerate().filter_map(|(at, one)| Some((at, one.get()?)));
+    let Some((first, before)) = recordings.next() else { return Vec::new() };
+    let of = |(other, after): (usize, &super::recording::Recording<'_>)| {
+        let url = |device: &Device<'_>| {
             // A rank often has a device of its own, as in `compare.js`.
-            let Some(after) = after.device(Some(device.id.0)).ok().or(after.devices.first()) else {
-                continue;
-            };
-            let found = super::compare::diff(&Request::new("diff", None), device, after).map_err(failed)?;
-            pack.json(format!("diff/{first}/{}/{other}", device.id), &found)?;
-        }
-    }
-    Ok(())
+            let there = after.device(Some(device.id.0)).ok().or(after.devices.first())?.id;
+            Some(format!("diff?device={}&file={first}&other={other}&other_device={there}", device.id))
+        };
+        before.devices.iter().filter_map(url).collect::<Vec<_>>()
+    };
+    recordings.flat_map(of).collect()
 }

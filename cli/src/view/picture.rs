@@ -48,7 +48,7 @@ impl Height {
         let shelf: u64 = request.number("shelf")?.unwrap_or(0).min((1 << (rise + 1)) - 2);
         let bytes = device.top_bytes as f64 / f64::from(rise).exp2();
         let low = shelf as f64 * bytes / 2.0;
-        let n_rows = request.number("rows")?.unwrap_or(512).clamp(64, 1024);
+        let n_rows = request.number("rows")?.unwrap_or(400).clamp(64, 1024);
         Ok(Height { low, high: low + bytes, n_rows })
     }
 

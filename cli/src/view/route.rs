@@ -171,7 +171,7 @@ fn moment(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
 const MAX_GROUPS: usize = 200;
 
 /// Returns the groups of a colour with the bytes that they hold at the peak, the largest first.
-pub(super) fn groups(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
+fn groups(request: &Request, device: &Device<'_>) -> Result<Value, Refusal> {
     let groups = device.groups(Colour::parse(request.text("colour"))?);
     let moment = request.moment("moment")?.unwrap_or(device.peak.moment);
     let choice = super::choice::Choice::of(request, device, true)?;

@@ -355,9 +355,14 @@ fn a_page_that_is_one_file_has_its_note_however_full_it_is() {
         std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pack[4..4 + length]), &mut index)
             .unwrap();
         let index: Value = serde_json::from_str(&index).unwrap();
-        for key in ["files", "note", "device/0/0"] {
+        for key in ["files", "note", "kept?device=0&file=0"] {
             assert!(index.get(key).is_some(), "{key} with room for {room_bytes}");
         }
-        assert_eq!(index.get("picture/0/0/events/0/0/0/0/stack").is_some(), room_bytes > 20_000);
+        let whole = "picture?axis=events&colour=stack&device=0&file=0&index=0&level=0&rise=0&shelf=0";
+        assert_eq!(index.get(whole).is_some(), room_bytes > 20_000);
+        // The page sorts the parameters of what it looks up.
+        for key in index.as_object().unwrap().keys().filter_map(|key| key.split('?').nth(1)) {
+            assert!(key.split('&').is_sorted(), "{key}");
+        }
     }
 }
