@@ -3,6 +3,7 @@
 import {bytes, counted, element, exact_bytes, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface} from "./surface.js";
 import {create as create_tip} from "./tip.js";
+import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 import {blocks_of, find, rows_of} from "./segments.js";
 import {LABELS, ROW, at, paint} from "./segment_rows.js";
@@ -23,9 +24,11 @@ export function create(app) {
   let answer = null;
   const steps = create_steps(app);
   const summary = element("p", "quiet summary");
-  const fit = element("button", "", "Fit each row");
-  fit.type = "button";
-  fit.title = "Give every segment the whole width, instead of one scale for all";
+  const fit = button("Fit each row", "Give every segment the whole width, instead of one scale for all", () => {
+    view.is_fitted = !view.is_fitted;
+    fit.setAttribute("aria-pressed", String(view.is_fitted));
+    surface.request();
+  });
   fit.setAttribute("aria-pressed", "false");
   const surface = create_surface("segments-surface", (context, width, height) => paint(context, width, height, view));
   const spacer = element("div", "spacer");
@@ -162,11 +165,6 @@ export function create(app) {
     else return;
     event.preventDefault();
     event.stopPropagation();
-  });
-  fit.addEventListener("click", () => {
-    view.is_fitted = !view.is_fitted;
-    fit.setAttribute("aria-pressed", String(view.is_fitted));
-    surface.request();
   });
 
   /** @param {MouseEvent} event @returns {[x: number, y: number]} */

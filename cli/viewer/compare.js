@@ -2,6 +2,7 @@
 
 import {bytes, counted, element, file_names, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
+import {button, labelled} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 
 const POINTS = 800;
@@ -32,8 +33,10 @@ export function create(app) {
   const chart = create_chart("compare-chart", "Active bytes of both");
   const words = element("div", "compare-words");
   const body = element("tbody");
-  const more = element("button", "", "Show more");
-  more.type = "button";
+  const more = button("Show more", "", () => {
+    shown += 5 * STEP;
+    fill();
+  });
   const table = element("table", "compare-table", null, [
     element("thead", "", null, [element("tr", "", null, ["Where", "Before", "After", "Difference", "Bar"].map((name, index) => {
       const cell = element("th", index && index < 4 ? "number" : "", name);
@@ -52,10 +55,6 @@ export function create(app) {
   let changes = [];
   let shown = STEP;
   other.addEventListener("change", () => app.set({other: Number(other.value), other_moment: null}));
-  more.addEventListener("click", () => {
-    shown += 5 * STEP;
-    fill();
-  });
 
   const other_file = () => app.state.other ?? (app.all_files().length > 1 ? (app.state.file + 1) % app.all_files().length : app.state.file);
 
@@ -195,9 +194,4 @@ function signed(change) {
 /** @param {number | null} moment */
 function moment_text(moment) {
   return moment === null ? "" : number(moment);
-}
-
-/** @param {string} title @param {HTMLElement} input */
-function labelled(title, input) {
-  return element("label", "", null, [title, input]);
 }

@@ -1,11 +1,13 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
 import {base_name, bytes, device_name, element, number, plain, reason_of} from "./text.js";
+import {button} from "./controls.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
 import {draw as draw_picture} from "./picture_drawing.js";
 import {ground} from "./surface.js";
 import {clamp} from "./app.js";
+import {create as create_windows} from "./windows.js";
 
 const ROWS = 384;
 const LINE = 17;
@@ -18,16 +20,9 @@ const MOST_LETTERS = 240;
  * @param {App} app @returns {View}
  */
 export function create(app) {
-  /** @param {string} name @param {string} title @param {() => unknown} act */
-  const make = (name, title, act) => {
-    const button = element("button", "", name);
-    Object.assign(button, {type: "button", title});
-    button.addEventListener("click", act);
-    return button;
-  };
   const whole = element("div", "", null, [
-    make("Copy", "Copy the view as text", () => copyText(app)), make("PNG", "Copy the view as a picture, or save it", () => savePng(app)),
-    make("SVG", "Save the view as a drawing", () => saveSvg(app)),
+    button("Copy", "Copy the view as text", () => copyText(app)), button("PNG", "Copy the view as a picture, or save it", () => savePng(app)),
+    button("SVG", "Save the view as a drawing", () => saveSvg(app)),
   ]);
   return {element: whole, show() {}, hide() {}, update() {}};
 }
@@ -153,13 +148,12 @@ async function svg_of(app) {
 /** @param {App} app */
 async function timeline_svg(app) {
   const {axis, range, vertical, colour} = app.state;
-  const device = app.shown();
-  const span = axis === "events" ? device.n_events + 1 : Math.max(1, (device.last_us ?? 0) - (device.first_us ?? 0));
+  const windows = create_windows(app);
+  const [span, top] = [windows.span(), windows.top() * 1.04];
   const [from, to] = cut(range, span) ?? [0, span];
-  const [low, high] = cut(vertical, device.top_bytes * 1.04) ?? [0, device.top_bytes * 1.04];
-  const [across, up] = [window_of(from, to, span), window_of(clamp(low, 0, device.top_bytes), clamp(high, 0, device.top_bytes), Math.max(1, device.top_bytes))];
-  const params = {...app.filtered(), axis, level: across.level, index: across.index, rise: up.level, shelf: up.index, rows: ROWS, colour};
-  const picture = decode(await app.source.picture(params));
+  const [low, high] = cut(vertical, top) ?? [0, top];
+  const [{level, index, rise, shelf}] = windows.wanted({from, to, low, high, direction: 1});
+  const picture = decode(await app.source.picture({...app.filtered(), axis, level, index, rise, shelf, rows: ROWS, colour}));
   const canvas = app.view()?.canvas?.();
   const [width, height] = [canvas?.clientWidth || 1200, canvas?.clientHeight || 600];
   const drawing = create_drawing(width, height + HEAD);
@@ -174,19 +168,6 @@ async function timeline_svg(app) {
 function cut(interval, most) {
   const [from, to] = interval?.map(of => clamp(of, 0, most)) ?? [0, 0];
   return to > from ? [from, to] : null;
-}
-
-/**
- * Returns the finest window {level, index}, half a width apart, that holds [from, to] of `all`.
- * @param {number} from @param {number} to @param {number} all
- */
-export function window_of(from, to, all) {
-  for (let level = Math.min(40, Math.floor(Math.log2(all / Math.max(to - from, 1e-9)))); level > 0; level -= 1) {
-    const half = all / 2 ** level / 2;
-    const index = clamp(Math.floor(from / half), 0, 2 ** (level + 1) - 2);
-    if (from >= index * half && to <= (index + 2) * half) return {level, index};
-  }
-  return {level: 0, index: 0};
 }
 
 /** @param {App} app */

@@ -1,6 +1,7 @@
 // The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
 
 import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain, reason_of} from "./text.js";
+import {button} from "./controls.js";
 
 /**
  * Returns the panel of the pinned block.
@@ -46,14 +47,6 @@ export function create(app) {
 
   /** @param {Block} block */
   const buttons = block => {
-    /** @param {string} text @param {string} title @param {() => unknown} act */
-    const button = (text, title, act) => {
-      const made = element("button", "", text);
-      made.type = "button";
-      made.title = title;
-      made.addEventListener("click", act);
-      return made;
-    };
     const until = block.until ?? app.shown().n_events;
     return element("div", "buttons", null, [
       button("Show its life", "Zoom the timeline to the life of this block (f)", () => app.show_life(block)),
@@ -85,9 +78,7 @@ export function create(app) {
     /** @type {HTMLElement[]} */
     const parts = [element("h3", "", "Stack, innermost first"), list];
     if (inner.length) {
-      const all = element("button", "", `Show ${counted(inner.length, "frame")} of the allocator and the libraries`);
-      all.type = "button";
-      all.addEventListener("click", () => {
+      const all = button(`Show ${counted(inner.length, "frame")} of the allocator and the libraries`, "", () => {
         for (const item of inner) item.hidden = false;
         all.remove();
       });

@@ -1,6 +1,7 @@
 // The bar of filters: stream, pool, owner, scope, action, sizes and the search, and a chip for each that is on.
 
 import {bytes, counted, element, number, plain, reason_of} from "./text.js";
+import {labelled} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 
 const MOST_SCOPES = 1000;
@@ -223,11 +224,6 @@ function field(type, title, placeholder, size) {
   const input = element("input");
   Object.assign(input, {type, placeholder, size, ariaLabel: title, autocomplete: "off", spellcheck: false});
   return input;
-}
-
-/** @param {string} title @param {HTMLElement} input */
-function labelled(title, input) {
-  return element("label", "", null, [title, input]);
 }
 
 /** @param {HTMLSelectElement} select @param {(string | number)[]} names @param {string | undefined} value @param {(string | number)[]} [texts] */

@@ -4,6 +4,7 @@ import {css, text_on, token} from "./colours.js";
 import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
+import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 import {mark, neighbour, path_of, same, tree_of} from "./branches.js";
 
@@ -26,16 +27,10 @@ export function create(app) {
   /** @type {Branch | null} */
   let chosen = null;
   let top = 0;
-  const choices = WHAT.map(([what, name]) => {
-    const button = element("button", "", name);
-    button.type = "button";
-    button.addEventListener("click", () => app.set({what}));
-    return {what, button};
-  });
+  const choices = WHAT.map(([what, name]) => ({what, button: button(name, "", () => app.set({what}))}));
   const summary = element("span", "quiet");
   summary.setAttribute("aria-live", "polite");
-  const out = element("button", "", "Zoom out");
-  Object.assign(out, {type: "button", title: "Escape"});
+  const out = button("Zoom out", "Escape", () => zoom(null));
   const surface = create_surface("icicle-surface", paint);
   const spacer = element("div", "spacer");
   const scroller = element("div", "scroll segments-scroll", null, [surface.element, spacer]);
@@ -204,7 +199,6 @@ export function create(app) {
     choose(branch);
     zoom(branch);
   });
-  out.addEventListener("click", () => zoom(null));
   scroller.addEventListener("keydown", event => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key.startsWith("Arrow")) choose(neighbour(tree, chosen, event.key));

@@ -2,6 +2,7 @@
 
 import {css} from "./colours.js";
 import {bytes, element, number, percent, plain, reason_of} from "./text.js";
+import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 import {with_filter} from "./filters.js";
 
@@ -15,8 +16,10 @@ export function create(app) {
   const ask = create_latest_request();
   const title = element("h2", "", "Colours");
   const list = element("ul", "legend-list");
-  const rest = element("button", "quiet", "");
-  rest.type = "button";
+  const rest = button("", "", () => {
+    is_long = true;
+    draw();
+  }, "quiet");
   const whole = element("div", "legend", null, [title, list, rest]);
   /** @type {Group[]} */
   let groups = [];
@@ -72,11 +75,6 @@ export function create(app) {
     }
     return element("li", "", null, [button]);
   }
-
-  rest.addEventListener("click", () => {
-    is_long = true;
-    draw();
-  });
 
   /** @param {Changed} changed */
   function update(changed) {

@@ -1,6 +1,7 @@
 // All blocks of the history as a table that is sorted by the server: a grid of which only the visible rows exist.
 
 import {bytes, element, number, plain} from "./text.js";
+import {button} from "./controls.js";
 import {create as create_pages} from "./pages.js";
 import {among} from "./filters.js";
 import {ROW, create as create_virtual} from "./virtual.js";
@@ -64,10 +65,7 @@ export function create(app) {
       cell.title = title;
       return cell;
     }
-    const button = element("button", "quiet", name);
-    Object.assign(button, {type: "button", title: `${title}; click to sort`});
-    button.addEventListener("click", () => app.set({sort, descending: app.state.sort === sort ? 1 - app.state.descending : 1}));
-    cell.append(button);
+    cell.append(button(name, `${title}; click to sort`, () => app.set({sort, descending: app.state.sort === sort ? 1 - app.state.descending : 1}), "quiet"));
     return cell;
   }
 

@@ -1,6 +1,7 @@
 // The slider over all events, with buttons that step and jump to the next event of a kind.
 
 import {element, number, reason_of} from "./text.js";
+import {button} from "./controls.js";
 
 const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], ["segment", "Segment", "event of a segment"]];
 
@@ -15,10 +16,10 @@ export function create(app) {
   Object.assign(field, {type: "text", inputMode: "numeric", ariaLabel: "Moment", size: 9});
   const length = element("span", "quiet");
   const jumps = JUMPS.map(([kind, name, words]) => element("span", "steps-jump", null, [
-    button("◀", `Previous ${words}`, () => jump(kind, words, -1)), element("span", "quiet", name), button("▶", `Next ${words}`, () => jump(kind, words, 1)),
+    step("◀", `Previous ${words}`, () => jump(kind, words, -1)), element("span", "quiet", name), step("▶", `Next ${words}`, () => jump(kind, words, 1)),
   ]));
   const whole = element("div", "steps", null, [
-    button("−", "One event back", () => app.goto(app.moment() - 1)), slider, button("+", "One event on", () => app.goto(app.moment() + 1)), field, length, ...jumps,
+    step("−", "One event back", () => app.goto(app.moment() - 1)), slider, step("+", "One event on", () => app.goto(app.moment() + 1)), field, length, ...jumps,
   ]);
 
   /** @param {string} kind @param {string} words @param {number} direction */
@@ -50,10 +51,7 @@ export function create(app) {
   return {element: whole, update};
 }
 
-/** @param {string} text @param {string} title @param {() => unknown} act */
-function button(text, title, act) {
-  const made = element("button", "", text);
-  Object.assign(made, {type: "button", title, ariaLabel: title});
-  made.addEventListener("click", act);
-  return made;
+/** @param {string} sign @param {string} title @param {() => unknown} act */
+function step(sign, title, act) {
+  return Object.assign(button(sign, title, act), {ariaLabel: title});
 }

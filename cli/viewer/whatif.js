@@ -2,6 +2,7 @@
 
 import {bytes, element, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
+import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 
 const EXAMPLES = ["expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4"];
@@ -99,12 +100,4 @@ export function create(app) {
   }
 
   return {element: whole, show: refresh, hide() {}, update};
-}
-
-/** @param {string} text @param {string} title @param {() => unknown} act */
-function button(text, title, act) {
-  const made = element("button", "", text);
-  Object.assign(made, {type: "button", title});
-  made.addEventListener("click", act);
-  return made;
 }

@@ -229,7 +229,7 @@ impl Groups {
 
 const NO_STACK: &str = "(no stack)";
 
-fn pool_name(pool: Option<PoolId>) -> String {
+pub(super) fn pool_name(pool: Option<PoolId>) -> String {
     match pool {
         None => "unknown".to_owned(),
         Some(PoolId::DEFAULT) => "default".to_owned(),

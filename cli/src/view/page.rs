@@ -18,6 +18,7 @@ files![
     "colours.js",
     "compare.js",
     "console.js",
+    "controls.js",
     "copy.js",
     "curves.js",
     "details.js",

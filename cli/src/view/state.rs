@@ -5,13 +5,17 @@
 use std::cmp::Reverse;
 
 use memreel_snapshot::{
-    PoolId,
     analysis::{SegmentLayout, Totals},
     history::{Life, Moment},
 };
 use serde_json::{Value, json};
 
-use super::{device::Device, groups::Colour, refusal::Refusal, request::Request};
+use super::{
+    device::Device,
+    groups::{Colour, pool_name},
+    refusal::Refusal,
+    request::Request,
+};
 
 /// The most blocks of an answer; the smallest of more are summed up.
 const MAX_BLOCKS: usize = 50_000;
@@ -43,7 +47,7 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Re
             "address": segment.range.address.to_string(),
             "bytes": segment.range.bytes,
             "stream": segment.range.stream,
-            "pool": pool(segment),
+            "pool": pool_name(segment.range.pool),
             "kind": segment.range.kind.map(|kind| kind.name()),
             "is_expandable": segment.range.is_expandable,
             "range": range.map(|range| json!([range.start.to_string(), range.end - range.start])),
@@ -60,14 +64,6 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Re
         "left_out_bytes": left_out_bytes,
         "segments": segments,
     }))
-}
-
-fn pool(segment: &SegmentLayout<'_>) -> String {
-    match segment.range.pool {
-        None => "unknown".to_owned(),
-        Some(PoolId::DEFAULT) => "default".to_owned(),
-        Some(pool) => pool.to_string(),
-    }
 }
 
 /// Returns the size from which a block is in the answer.
