@@ -5,7 +5,10 @@ use std::{io::Write, path::PathBuf};
 use datafusion::error::Result;
 use futures::TryStreamExt;
 use memreel::Recovered;
-use memreel_snapshot::{Snapshot, pickle::{self, OpenFile}};
+use memreel_snapshot::{
+    Snapshot,
+    pickle::{self, OpenFile},
+};
 use object_store::ObjectStoreExt;
 use tempfile::NamedTempFile;
 

@@ -3,7 +3,11 @@
 use std::cell::OnceCell;
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{Snapshot, analysis::{DeviceHistory, Histories, Pools, devices}, history::{Life, Moment, Scopes}};
+use memreel_snapshot::{
+    Snapshot,
+    analysis::{DeviceHistory, Histories, Pools, devices},
+    history::{Life, Moment, Scopes},
+};
 use serde::{Deserialize, Serialize};
 
 use super::stack_text::StackTexts;

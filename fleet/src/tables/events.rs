@@ -1,7 +1,10 @@
 //! `events`: a row for each event.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{DeviceId, model::{SnapshotSource, TraceEntry}};
+use memreel_snapshot::{
+    DeviceId,
+    model::{SnapshotSource, TraceEntry},
+};
 
 use super::stack_text::StackTexts;
 use crate::{

@@ -1,7 +1,10 @@
 //! `runs`: a row for each device of a file, with what was recorded and the highest figures.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{Action, DeviceId, Snapshot, analysis::{DeviceHistory, Histories, Totals, devices}};
+use memreel_snapshot::{
+    Action, DeviceId, Snapshot,
+    analysis::{DeviceHistory, Histories, Totals, devices},
+};
 
 use crate::{
     columns::{Column, Kind, Rows, column, costly, integers, texts, unsigned},

@@ -1,7 +1,10 @@
 //! `segments` and `blocks`: what the file has at its end.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{Snapshot, model::{Block, Segment}};
+use memreel_snapshot::{
+    Snapshot,
+    model::{Block, Segment},
+};
 
 use super::stack_text::StackTexts;
 use crate::{

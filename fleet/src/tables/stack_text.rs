@@ -6,7 +6,11 @@ use std::{
 };
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{Snapshot, analysis::{Owners, ShownFrames}, model::{Frame, StackIndex, StackTable}};
+use memreel_snapshot::{
+    Snapshot,
+    analysis::{Owners, ShownFrames},
+    model::{Frame, StackIndex, StackTable},
+};
 
 use crate::{
     columns::{numbered_texts, unsigned},

@@ -1,7 +1,10 @@
 //! `stacks` and `frames`: a row for each stack of a file, and one for each of its frames.
 
 use datafusion::arrow::array::ArrayRef;
-use memreel_snapshot::{Snapshot, model::{Frame, FrameIndex}};
+use memreel_snapshot::{
+    Snapshot,
+    model::{Frame, FrameIndex},
+};
 
 use super::stack_text::frame_text;
 use crate::{

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use memreel_snapshot::{Snapshot, analysis::{By, DeviceHistory, Histories, ShownFrames, Site, devices}, history::{Life, Moment}, pickle};
 use memreel_fleet::Fleet;
+use memreel_snapshot::{
+    Snapshot,
+    analysis::{By, DeviceHistory, Histories, ShownFrames, Site, devices},
+    history::{Life, Moment},
+    pickle,
+};
 
 use crate::ask::{open, rows, snapshots, sorted};
 
@@ -202,8 +207,9 @@ async fn stacks_of_events_are_their_frames() {
     let snapshot = pickle::load(&path).unwrap();
     let fleet = open(&[&path]).await;
     let frames = |entry: &memreel_snapshot::model::TraceEntry| -> Vec<String> {
-        let text =
-            |frame: &memreel_snapshot::model::Frame| format!("{} ({}:{})", frame.name, frame.filename, frame.line);
+        let text = |frame: &memreel_snapshot::model::Frame| {
+            format!("{} ({}:{})", frame.name, frame.filename, frame.line)
+        };
         snapshot.frames(entry.stack).map(text).collect()
     };
     let entries = &snapshot.device_traces[0];
@@ -214,8 +220,9 @@ async fn stacks_of_events_are_their_frames() {
         let frames = frames(entry);
         assert_eq!(row, &[frames.join("\n"), frames.first().cloned().unwrap_or_default()]);
     }
-    let has =
-        |entry: &&memreel_snapshot::model::TraceEntry| frames(entry).iter().any(|frame| frame.contains("forward"));
+    let has = |entry: &&memreel_snapshot::model::TraceEntry| {
+        frames(entry).iter().any(|frame| frame.contains("forward"))
+    };
     let n_forward = entries.iter().filter(has).count();
     assert!(n_forward > 0 && n_forward < entries.len());
     let sql = "select count(*) from events where device = 0 and stack_contains(stack, 'forward')";

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use memreel_snapshot::pickle;
 use memreel_fleet::Fleet;
+use memreel_snapshot::pickle;
 use tempfile::TempDir;
 
 use crate::ask::{open, rows, snapshot};
@@ -86,7 +86,10 @@ async fn conditions_drop_rows_before_their_stacks_become_texts() {
     let largest = entries.iter().map(|entry| entry.size).max().unwrap();
     let middle = entries[entries.len() / 2].time_us;
     for (filter, n) in [
-        ("action = 'oom'", entries.iter().filter(|e| e.action == Some(memreel_snapshot::Action::Oom)).count()),
+        (
+            "action = 'oom'",
+            entries.iter().filter(|e| e.action == Some(memreel_snapshot::Action::Oom)).count(),
+        ),
         (&*format!("size_bytes >= {largest}"), entries.iter().filter(|e| e.size == largest).count()),
         (&*format!("time_us < {middle}"), entries.iter().filter(|e| e.time_us < middle).count()),
     ] {

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from memreel._memreel import host, launched_rank, time_text
 from memreel._errors import UnreadableError, UsageError
+from memreel._memreel import host, launched_rank, time_text
 
 _numbers = itertools.count()
 

@@ -8,7 +8,7 @@ use crate::{
 /// A block in use at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct FinalBlock<'a> {
-    /// The block, at the address that [`placed_blocks`] gives it.
+    /// The block, at the address that `placed_blocks` gives it.
     pub block: Block,
     /// Its number among the blocks of its segment.
     pub number: usize,

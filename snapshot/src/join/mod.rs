@@ -37,7 +37,7 @@ use crate::{
 /// PyTorch's settings replace those of the same names; memreel's own stay. The time of the dump is the setting
 /// `memreel_torch_time_us`: that of PyTorch's settings, or the last event's. Entries of the action `snapshot` are left
 /// out, because their sizes are those of one of the two. What still contradicts itself is repaired as by
-/// [`fix`](crate::rewrite::fix).
+/// [`fix`].
 ///
 /// With the backend `cudaMallocAsync` PyTorch has no segments, and the driver's snapshot stays as it is.
 ///

@@ -122,12 +122,18 @@ impl Shapes {
     }
 
     /// Adds every shape of another snapshot, unless it is known; both share its memory. Returns their numbers here.
+    ///
+    /// # Panics
+    /// Beyond 2^32 shapes, which no file in memory can hold.
     pub fn intern_all(&mut self, others: &Shapes) -> Vec<ShapeId> {
         let number = |index| ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"));
         others.0.iter().map(|shape| number(self.0.insert_full(shape.clone()).0)).collect()
     }
 
     /// Adds a shape of another snapshot, unless it is known; both share its memory. Returns its number here.
+    ///
+    /// # Panics
+    /// If the number is from another snapshot than `others`, or beyond 2^32 shapes.
     pub fn intern_shared(&mut self, others: &Shapes, id: ShapeId) -> ShapeId {
         let shape = others.0.get_index(id.index()).expect("a shape's number stays within its snapshot");
         ShapeId(u32::try_from(self.0.insert_full(shape.clone()).0).expect("fewer than 2^32 shapes"))

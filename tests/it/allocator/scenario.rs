@@ -10,7 +10,7 @@ use super::replay::{Scenario, difference};
 
 fn folder() -> PathBuf {
     let own = repository("fixtures/torch-2.11/scenarios");
-    std::env::var_os("MEMREEL_SCENARIOS").map_or(own.into(), PathBuf::from)
+    std::env::var_os("MEMREEL_SCENARIOS").map_or(own, PathBuf::from)
 }
 
 #[test]

@@ -302,7 +302,7 @@ fn nothing_that_was_named_is_left() {
 #[test]
 fn stacks_without_names_are_as_readable() {
     for name in ["transformer_all_stacks", "resnet18_python_stacks"] {
-        let path = repository(&format!("fixtures/torch-2.11/snapshots/{name}.pickle"));
+        let path = repository(format!("fixtures/torch-2.11/snapshots/{name}.pickle"));
         let whole = pickle::load(path).unwrap();
         let slim = Slim::new().anonymise(true);
         let cut = slim.apply(whole.clone()).unwrap();
