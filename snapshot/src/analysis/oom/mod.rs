@@ -6,10 +6,10 @@
 
 mod explanation;
 mod fit;
+mod reason;
 mod record;
 mod report;
 mod text;
-mod words;
 
 pub use explanation::Explanation;
 pub use fit::Fit;
