@@ -5,6 +5,7 @@
 pub(crate) mod fork;
 pub(crate) mod guard;
 pub(crate) mod host;
+pub(crate) mod mask;
 pub(crate) mod notice;
 pub(crate) mod rank;
 pub(crate) mod sync;

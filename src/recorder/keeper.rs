@@ -17,7 +17,7 @@ use super::{
     tape::Tape,
 };
 use crate::{
-    process::{guard::Guard, sync::lock},
+    process::{guard::Guard, mask::Blocked, sync::lock},
     tape::TapeFile,
 };
 
@@ -27,6 +27,8 @@ use crate::{
 /// If no thread can be started.
 pub(super) fn start(shared: &Arc<Shared>, file: &Arc<TapeFile>) -> io::Result<Thread> {
     let (shared, file) = (Arc::downgrade(shared), file.clone());
+    // A signal that the program blocks, to take it with `sigwait`, must not reach this thread and end the program.
+    let _blocked = Blocked::new();
     let keeper = thread::Builder::new().name("memreel-tape".into()).spawn(move || {
         // What it allocates is the recorder's own.
         let _guard = Guard::enter();

@@ -3,7 +3,6 @@
 pub(in crate::trigger) mod dumping;
 pub(in crate::trigger) mod exit;
 pub(in crate::trigger) mod futex;
-pub(in crate::trigger) mod mask;
 pub(in crate::trigger) mod panic;
 pub(in crate::trigger) mod requests;
 pub(in crate::trigger) mod signal;

@@ -15,12 +15,10 @@ use std::{
     thread,
 };
 
+use crate::process::mask::Blocked;
 use crate::recorder::OwnWork;
 use crate::trigger::{
-    thread::{
-        mask::Blocked,
-        requests::{BELL, EXIT, PANIC, serve_signals},
-    },
+    thread::requests::{BELL, EXIT, PANIC, serve_signals},
     when::{armed::Armed, cause::Cause, registry},
 };
 

@@ -41,6 +41,18 @@ int main(int argc, char **argv) {
     pthread_t t;
     for (int i = 0; i < 4; i++) { pthread_create(&t, 0, ask, 0); pthread_join(t, 0); }
   }
+  if (!strcmp(what, "waits")) {
+    // A signal that it blocks and takes: no thread that was there before may get it.
+    get(100000);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    kill(getpid(), SIGTERM);
+    usleep(100000);
+    int signal;
+    if (sigwait(&set, &signal) || signal != SIGTERM) return 8;
+  }
   for (int i = 0; i < 20; i++) get(100000 + i * 1000);
   if (!strcmp(what, "killed")) { print(); raise(SIGKILL); }
   else if (!strcmp(what, "aborted")) { print(); abort(); }

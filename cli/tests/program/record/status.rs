@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::{Start, has, libraries, record};
+use super::{Start, has, libraries, program, record};
 use crate::terminal::terminal;
 
 const IDLE: &str = "asked no GPU for memory; --heap records the heap of any program\n";
@@ -151,6 +151,13 @@ fn signals_reach_the_program() {
         out.read_to_string(&mut rest).unwrap();
         assert_eq!((child.wait().unwrap().code(), &*rest), (Some(status), says), "{signal} {trap}");
     }
+}
+
+/// The thread that keeps the tape must not get a signal for which the program waits.
+#[test]
+fn a_program_takes_the_signals_that_it_blocks() {
+    let run = record(&["--heap"], &[&program("program"), "waits"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
 }
 
 /// The terminal sends Ctrl-C to the program itself, so it is not passed on too.

@@ -7,12 +7,12 @@ const OF_FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT];
 
 /// Blocks this thread's signals while it exists. A thread that is created meanwhile has them blocked for its life.
-pub(in crate::trigger) struct Blocked {
+pub(crate) struct Blocked {
     before: libc::sigset_t,
 }
 
 impl Blocked {
-    pub(in crate::trigger) fn new() -> Blocked {
+    pub(crate) fn new() -> Blocked {
         let mut all = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
         // SAFETY: `sigfillset` writes the set before it is used, and `pthread_sigmask`, which cannot fail with these
