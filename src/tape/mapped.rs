@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io, mem,
     os::fd::{AsRawFd, FromRawFd},
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     ptr::{self, NonNull},
     sync::{
@@ -95,7 +95,13 @@ impl Mapped {
             old.push(".old");
             std::fs::rename(path, old).map_err(failed)?;
         }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
         let file = not_standard(file).map_err(failed)?;
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
         // An empty file would take the name of the tape that was here, and its place with the next try.

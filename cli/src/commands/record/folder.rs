@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs, io,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process,
 };
@@ -33,12 +35,15 @@ impl Folder {
         let unwritable = |error: io::Error| Failure::unwritable(parent, error);
         let parent = fs::canonicalize(parent).map_err(unwritable)?;
         let path = parent.join(format!(".memreel-record-{}", process::id()));
-        let path = match fs::create_dir(&path) {
+        // Tapes have paths and names of functions, which are nobody else's.
+        let mut private = DirBuilder::new();
+        private.mode(0o700);
+        let path = match private.create(&path) {
             Ok(()) => path,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Of an earlier process with this number.
                 let path = parent.join(format!(".memreel-record-{}-{}", process::id(), nanoseconds()));
-                fs::create_dir(&path).map_err(unwritable)?;
+                private.create(&path).map_err(unwritable)?;
                 path
             }
             Err(error) => return Err(unwritable(error)),

@@ -51,8 +51,9 @@ impl Names {
         &self.folder
     }
 
-    /// Returns the path of a process's snapshot, which no other of `taken` has. The last program of a process has the plain
-    /// name, and earlier ones a number; `n_later` programs came after this one.
+    /// Returns the path of a process's snapshot, which no other of `taken` has, nor a file that is there: only the one that
+    /// the user has named is replaced. The last program of a process has the plain name, and earlier ones a number;
+    /// `n_later` programs came after this one.
     pub(super) fn of(
         &self,
         tape: &TapeFile,
@@ -71,7 +72,9 @@ impl Names {
             first.with_file_name(format!("{stem}-{n}.pickle"))
         });
         let plain = (n_later == 0).then(|| first.clone());
-        let path = plain.into_iter().chain(numbered).find(|path| !taken.contains(path)).unwrap_or(first);
+        let is_named = |path: &PathBuf| self.own.as_ref() == Some(path);
+        let is_free = |path: &PathBuf| !taken.contains(path) && (is_named(path) || !path.exists());
+        let path = plain.into_iter().chain(numbered).find(|path| is_free(path)).unwrap_or(first);
         taken.insert(path.clone());
         path
     }
@@ -115,6 +118,17 @@ mod tests {
         assert_eq!(of(9, None, 2), Path::new("out/run-9-1.pickle"));
         assert_eq!(of(9, None, 1), Path::new("out/run-9-2.pickle"));
         assert_eq!(of(9, None, 0), Path::new("out/run-9.pickle"));
+    }
+
+    #[test]
+    fn only_the_file_that_was_named_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        ["run.pickle", "run-9.pickle"].iter().for_each(|name| std::fs::write(at(name), "").unwrap());
+        let names = Names::new(Some(&at("run.pickle")), OsStr::new("python")).unwrap();
+        let mut taken = BTreeSet::new();
+        let mut of = |process| names.of(&tape(process, None), 0, 7, &mut taken);
+        assert_eq!((of(7), of(9)), (at("run.pickle"), at("run-9-1.pickle")));
     }
 
     #[test]

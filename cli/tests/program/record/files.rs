@@ -40,6 +40,16 @@ fn children_have_files_with_rank_and_process() {
     }
 }
 
+/// Tapes have paths and names of functions.
+#[test]
+fn tapes_are_their_users_alone() {
+    let run =
+        record(&FILE, &["sh", "-c", "ls >/dev/null; stat -c %a .memreel-record-* .memreel-record-*/*.tape"])
+            .run();
+    let modes: BTreeSet<&str> = run.out.lines().collect();
+    assert_eq!(modes, BTreeSet::from(["600", "700"]), "{} {}", run.out, run.err);
+}
+
 #[test]
 fn without_a_name_files_are_named_after_the_program() {
     let run = record(&["--heap"], &[&program("program")]).run();
