@@ -22,6 +22,7 @@ use crate::{
     process::{guard::Guard, sync::lock},
     stack::{FrameSource, StackParts, stack_method},
 };
+#[cfg(not(loom))]
 use crate::{stack::PastModules, tape::Note};
 #[cfg(not(loom))]
 use memreel_snapshot::words::Inventory;

@@ -5,6 +5,7 @@ use std::{ops::Deref, ptr::NonNull};
 #[cfg(not(loom))]
 use super::clock::Clock;
 use crate::process::sync::AtomicU64;
+#[cfg(not(loom))]
 use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 #[cfg(not(loom))]
 use memreel_snapshot::words::DeviceId;

@@ -25,6 +25,7 @@ use super::{
     clock::{Clock, Ticks},
     log::{ACTION_BITS, Cut},
 };
+#[cfg(not(loom))]
 use crate::process::fork::Held;
 use crate::process::{
     guard::Guard,
