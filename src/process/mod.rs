@@ -1,4 +1,4 @@
-//! Facts of one process: its locks, its forks, what it is told.
+//! Facts of one process: its locks and forks, the signals of its threads, its rank, its machine, times as text.
 
 #[cfg(not(loom))]
 #[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]

@@ -48,12 +48,7 @@ mod model_recording;
 
 #[cfg(target_os = "linux")]
 use memreel_testing::own_process;
-use memreel_testing::{random, recorded};
-
-/// Returns a file or folder below the repository's root.
-fn repository(path: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
+use memreel_testing::{random, recorded, repository};
 
 /// Returns where tests write snapshots that the viewer should open; the gate opens them there.
 fn written(name: &str) -> std::path::PathBuf {

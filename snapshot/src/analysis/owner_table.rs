@@ -5,6 +5,8 @@
 //! to its last event or report, and holds nothing afterwards.
 //!
 //! Over 400 lines, because the rows add up only together: each row is what the others leave.
+//!
+//! The file is long because the rows of a table are computed from one another.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -167,12 +167,12 @@ mod tests {
     fn a_kept_file_is_written() {
         let files = OomFiles::new("oom.pickle".into());
         let [mut first, mut meanwhile, mut next, mut last] = [(); 4].map(|()| OutOfMemory::new(DeviceId(0)));
-        let (meanwhile_in, told) = (RefCell::new(&mut meanwhile), Cell::new(SnapshotOf::Own));
+        let (meanwhile_in, later) = (RefCell::new(&mut meanwhile), Cell::new(SnapshotOf::Own));
         save(&files, &mut first, &|_| {
-            told.set(save(&files, &mut meanwhile_in.borrow_mut(), &|_| panic!("one file at a time")));
+            later.set(save(&files, &mut meanwhile_in.borrow_mut(), &|_| panic!("one file at a time")));
             Err(Error::misuse("the disk is full"))
         });
-        assert_eq!(told.get(), SnapshotOf::Another);
+        assert_eq!(later.get(), SnapshotOf::Another);
         assert_eq!((&first.snapshot, meanwhile.kept_snapshot), (&None, None));
         assert!(first.snapshot_failure.is_some());
         save(&files, &mut next, &|_| Ok(()));

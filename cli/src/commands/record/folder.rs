@@ -35,7 +35,7 @@ impl Folder {
         let unwritable = |error: io::Error| Failure::unwritable(parent, error);
         let parent = fs::canonicalize(parent).map_err(unwritable)?;
         let path = parent.join(format!(".memreel-record-{}", process::id()));
-        // Tapes have paths and names of functions, which are nobody else's.
+        // Only the user may read the tapes: they have paths, and names of functions and scopes.
         let mut private = DirBuilder::new();
         private.mode(0o700);
         let path = match private.create(&path) {
