@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -27,9 +28,13 @@ def skip(why):
 
 
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """Returns a port that is free with the next one, below those that the system gives to clients."""
+    while True:
+        port = random.randrange(10_000, 32_000, 2)
+        with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as next_one:
+            one.bind(("127.0.0.1", port))
+            next_one.bind(("127.0.0.1", port + 1))
+            return port
 
 
 @contextlib.contextmanager
