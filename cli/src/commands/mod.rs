@@ -1,10 +1,7 @@
 //! The commands, one a file, and the table of them.
 //!
-//! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]. What it prints with
-//! `--json` is described in `schema/json.schema.json`; `MEMREEL_BLESS=1 cargo test -p memreel-cli json_page` then makes the
-//! page about it and the classes of the Python package. Tests ask of it what they ask of every command, and say where an
-//! exception goes. A method of Python's `Snapshot` is in `python/memreel/snapshot.py`, with the name of its answer in
-//! `python/generate_records.py`.
+//! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]; CONTRIBUTING.md has the
+//! other places, "A command". Tests ask of it what they ask of every command, and say where an exception goes.
 
 #![forbid(unsafe_code)]
 

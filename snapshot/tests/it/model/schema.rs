@@ -104,7 +104,7 @@ fn a_key_that_vanishes_does_not_fit() {
 const HEADINGS: [(u8, &str); 4] =
     [(1, "The container"), (8, "Segments and blocks"), (17, "Entries, for each device"), (34, "The rest")];
 
-const RULES_BEGIN: &str = "<!-- Made from `enum Rule`: MEMREEL_BLESS=1 cargo test --test it schema -->\n";
+const RULES_BEGIN: &str = "<!-- Made from `enum Rule`: MEMREEL_BLESS=1 cargo test -p memreel-snapshot --test it schema -->\n";
 const RULES_END: &str = "\n<!-- End of the rules -->";
 
 /// The page's list of rules, as the code documents them.
@@ -137,6 +137,10 @@ fn the_page_lists_the_rules_as_the_code_documents_them() {
 fn every_rule_documents_its_cases() {
     let numbers: Vec<u8> = Rule::ALL.iter().map(|rule| rule.number()).collect();
     assert_eq!(numbers, (1..=36).collect::<Vec<_>>());
+    for page in ["README.md", "snapshot/README.md"] {
+        let page = fs::read_to_string(repository(page)).unwrap();
+        assert!(page.contains(&format!("{} rules", numbers.len())), "the page has the number of rules");
+    }
     for rule in Rule::ALL {
         for severity in [Severity::Error, Severity::Warning, Severity::Pytorch] {
             let case = format!("`{}{}`: ", severity.letter(), rule.number());
