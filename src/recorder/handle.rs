@@ -100,7 +100,7 @@ impl Recorder {
         #[cfg(not(loom))]
         opening::choose(&self.shared, history, has_gaps);
         for (_, tape) in lock(&self.shared.tapes).iter() {
-            tape.reset(capacity, erase);
+            tape.reset(capacity, erase, self.shared.clock.now());
         }
         self.reset_annotations(capacity, erase);
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);

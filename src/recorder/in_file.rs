@@ -2,22 +2,23 @@
 //!
 //! A chunk that the ring drops stays in the file until the keeper has applied its events to the segments and blocks of
 //! the device, and has written these into the file. So a reader of the file always finds a list of live blocks and
-//! every event after it.
+//! every event after it. If the keeper is another process that has left or does not follow, this one takes over.
 //!
 //! When the file has no room for a chunk, the device's part ends at that moment: it stays as it is, and later events are in
 //! memory. Otherwise it would have events that follow from events which it lacks.
 #![forbid(unsafe_code)]
 
-use std::{collections::VecDeque, sync::Arc, thread::Thread};
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     chunk::{Chunk, FullChunk},
     clock::Clock,
+    keeper::Keeper,
     lines::Lines,
     live::Live,
     log::Cut,
 };
-use crate::tape::{BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
+use crate::tape::{Agreement, BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
 use memreel_snapshot::words::{DeviceId, InventorySegment};
 
 /// The keeper is woken when so many chunks are full and have no checksum yet.
@@ -27,12 +28,29 @@ const UNSEALED: usize = 64;
 const FOLDED_PART: usize = 8;
 const MOST_PARTS: usize = 8;
 
+/// So many chunks more may wait, because in a small ring the parts are few.
+const MORE: usize = 1024;
+
+/// The parts that wait at most for a keeper in another process, and how many chunks more.
+const PARTS_ELSEWHERE: usize = 4;
+const MORE_ELSEWHERE: usize = 128;
+
+/// Who folds what the ring dropped.
+#[derive(Clone, Debug)]
+enum Place {
+    Here,
+    OtherProcess(Agreement),
+}
+
 /// A device's part of a file.
 #[derive(Debug)]
 pub(super) struct InFile {
     pub(super) file: Arc<TapeFile>,
     device: DeviceId,
-    keeper: Thread,
+    keeper: Arc<Keeper>,
+    place: Place,
+    /// Whether there is work for the keeper in this process that it was not asked to do yet.
+    is_due: bool,
     /// Chunks that were dropped and not yet folded, oldest first.
     pub(super) waiting: VecDeque<FullChunk>,
     /// Full chunks without a checksum.
@@ -42,7 +60,7 @@ pub(super) struct InFile {
     /// How many events were dropped without being folded, because the keeper was behind.
     n_missing: u64,
     /// What is live after `folded`; the keeper takes it while it folds.
-    live: Option<Live>,
+    live: Option<Start>,
     /// The slots of the last list in the file, with its note.
     base: Vec<Slot>,
     /// Changes with each list that does not follow from the one before.
@@ -51,9 +69,17 @@ pub(super) struct InFile {
     has_ended: bool,
 }
 
+/// What is live before the events to fold.
+#[derive(Debug)]
+pub(super) enum Start {
+    Live(Live),
+    /// The list that another process has written into the file.
+    InFile,
+}
+
 /// What the keeper folds.
 pub(super) struct Fold {
-    pub(super) live: Live,
+    pub(super) start: Start,
     pub(super) n_begun: u32,
     pub(super) n_missing: u64,
 }
@@ -68,26 +94,40 @@ pub(super) struct Work {
 }
 
 impl InFile {
-    pub(super) fn new(file: Arc<TapeFile>, device: DeviceId, keeper: Thread) -> InFile {
+    /// Begins a device's part, which another process keeps if `agreement` is with one.
+    pub(super) fn new(
+        file: Arc<TapeFile>,
+        device: DeviceId,
+        keeper: Arc<Keeper>,
+        agreement: Option<Agreement>,
+    ) -> InFile {
         InFile {
             file,
             device,
             keeper,
+            place: agreement.map_or(Place::Here, Place::OtherProcess),
+            is_due: false,
             waiting: VecDeque::new(),
             unsealed: Vec::new(),
             folded: 0,
             n_missing: 0,
-            live: Some(Live::default()),
+            live: Some(Start::Live(Live::default())),
             base: Vec::new(),
             n_begun: 0,
             has_ended: false,
         }
     }
 
-    /// Forgets what was recorded.
-    pub(super) fn erased(&self) -> InFile {
-        let InFile { file, device, keeper, n_begun, .. } = self;
-        InFile { n_begun: n_begun + 1, ..InFile::new(file.clone(), *device, keeper.clone()) }
+    /// Forgets what was recorded, up to the order word `until`.
+    pub(super) fn erased(&self, until: u64) -> InFile {
+        let InFile { file, device, keeper, place, n_begun, .. } = self;
+        let new = InFile::new(file.clone(), *device, keeper.clone(), None);
+        let mut erased = InFile { n_begun: n_begun + 1, place: place.clone(), ..new };
+        if let Place::OtherProcess(_) = place {
+            // In place of a list that the keeper wrote.
+            erased.begin(&[], until, until);
+        }
+        erased
     }
 
     /// Returns an empty chunk in the file; `None` if it cannot grow, or could not before.
@@ -109,16 +149,21 @@ impl InFile {
 
     /// Notes that a chunk is full.
     pub(super) fn fill(&mut self, chunk: &Arc<Chunk>) {
-        if chunk.lines().is_in_file() {
+        // A keeper elsewhere reads the file, and gives its chunks checksums when the recording has ended.
+        if chunk.lines().is_in_file() && matches!(self.place, Place::Here) {
             self.unsealed.push(chunk.clone());
-            if self.unsealed.len() == UNSEALED {
-                self.keeper.unpark();
-            }
+            self.is_due |= self.unsealed.len() == UNSEALED;
         }
     }
 
-    /// Keeps a chunk that the ring dropped until it is folded. If the keeper is too far behind, the oldest is given up.
-    pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize) {
+    /// Returns the keeper, if there is work that it was not asked to do yet.
+    pub(super) fn take_due(&mut self) -> Option<Arc<Keeper>> {
+        std::mem::take(&mut self.is_due).then(|| self.keeper.clone())
+    }
+
+    /// Keeps a chunk that the ring dropped, as all events up to the order word `horizon`, until it is folded. If the keeper
+    /// is too far behind, the oldest is given up.
+    pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize, horizon: u64) {
         let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(1);
         if self.has_ended {
             // What is in the file stays there.
@@ -127,12 +172,28 @@ impl InFile {
             };
         }
         self.waiting.push_back(chunk);
-        if self.waiting.len().is_multiple_of(part) {
-            self.keeper.unpark();
-        }
-        if self.waiting.len() > part * MOST_PARTS + UNSEALED {
-            self.waiting.pop_front();
-            self.n_missing += Chunk::N_ENTRIES as u64;
+        let is_due = self.waiting.len().is_multiple_of(part);
+        match &self.place {
+            Place::Here => {
+                self.is_due |= is_due;
+                if self.waiting.len() > part * MOST_PARTS + MORE {
+                    self.waiting.pop_front();
+                    self.n_missing += Chunk::N_ENTRIES as u64;
+                }
+            }
+            Place::OtherProcess(agreement) => {
+                if is_due {
+                    agreement.set_due(horizon);
+                }
+                let folded = agreement.folded();
+                if folded > self.folded {
+                    self.folded = folded;
+                    self.waiting.retain(|chunk| chunk.last > folded);
+                }
+                if self.waiting.len() > part * PARTS_ELSEWHERE + MORE_ELSEWHERE {
+                    (self.place, self.live, self.is_due) = (Place::Here, Some(Start::InFile), true);
+                }
+            }
         }
     }
 
@@ -146,8 +207,11 @@ impl InFile {
         if self.waiting.is_empty() || until <= self.folded || self.has_ended {
             return None;
         }
-        let live = self.live.take()?;
-        Some(Fold { live, n_begun: self.n_begun, n_missing: self.n_missing })
+        if let Place::OtherProcess(_) = self.place {
+            return None;
+        }
+        let start = self.live.take()?;
+        Some(Fold { start, n_begun: self.n_begun, n_missing: self.n_missing })
     }
 
     /// Ends folding up to the event with the order word `until`. Nothing changes if another list began meanwhile.
@@ -155,7 +219,7 @@ impl InFile {
         if self.n_begun != fold.n_begun {
             return;
         }
-        self.live = Some(fold.live);
+        self.live = Some(fold.start);
         if let Some(base) = base.filter(|_| !self.has_ended) {
             self.base = base;
             self.folded = until;
@@ -173,7 +237,11 @@ impl InFile {
             self.base = base;
             self.folded = until;
         }
-        self.live = Some(live);
+        self.live = Some(Start::Live(live));
+        // Behind the list, which the keeper then reads.
+        if let Place::OtherProcess(agreement) = &self.place {
+            agreement.begin_again();
+        }
     }
 
     pub(super) fn device(&self) -> DeviceId {

@@ -70,6 +70,10 @@ mod handle;
 #[cfg(not(loom))]
 mod recovered;
 #[cfg(not(loom))]
+mod tape_keeper;
+#[cfg(not(loom))]
+pub use tape_keeper::TapeKeeper;
+#[cfg(not(loom))]
 pub(crate) use recovered::{PastInventory, restore};
 
 pub use contradiction::{Contradiction, Reason};

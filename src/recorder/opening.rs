@@ -5,16 +5,17 @@ use std::{path::Path, sync::Arc};
 
 use super::{
     in_file::InFile,
-    keeper,
+    keeper::Keeper,
     recording::Recording,
     shared::{OpenFile, Shared},
     tape::Tape,
 };
 use crate::{
     process::{fork, notice, sync::lock},
+    stack::AskLater,
     tape::{Beginning, Note, TapeFile},
 };
-use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
+use memreel_snapshot::words::{DeviceId, Result, SettingsReport};
 
 /// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
 /// reported on standard error.
@@ -24,9 +25,9 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) 
     if open.as_ref().map(|open| open.file.path()) != path {
         if let Some(OpenFile { file, keeper }) = open.take() {
             close(shared, &file);
-            keeper.unpark();
+            keeper.wake();
         }
-        *open = path.and_then(|path| match create(shared, path) {
+        *open = path.and_then(|path| match create(shared, path, history.is_kept_elsewhere()) {
             Ok(opened) => Some(opened),
             Err(error) => {
                 notice::print(&format!(
@@ -45,7 +46,9 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) 
 /// Lets a device's tape write into the file, if one is open.
 pub(super) fn begin(shared: &Shared, open: Option<&OpenFile>, device: DeviceId, tape: &Tape) {
     if let Some(OpenFile { file, keeper }) = open {
-        tape.set_file(Some(InFile::new(file.clone(), device, keeper.clone())), shared.clock.now());
+        let agreement = if keeper.is_elsewhere() { file.offer(device) } else { None };
+        let in_file = InFile::new(file.clone(), device, keeper.clone(), agreement);
+        tape.set_file(Some(in_file), shared.clock.now());
     }
 }
 
@@ -90,15 +93,15 @@ pub(super) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
     }
 }
 
-fn create(shared: &Arc<Shared>, path: &Path) -> Result<OpenFile> {
+fn create(shared: &Arc<Shared>, path: &Path, is_kept_elsewhere: bool) -> Result<OpenFile> {
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
     fork::register(fork::Level::Recorder, &file);
-    let keeper = keeper::start(shared, &file)
-        .map_err(|error| Error::io("cannot write a tape, whose thread did not start, to", path, error))?;
+    let keeper = Keeper::new(shared, &file, is_kept_elsewhere);
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
-    shared.stacks.set_file(Some((file.clone(), keeper.clone())));
+    let later = keeper.clone();
+    shared.stacks.set_file(Some((file.clone(), AskLater(Arc::new(move || later.name_words())))));
     lock(&shared.usage).set_file(Some(file.clone()));
     for annotation in lock(&shared.annotations).iter() {
         file.annotate(&annotation.to_note());

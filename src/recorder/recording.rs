@@ -85,6 +85,7 @@ pub struct Recording {
     min_size_bytes: u64,
     sample_bytes: u64,
     tape: Option<PathBuf>,
+    is_kept_elsewhere: bool,
 }
 
 impl Default for Recording {
@@ -107,6 +108,7 @@ impl Recording {
             min_size_bytes: 0,
             sample_bytes: 0,
             tape: None,
+            is_kept_elsewhere: false,
         }
     }
 
@@ -205,7 +207,6 @@ impl Recording {
         Recording { sample_bytes: bytes, ..self }
     }
 
-    /// Returns the mean sampling interval in bytes; 0 without sampling.
     /// Records into a file, which survives the end of the process, however it comes. Default: in memory.
     ///
     /// An event is in the kernel's memory of the file when its record call returns, so SIGKILL, `abort` and a panic
@@ -237,6 +238,18 @@ impl Recording {
         Recording { tape: Some(path.into()), ..self }
     }
 
+    /// Says that another process keeps the tape, with a [`TapeKeeper`](super::TapeKeeper): no thread is started for it
+    /// here. If that process ends or does not follow, the thread that fills a chunk does its work.
+    #[must_use]
+    pub fn kept_elsewhere(self) -> Recording {
+        Recording { is_kept_elsewhere: true, ..self }
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn is_kept_elsewhere(&self) -> bool {
+        self.is_kept_elsewhere
+    }
+
     #[cfg(not(loom))]
     pub(super) fn tape_path(&self) -> Option<&Path> {
         self.tape.as_deref().filter(|_| self.enabled != Enabled::Off)
@@ -264,6 +277,7 @@ impl Recording {
         }
     }
 
+    /// Returns the mean sampling interval in bytes; 0 without sampling.
     pub(crate) fn sample_bytes(&self) -> u64 {
         self.sample_bytes
     }

@@ -102,7 +102,7 @@ impl FrameSource for NotedNames {
 
 /// What the notes of a tape say, sorted.
 #[derive(Default)]
-struct Notes {
+pub(super) struct Notes {
     history: Recording,
     has_gaps: bool,
     contexts: BTreeMap<u32, EventContext>,
@@ -143,7 +143,7 @@ pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>)
 }
 
 impl Notes {
-    fn of(notes: Vec<Note>) -> Notes {
+    pub(super) fn of(notes: Vec<Note>) -> Notes {
         let mut all = Notes::default();
         for note in notes {
             match note {
@@ -194,7 +194,7 @@ impl Notes {
     }
 }
 
-fn clock(contents: &Contents) -> Clock {
+pub(super) fn clock(contents: &Contents) -> Clock {
     let (ticks, ns) = contents.latest;
     match ns {
         CALIBRATED_NS.. => Clock::of_past(contents.start_us, ns, ticks),
@@ -213,7 +213,7 @@ fn restore_scopes(notes: &Notes, scopes: &mut ScopeNames, problems: &mut Vec<Str
     }
 }
 
-fn restore_contexts(notes: &Notes, contexts: &mut Contexts, problems: &mut Vec<String>) {
+pub(super) fn restore_contexts(notes: &Notes, contexts: &mut Contexts, problems: &mut Vec<String>) {
     let n_lost = fill_gaps(&notes.contexts, 1, |number, context| {
         // A stream that no event can have keeps the numbers of the others.
         let lost = EventContext { stream: StreamId(i64::MIN + i64::from(number)), ..EventContext::default() };
@@ -311,7 +311,7 @@ fn restore_tapes(
     inventories
 }
 
-fn chunk_of(events: impl Iterator<Item = [u64; N_WORDS]>) -> Chunk {
+pub(super) fn chunk_of(events: impl Iterator<Item = [u64; N_WORDS]>) -> Chunk {
     let chunk = Chunk::default();
     events.for_each(|words| _ = chunk.push(words));
     chunk

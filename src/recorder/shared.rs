@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 #[cfg(not(loom))]
-use std::{sync::PoisonError, thread::Thread};
+use std::sync::PoisonError;
 
 use super::{
     clock::Clock,
@@ -18,6 +18,8 @@ use super::{
     tape::Tape,
     usage::Usage,
 };
+#[cfg(not(loom))]
+use super::keeper::Keeper;
 #[cfg(not(loom))]
 use crate::process::guard::Guard;
 use crate::{
@@ -138,12 +140,12 @@ impl Shared {
     }
 }
 
-/// The file of a tape, and the thread that keeps it.
+/// The file of a tape, and its keeper.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: Arc<TapeFile>,
-    pub(super) keeper: Thread,
+    pub(super) keeper: Arc<Keeper>,
 }
 
 #[cfg(not(loom))]
@@ -152,7 +154,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(open) = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             open.file.close();
-            open.keeper.unpark();
+            open.keeper.wake();
         }
     }
 }

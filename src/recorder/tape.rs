@@ -19,7 +19,10 @@ use std::{
 };
 
 #[cfg(not(loom))]
-use super::in_file::{InFile, Work};
+use super::{
+    in_file::{InFile, Work},
+    keeper::Keeper,
+};
 use super::{
     chunk::{Chunk, FullChunk},
     clock::{Clock, Ticks},
@@ -74,6 +77,9 @@ pub(super) struct OpenChunk {
     pub(super) chunk: Arc<Chunk>,
     /// The ticks of its last event; 0 if it is empty.
     pub(super) last: Ticks,
+    /// The keeper of the tape's file, if there is work for it.
+    #[cfg(not(loom))]
+    pub(super) due: Option<Arc<Keeper>>,
 }
 
 /// Returns the order word of an event in a chunk.
@@ -143,7 +149,13 @@ impl Tape {
         state.open.push(chunk.clone());
         let len = chunk.len();
         let last = if len == 0 { Ticks(0) } else { Ticks(order_word(&chunk, len - 1) >> ACTION_BITS) };
-        Some(OpenChunk { generation: self.generation(), chunk, last })
+        Some(OpenChunk {
+            generation: self.generation(),
+            chunk,
+            last,
+            #[cfg(not(loom))]
+            due: state.in_file.as_mut().and_then(|in_file| in_file.take_due()),
+        })
     }
 
     /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets no
@@ -168,15 +180,18 @@ impl Tape {
         self.n_interrupted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes how many events are kept; removes all events if `erase` is set.
-    pub(super) fn reset(&self, capacity: usize, erase: bool) {
+    /// Changes how many events are kept; removes all events, up to `now`, if `erase` is set.
+    #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
+    pub(super) fn reset(&self, capacity: usize, erase: bool, now: Ticks) {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
         if erase {
             let erased = TapeState::new(capacity);
             #[cfg(not(loom))]
             let erased = TapeState {
-                in_file: state.in_file.as_ref().map(|in_file| Box::new(in_file.erased())),
+                in_file: state.in_file.as_ref().map(|in_file| {
+                    Box::new(in_file.erased(self.order_limit_at(now)))
+                }),
                 ..erased
             };
             *state = erased;
@@ -188,6 +203,12 @@ impl Tape {
             state.horizon = kept.horizon_of_kept();
             state.capacity = capacity;
         }
+    }
+
+    /// Returns the highest order word of the events so far, those of the sources with and without a lock.
+    #[cfg(not(loom))]
+    fn order_limit_at(&self, now: Ticks) -> u64 {
+        order_limit(Ticks(now.0.max(self.last.load(Ordering::Relaxed))))
     }
 
     /// Holds the tape's lock during a fork. In the child, the chunks of threads that are gone are left to those
@@ -222,7 +243,7 @@ impl Tape {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
         // The file lacks what was recorded before, and so do its lists of live blocks.
-        let before = order_limit(Ticks(now.0.max(self.last.load(Ordering::Relaxed))));
+        let before = self.order_limit_at(now);
         let idle = std::mem::take(&mut state.idle);
         state.open.extend(idle);
         state.in_file = in_file.map(|mut in_file| {
@@ -373,7 +394,7 @@ impl TapeState {
             self.n_dropped += Chunk::N_ENTRIES as u64;
             #[cfg(not(loom))]
             if let Some(in_file) = &mut self.in_file {
-                in_file.wait(full, self.capacity);
+                in_file.wait(full, self.capacity, self.horizon);
                 continue;
             }
             let FullChunk { mut chunk, .. } = full;

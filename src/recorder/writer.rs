@@ -250,8 +250,9 @@ impl Writers {
         self.others.retain(|writer| {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
-        let OpenChunk { generation, chunk, last } =
-            tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
+        let next = tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
+        keep(shared, tape, &next);
+        let OpenChunk { generation, chunk, last, .. } = next;
         let tape = Arc::downgrade(tape);
         self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
         Some(())
@@ -265,6 +266,15 @@ impl Drop for Writers {
         let _guard = Guard::enter();
         self.latest = None;
         self.others = Vec::new();
+    }
+}
+
+/// Has the work done that is due in the file of a tape.
+#[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
+fn keep(shared: &Shared, tape: &Tape, next: &OpenChunk) {
+    #[cfg(not(loom))]
+    if let Some(keeper) = &next.due {
+        keeper.work(shared, tape);
     }
 }
 
@@ -357,6 +367,7 @@ impl Writer {
         let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
             return false;
         };
+        keep(shared, tape, &next);
         (self.generation, self.chunk) = (next.generation, next.chunk);
         self.last = self.last.max(next.last);
         true

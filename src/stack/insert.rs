@@ -7,10 +7,10 @@
 
 use std::{ptr, sync::atomic::Ordering};
 #[cfg(not(loom))]
-use std::{sync::Arc, thread::Thread};
+use std::sync::Arc;
 
 #[cfg(not(loom))]
-use super::noted::Noted;
+use super::noted::{AskLater, Noted};
 use super::{
     index::Index,
     key::Key,
@@ -111,10 +111,10 @@ impl Inserter {
 
     /// Writes stacks into a file from now on, first those that are known; `None` ends it.
     #[cfg(not(loom))]
-    pub(super) fn set_file(&self, file: Option<(Arc<TapeFile>, Thread)>) {
+    pub(super) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
         let mut store = self.store();
         store.arena.set_file(file.as_ref().map(|(file, _)| file.clone()));
-        store.noted = file.map(|(file, keeper)| Arc::new(Noted::new(file, keeper)));
+        store.noted = file.map(|(file, later)| Arc::new(Noted::new(file, later)));
         if store.noted.is_none() {
             return;
         }

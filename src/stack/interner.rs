@@ -1,7 +1,7 @@
 //! Numbers for stacks: equal stacks get the same number.
 
 #[cfg(not(loom))]
-use std::thread::Thread;
+use super::noted::AskLater;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
@@ -236,10 +236,9 @@ impl StackInterner {
         &self.inserter
     }
 
-    /// Writes stacks into the file of a tape from now on, with those that are known; `None` ends it. The thread
-    /// [`names the words`](StackInterner::name_words) of the frame source when it is woken.
+    /// Writes stacks into the file of a tape from now on, with those that are known; `None` ends it.
     #[cfg(not(loom))]
-    pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, Thread)>) {
+    pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
         self.inserter.set_file(file);
         let Some(noted) = self.inserter.noted() else { return };
         let source = self.source.get().map(|source| &**source);

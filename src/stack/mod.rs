@@ -58,6 +58,8 @@ pub(crate) use modules::{Generation, PastModules};
 #[cfg(not(loom))]
 pub(crate) use names::for_each_missing;
 pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
+#[cfg(not(loom))]
+pub(crate) use noted::AskLater;
 
 /// Connects the parts of captures that are statics to forks of the process.
 #[cfg(not(loom))]

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    thread::Thread,
 };
 
 use rustc_hash::FxHashSet;
@@ -19,13 +19,22 @@ use super::{
 };
 use crate::tape::{CodeNote, Note, NotedFrame, TapeFile};
 
+/// Has [`StackInterner::name_words`](super::StackInterner::name_words) called soon, by a thread without locks: the frame
+/// source may wait for its interpreter, which may wait for the thread that captures.
+#[derive(Clone)]
+pub(crate) struct AskLater(pub(crate) Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for AskLater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AskLater").finish()
+    }
+}
+
 /// What a file knows.
 #[derive(Debug)]
 pub(super) struct Noted {
     file: Arc<TapeFile>,
-    /// The thread that asks the frame source for names: it may wait for its interpreter, which may wait for the thread
-    /// that captures.
-    keeper: Thread,
+    later: AskLater,
     /// 1 above the last generation whose modules are in the file; 0 at first.
     generation: AtomicU32,
     /// No other lock is taken under this one.
@@ -43,8 +52,8 @@ struct Words {
 }
 
 impl Noted {
-    pub(super) fn new(file: Arc<TapeFile>, keeper: Thread) -> Noted {
-        Noted { file, keeper, generation: AtomicU32::new(0), words: Mutex::default() }
+    pub(super) fn new(file: Arc<TapeFile>, later: AskLater) -> Noted {
+        Noted { file, later, generation: AtomicU32::new(0), words: Mutex::default() }
     }
 
     /// Writes the modules that the file lacks, and what names new words of the source. Where that may have to wait for
@@ -75,7 +84,7 @@ impl Noted {
             }
         }
         if is_unnamed {
-            self.keeper.unpark();
+            (self.later.0)();
         }
     }
 

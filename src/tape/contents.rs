@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     layout::{
-        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, STEP_BYTES,
+        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES, STEP_BYTES,
         SlotWord, VERSION, is_intact, is_tape, start_of_process,
     },
     notes::{Note, for_each_note},
@@ -94,6 +94,26 @@ pub(crate) struct Base {
     pub(crate) segments: Vec<InventorySegment>,
 }
 
+/// What decides whether a slot is read.
+struct Preview {
+    kind: Kind,
+    owner: i64,
+    /// Of events: the order word of the first, 0 if there is none.
+    first: u64,
+}
+
+impl Preview {
+    /// Reads the beginning of a slot. One of an unknown kind counts as a note: who reads it says so.
+    fn read(file: &mut File, number: u32) -> io::Result<Preview> {
+        let mut bytes = [0; SLOT_HEADER_BYTES + size_of::<Words>()];
+        read_at(file, start_of(number), &mut bytes)?;
+        let words = header_words(&bytes);
+        let kind = Kind::of(words[SlotWord::Kind as usize]).unwrap_or(Kind::Notes);
+        let first = u64::from_ne_bytes(bytes[SLOT_HEADER_BYTES + 8..][..8].try_into().unwrap_or_default());
+        Ok(Preview { kind, owner: words[SlotWord::Device as usize].cast_signed(), first })
+    }
+}
+
 /// A slot with what was read of it.
 struct ReadSlot {
     number: u32,
@@ -149,10 +169,47 @@ impl Contents {
     /// that is older than another.
     fn pass(file: &mut File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
+        let mut contents = Contents::header(file).map_err(failed)??;
+        let slots = contents.slots(file, &|_| true).map_err(failed)?;
+        contents.take(slots);
+        Ok(contents)
+    }
+
+    fn header(file: &mut File) -> io::Result<Result<Contents>> {
         let mut start = [0; HEADER_BYTES];
-        let n_bytes = read_at(file, 0, &mut start).map_err(failed)?;
-        let mut contents = Contents::of_header(&start[..n_bytes])?;
-        let slots = contents.slots(file).map_err(failed)?;
+        let n_bytes = read_at(file, 0, &mut start)?;
+        Ok(Contents::of_header(&start[..n_bytes]))
+    }
+
+    /// Reads the header alone.
+    ///
+    /// # Errors
+    /// As [`Contents::read`].
+    pub(crate) fn read_header(path: &Path) -> Result<Contents> {
+        let failed = |error| Error::io("cannot read the tape", path, error);
+        Contents::header(&mut File::open(path).map_err(failed)?).map_err(failed)?
+    }
+
+    /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the
+    /// order word `until`, and the notes of the recording. The process may record on. Events between the last list and
+    /// `until` stay where they are; others may be there or not.
+    ///
+    /// # Errors
+    /// As [`Contents::read`].
+    pub(crate) fn read_until(path: &Path, device: DeviceId, until: u64) -> Result<Contents> {
+        let failed = |error| Error::io("cannot read the tape", path, error);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut contents = Contents::header(&mut file).map_err(failed)??;
+        let is_wanted = |slot: &Preview| {
+            let is_of_device = slot.owner == Owner::Device(device).number();
+            match slot.kind {
+                Kind::Events => is_of_device && (1..=until).contains(&slot.first),
+                Kind::Notes => is_of_device || slot.owner == Owner::Recording.number(),
+                Kind::Rows => is_of_device,
+                Kind::Free | Kind::Stacks => false,
+            }
+        };
+        let slots = contents.slots(&mut file, &is_wanted).map_err(failed)?;
         contents.take(slots);
         Ok(contents)
     }
@@ -229,8 +286,8 @@ impl Contents {
         })
     }
 
-    /// Reads all slots in use, in the order in which they were taken.
-    fn slots(&mut self, file: &mut File) -> io::Result<Vec<ReadSlot>> {
+    /// Reads the slots in use that are wanted, in the order in which they were taken.
+    fn slots(&mut self, file: &mut File, is_wanted: &dyn Fn(&Preview) -> bool) -> io::Result<Vec<ReadSlot>> {
         let n_bytes = file.seek(SeekFrom::End(0))?.saturating_sub(HEADER_BYTES as u64);
         let mut slots = Vec::new();
         if n_bytes % STEP_BYTES as u64 > 0 {
@@ -238,14 +295,16 @@ impl Contents {
                 .push(format!("the file is cut: it ends after {} bytes", n_bytes + HEADER_BYTES as u64));
         }
         for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
-            slots.extend(self.slot(file, number)?);
+            if is_wanted(&Preview::read(file, number)?) {
+                slots.extend(self.slot(file, number)?);
+            }
         }
         slots.sort_by_key(|slot| slot.word(SlotWord::Use));
         Ok(slots)
     }
 
     fn slot(&mut self, file: &mut File, number: u32) -> io::Result<Option<ReadSlot>> {
-        let at = HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64;
+        let at = start_of(number);
         let mut bytes = vec![0; SLOT_BYTES];
         for _ in 0..ATTEMPTS {
             let n_bytes = read_at(file, at, &mut bytes)?;
@@ -380,10 +439,14 @@ impl Contents {
         }
     }
 
-    /// Takes the latest base of each device that is whole.
+    /// Takes the latest base of each device that is whole. A keeper in another process may have written its last one after
+    /// a later one of the recorder.
     fn bases(&mut self, notes: &[Note], rows: &SeededMap<u32, &ReadSlot>) {
-        let mut done = Vec::new();
-        for note in notes.iter().rev() {
+        let mut done: Vec<i64> = Vec::new();
+        let until = |note: &&Note| if let Note::Base { until, .. } = note { *until } else { 0 };
+        let mut latest_last: Vec<&Note> = notes.iter().collect();
+        latest_last.sort_by_key(until);
+        for note in latest_last.into_iter().rev() {
             let Note::Base { device, until, horizon, n_missing, slots } = note else { continue };
             if done.contains(device) {
                 continue;
@@ -420,6 +483,11 @@ fn header_words(bytes: &[u8]) -> [u64; SLOT_HEADER_BYTES / 8] {
 #[allow(clippy::cast_possible_truncation)] // The halves have 32 bits.
 fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
+}
+
+/// Returns where a slot begins.
+fn start_of(number: u32) -> u64 {
+    HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64
 }
 
 /// Fills a buffer from a place of the file on; returns how many bytes there were.

@@ -8,6 +8,8 @@ use std::{
 };
 
 use super::{
+    agreement::Agreement,
+    contents::Contents,
     layout::{BODY_BYTES, Kind, Owner},
     mapped::{Beginning, Mapped},
     notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
@@ -43,12 +45,36 @@ impl TapeFile {
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io).
     pub(crate) fn create(path: &Path, beginning: Beginning) -> Result<TapeFile> {
-        Ok(TapeFile {
-            mapped: Arc::new(Mapped::create(path, beginning)?),
+        Ok(TapeFile::of(Mapped::create(path, beginning)?))
+    }
+
+    fn of(mapped: Mapped) -> TapeFile {
+        TapeFile {
+            mapped: Arc::new(mapped),
             notes: Mutex::new(Notes::of(Owner::Recording)),
             annotations: Mutex::new(Notes::of(Owner::Annotations)),
             reports: Mutex::new(Notes::of(Owner::Reports)),
-        })
+        }
+    }
+
+    /// Opens the tape of another process, to keep it.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
+    /// of this version.
+    pub(crate) fn attach(path: &Path) -> Result<TapeFile> {
+        Contents::read_header(path)?;
+        Ok(TapeFile::of(Mapped::attach(path)?))
+    }
+
+    /// Offers the events of a device to a keeper in another process; `None` if there are too many devices.
+    pub(crate) fn offer(&self, device: DeviceId) -> Option<Agreement> {
+        Agreement::offer(&self.mapped, device)
+    }
+
+    /// Returns what was agreed on for each device that was offered.
+    pub(crate) fn agreements(&self) -> Vec<Agreement> {
+        Agreement::all(&self.mapped)
     }
 
     /// Returns where the file is.

@@ -7,7 +7,7 @@ use memreel_snapshot::words::DeviceId;
 pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";
 
 /// The version of the layout. A reader refuses others.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A number whose bytes show the byte order of the machine.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
@@ -70,6 +70,27 @@ pub(super) enum HeaderWord {
     NElsewhere = 9,
     /// The number of the slot's use that is given out next.
     NextUse = 10,
+    /// The steps that the file has, those of the keeper included.
+    NSteps = 11,
+}
+
+/// The first of the header's words about devices, four for each.
+pub(super) const DEVICES_AT: usize = 16;
+
+/// The most devices that the header has words for.
+pub(super) const MAX_DEVICES: usize = (HEADER_BYTES / 8 - DEVICES_AT) / 4;
+
+/// The words of a device, by which a recorder and a keeper in another process agree.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DeviceWord {
+    /// How often a list of the recorder's own began, which does not follow from the one before; 0 in free words.
+    Begun = 0,
+    /// The device's number, signed.
+    Device = 1,
+    /// The order word up to which the keeper is to fold.
+    Due = 2,
+    /// The order word up to which the keeper has folded.
+    Folded = 3,
 }
 
 /// The words of a slot's header, by their number.

@@ -20,9 +20,12 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::layout::{
-    BYTE_ORDER, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, STEP_SLOTS, VERSION, checksum,
-    start_of_process,
+use super::{
+    layout::{
+        BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, VERSION,
+        checksum, start_of_process,
+    },
+    steps::{Slots, Step},
 };
 use crate::process::notice;
 use memreel_snapshot::words::{Error, Result};
@@ -33,6 +36,8 @@ pub(super) struct Mapped {
     file: Descriptor,
     path: PathBuf,
     header: NonNull<u8>,
+    /// Whether another process records into it.
+    is_others: bool,
     /// Whether slots may be taken and freed.
     is_open: AtomicBool,
     /// Whether it was reported that the file cannot grow.
@@ -53,22 +58,6 @@ struct Descriptor {
     /// The numbers of the file system and of the file in it.
     identity: (u64, u64),
 }
-
-/// The slots of a file.
-#[derive(Debug, Default)]
-pub(super) struct Slots {
-    steps: Vec<Step>,
-    free: Vec<u32>,
-    /// The slots below were used; those above are zeros.
-    n_used: u32,
-}
-
-/// The memory of a step of slots.
-#[derive(Debug)]
-struct Step(NonNull<u8>);
-
-// SAFETY: a mapping belongs to no thread.
-unsafe impl Send for Step {}
 
 /// What a file says about its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -110,12 +99,32 @@ impl Mapped {
             file: Descriptor::new(file).map_err(failed)?,
             path: path.to_owned(),
             header,
+            is_others: false,
             is_open: AtomicBool::new(true),
             is_reported: AtomicBool::new(false),
             slots: Mutex::default(),
         };
         tape.write_header(beginning);
         Ok(tape)
+    }
+
+    /// Opens the tape of another process, whose header has been read.
+    ///
+    /// # Errors
+    /// [`Error::is_io`].
+    pub(super) fn attach(path: &Path) -> Result<Mapped> {
+        let failed = |error: io::Error| Error::io("cannot keep the tape", path, error);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        let header = map(&file, 0, HEADER_BYTES).map_err(failed)?;
+        Ok(Mapped {
+            file: Descriptor::new(file).map_err(failed)?,
+            path: path.to_owned(),
+            header,
+            is_others: true,
+            is_open: AtomicBool::new(true),
+            is_reported: AtomicBool::new(false),
+            slots: Mutex::default(),
+        })
     }
 
     fn write_header(&self, Beginning { start_us, ns_of_ticks }: Beginning) {
@@ -135,14 +144,24 @@ impl Mapped {
         self.word(HeaderWord::Checksum).store(checksum(&bytes), Ordering::Relaxed);
         for (at, part) in MAGIC.chunks_exact(8).enumerate() {
             let word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
-            // SAFETY: as in `word`.
-            unsafe { self.header.cast::<AtomicU64>().add(at).as_ref() }.store(word, Ordering::Release);
+            self.word_at(at).store(word, Ordering::Release);
         }
     }
 
     fn word(&self, word: HeaderWord) -> &AtomicU64 {
+        self.word_at(word as usize)
+    }
+
+    /// Returns a word of the header.
+    fn word_at(&self, at: usize) -> &AtomicU64 {
+        assert!(at < HEADER_BYTES / 8, "within the header");
         // SAFETY: the header is a mapped page, which lives as long as `self`; all accesses are atomic.
-        unsafe { self.header.cast::<AtomicU64>().add(word as usize).as_ref() }
+        unsafe { self.header.cast::<AtomicU64>().add(at).as_ref() }
+    }
+
+    /// Returns a word of a device, by its place among the devices.
+    pub(super) fn device_word(&self, place: usize, word: DeviceWord) -> &AtomicU64 {
+        self.word_at(DEVICES_AT + 4 * place + word as usize)
     }
 
     /// Returns where the file is.
@@ -155,9 +174,9 @@ impl Mapped {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Ends the recording: the file keeps what it has, whatever is dropped from now on.
+    /// Ends the recording, of the process that records: the file keeps what it has, whatever is dropped from now on.
     pub(super) fn close(&self) {
-        if self.is_open.swap(false, Ordering::AcqRel) {
+        if self.is_open.swap(false, Ordering::AcqRel) && !self.is_others {
             self.word(HeaderWord::IsClosed).store(1, Ordering::Release);
         }
     }
@@ -183,12 +202,12 @@ impl Mapped {
             return None;
         }
         let mut slots = lock(&self.slots);
-        if let Some(number) = slots.free.pop() {
-            return Some((number, slots.place(number), false));
+        if let Some((number, at)) = slots.reused() {
+            return Some((number, at, false));
         }
-        if slots.n_used as usize == slots.steps.len() * STEP_SLOTS {
-            match self.grow(slots.steps.len()) {
-                Ok(step) => slots.steps.push(step),
+        if slots.are_used() {
+            match self.grow() {
+                Ok(step) => slots.add(step),
                 Err(error) => {
                     drop(slots);
                     self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
@@ -197,18 +216,26 @@ impl Mapped {
                 }
             }
         }
-        let number = slots.n_used;
-        slots.n_used += 1;
-        Some((number, slots.place(number), true))
+        let (number, at) = slots.fresh()?;
+        Some((number, at, true))
     }
 
-    /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail.
-    fn grow(&self, n_steps: usize) -> io::Result<Step> {
-        let at = HEADER_BYTES + n_steps * STEP_BYTES;
-        self.file.with(&self.path, |file| {
-            reserve(file, at as u64, STEP_BYTES)?;
-            Ok(Step(map(file, at as u64, STEP_BYTES)?))
-        })
+    /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail. Another process may
+    /// add steps too.
+    #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
+    fn grow(&self) -> io::Result<Step> {
+        let n_steps = self.word(HeaderWord::NSteps);
+        let place = n_steps.fetch_add(1, Ordering::Relaxed);
+        let at = HEADER_BYTES as u64 + place * STEP_BYTES as u64;
+        let grown = self.file.with(&self.path, |file| {
+            reserve(file, at, STEP_BYTES)?;
+            map(file, at, STEP_BYTES)
+        });
+        // Behind a step of another process it stays a hole, which readers take for free slots.
+        let give_back = |_: &io::Error| {
+            let _ = n_steps.compare_exchange(place + 1, place, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        Ok(Step { at: grown.inspect_err(give_back)?, place: place as usize })
     }
 
     #[cold]
@@ -222,7 +249,7 @@ impl Mapped {
     }
 
     pub(super) fn take_back(&self, number: u32) {
-        lock(&self.slots).free.push(number);
+        lock(&self.slots).take_back(number);
     }
 }
 
@@ -279,19 +306,11 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-impl Slots {
-    fn place(&self, number: u32) -> NonNull<u8> {
-        let (step, at) = (number as usize / STEP_SLOTS, number as usize % STEP_SLOTS);
-        // SAFETY: slot `at` of a step of `STEP_SLOTS`.
-        unsafe { self.steps[step].0.add(at * SLOT_BYTES) }
-    }
-}
-
 impl Drop for Mapped {
     fn drop(&mut self) {
         self.close();
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for Step(at) in slots.steps.drain(..) {
+        for at in slots.end() {
             // SAFETY: mapped by `grow`; every slot keeps the file alive, so none is left.
             let _ = unsafe { munmap(at.as_ptr().cast(), STEP_BYTES) };
         }

@@ -8,20 +8,23 @@
 //! | events | a chunk of one device's events, 32 bytes each | the thread that owns the chunk |
 //! | stacks | records of stacks: number, modules, words | whoever adds a stack |
 //! | notes | what events refer to: contexts, scopes, modules, settings; what devices report | whoever adds one |
-//! | rows | segments and blocks of one device before its oldest event | the keeper |
+//! | rows | segments and blocks of one device before its oldest event | the keeper, of this process or another |
 //!
-//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file, `slot` is one
-//! slot in use, `file` gives them out and writes notes, and `contents` reads a file, of a process that lives or not, as
-//! far as it is whole.
+//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, `slot`
+//! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
+//! and writes notes, and `contents` reads a file, of a process that lives or not, as far as it is whole.
 
 mod layout;
 mod notes;
 mod rows;
+mod steps;
 mod mapped;
+mod agreement;
 mod slot;
 mod file;
 mod contents;
 
+pub(crate) use agreement::Agreement;
 pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
 pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};

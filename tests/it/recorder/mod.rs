@@ -7,5 +7,6 @@ mod recording;
 mod tape;
 mod tape_damage;
 mod tape_file;
+mod tape_keeper;
 mod usage;
 mod wrapped;

@@ -1,0 +1,141 @@
+//! Keeps the tape of another process: a thread in a recorded program could be seen by it.
+#![forbid(unsafe_code)]
+
+use std::{path::Path, sync::Arc};
+
+use super::{
+    chunk::{Chunk, N_WORDS},
+    context::Contexts,
+    in_file,
+    live::Live,
+    log::{self, Cut, LogTables},
+    recovered::{Notes, chunk_of, clock, restore_contexts},
+};
+use crate::tape::{Agreement, Contents, Slot, TapeFile};
+use memreel_snapshot::words::Result;
+
+/// Keeps the list of live blocks in the tape of another process, which records with
+/// [`Recording::kept_elsewhere`](super::Recording::kept_elsewhere).
+///
+/// The ring of a recording drops its oldest events. What is live before the others is in the tape as a list, and an event
+/// leaves the file only when the list has it. When the keeper is dropped or its process is killed, the recording process
+/// goes on with the list that is there.
+///
+/// ```
+/// use memreel::{Recovered, Reel, recorder::{Recording, TapeKeeper}};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("run.tape");
+/// // In the process that records:
+/// let reel = Reel::builder().history(Recording::all().tape(&path).kept_elsewhere()).build()?;
+/// let weights = reel.alloc(1 << 20)?;
+/// // In another process, some times a second:
+/// let mut keeper = TapeKeeper::attach(&path)?;
+/// keeper.keep();
+/// # drop((keeper, weights));
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TapeKeeper {
+    file: Arc<TapeFile>,
+    devices: Vec<Kept>,
+}
+
+/// A device's list.
+#[derive(Debug)]
+struct Kept {
+    agreement: Agreement,
+    /// The recorder's list that this one follows from; 0 before the first.
+    begun: u64,
+    live: Live,
+    /// The order word up to which `live` has the events, and the one up to which the file's list has them.
+    folded: u64,
+    written: u64,
+    /// The slots of the last list.
+    base: Vec<Slot>,
+}
+
+impl TapeKeeper {
+    /// Opens the tape of a process that records.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
+    /// of this version, or is one that was not written whole yet.
+    pub fn attach(path: impl AsRef<Path>) -> Result<TapeKeeper> {
+        Ok(TapeKeeper { file: Arc::new(TapeFile::attach(path.as_ref())?), devices: Vec::new() })
+    }
+
+    /// Folds what is due; returns whether there was something. A file that cannot be read or cannot grow is tried again at
+    /// the next call.
+    pub fn keep(&mut self) -> bool {
+        let all = self.file.agreements();
+        let new = all.into_iter().skip(self.devices.len());
+        self.devices.extend(new.map(Kept::new));
+        let mut has_folded = false;
+        for device in &mut self.devices {
+            has_folded |= device.keep(&self.file).is_some();
+        }
+        has_folded
+    }
+}
+
+impl Drop for TapeKeeper {
+    /// The lists stay in the file.
+    fn drop(&mut self) {
+        self.file.leave();
+    }
+}
+
+impl Kept {
+    fn new(agreement: Agreement) -> Kept {
+        Kept { agreement, begun: 0, live: Live::default(), folded: 0, written: 0, base: Vec::new() }
+    }
+
+    /// Folds the events that are due, if there are any.
+    fn keep(&mut self, file: &Arc<TapeFile>) -> Option<()> {
+        let due = self.agreement.due();
+        if due <= self.written {
+            return None;
+        }
+        let begun = self.agreement.begun();
+        if due > self.folded || begun != self.begun {
+            let mut contents = Contents::read_until(file.path(), self.agreement.device(), due).ok()?;
+            if begun != self.begun {
+                self.begin(&mut contents, begun);
+            }
+            self.apply(&mut contents, due);
+        }
+        let (until, segments) = (self.folded, self.live.inventory());
+        let slots = in_file::write(file, self.agreement.device(), &segments, (until, until), 0)?;
+        self.written = until;
+        // A list of the recorder's that began meanwhile is later, and readers take that.
+        if self.agreement.begun() == begun {
+            self.agreement.set_folded(until);
+            self.base = slots;
+        }
+        Some(())
+    }
+
+    /// Begins with the last list in the file.
+    fn begin(&mut self, contents: &mut Contents, begun: u64) {
+        let base = std::mem::take(&mut contents.bases).into_iter().next();
+        self.folded = base.as_ref().map_or(0, |base| base.until);
+        self.live = base.map_or_else(Live::default, |base| Live::of(&base.segments));
+        self.begun = begun;
+    }
+
+    /// Applies the events up to `due` to the list.
+    fn apply(&mut self, contents: &mut Contents, due: u64) {
+        let scale = clock(contents).scale();
+        let notes = Notes::of(std::mem::take(&mut contents.notes));
+        let mut contexts = Contexts::default();
+        restore_contexts(&notes, &mut contexts, &mut contents.problems);
+        let tables = LogTables { contexts: contexts.all(), scale };
+        let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
+        let chunks: Vec<Arc<Chunk>> =
+            contents.chunks.iter().map(|chunk| Arc::new(chunk_of(chunk.events.iter().map(known)))).collect();
+        let cut = Cut { until: due, ..Cut::whole(&chunks, self.folded) };
+        cut.read().entries(&tables).for_each(|entry| self.live.apply(&entry.event));
+        self.folded = self.folded.max(due);
+    }
+}

@@ -1,0 +1,136 @@
+//! Tapes that another process keeps: here the same one, by the file alone.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use memreel::{
+    Action, Address, BlockState, DeviceId, PoolId, Recovered, StreamId,
+    integrate::{Event, StackId, Track},
+    recorder::{Recorder, Recording, TapeKeeper},
+};
+
+use crate::random::Random;
+
+/// Few, so that the list of live blocks is needed.
+const RING: usize = 4096;
+
+fn history(path: &Path) -> Recording {
+    Recording::all().max_entries(RING).tape(path).kept_elsewhere()
+}
+
+fn record(track: &Track, action: Action, address: u64) {
+    let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId::NONE);
+    track.record_unlocked(Event { action, address: Address(address), size_bytes: 512, stream, pool, stack });
+}
+
+/// Allocates and frees at random; returns what is live then. `tick` is called between events.
+fn work(track: &Track, first: u64, n: u64, mut tick: impl FnMut(u64)) -> BTreeSet<u64> {
+    let (mut random, mut live) = (Random::new(first), BTreeSet::new());
+    for number in 0..n {
+        let address = first + 512 * random.below(300);
+        if live.remove(&address) {
+            record(track, Action::FreeRequested, address);
+            record(track, Action::FreeCompleted, address);
+        } else {
+            live.insert(address);
+            record(track, Action::Alloc, address);
+        }
+        tick(number);
+    }
+    live
+}
+
+fn recovered(path: &Path) -> BTreeSet<u64> {
+    let recovered = Recovered::read(path).unwrap();
+    assert_eq!(recovered.problems(), [""; 0]);
+    let snapshot = recovered.snapshot();
+    let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let live = blocks.filter(|block| block.state == Some(BlockState::ActiveAllocated));
+    live.map(|block| block.address.0).collect()
+}
+
+/// It follows; it leaves after a third, and comes back after two thirds; it never comes.
+#[test]
+fn every_block_is_in_the_list_whoever_keeps_it() {
+    let folder = tempfile::tempdir().unwrap();
+    const N: u64 = 200_000;
+    let is_there: [fn(u64) -> bool; 3] = [|_| true, |number| !(N / 3..2 * N / 3).contains(&number), |_| false];
+    for (case, is_there) in is_there.iter().enumerate() {
+        let path = folder.path().join(format!("{case}.tape"));
+        let recorder = Recorder::new();
+        recorder.record_history(&history(&path));
+        let track = recorder.track(DeviceId(0));
+        let (mut keeper, mut n_folds) = (None, 0);
+        let live = work(&track, 1 << 40, N, |number| {
+            if number % 1000 > 0 {
+            } else if is_there(number) {
+                let keeper = keeper.get_or_insert_with(|| TapeKeeper::attach(&path).unwrap());
+                n_folds += u64::from(keeper.keep());
+            } else {
+                keeper = None;
+            }
+        });
+        assert_eq!(recovered(&path), live, "case {case}");
+        assert_eq!(n_folds > 10, case < 2, "case {case}: {n_folds} folds");
+        drop((keeper, recorder, track));
+        assert_eq!(recovered(&path), live, "case {case}, closed");
+    }
+}
+
+#[test]
+fn threads_record_while_another_process_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let (track, is_done) = (recorder.track(DeviceId(0)), AtomicBool::new(false));
+    let expected = thread::scope(|scope| {
+        let (track, is_done, path) = (&track, &is_done, &path);
+        scope.spawn(move || {
+            let mut keeper = TapeKeeper::attach(path).unwrap();
+            while !is_done.load(Ordering::Relaxed) {
+                keeper.keep();
+            }
+        });
+        let threads: Vec<_> = (1..5_u64)
+            .map(|number| scope.spawn(move || work(track, number << 40, 100_000, |_| {})))
+            .collect();
+        let live = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<BTreeSet<u64>>();
+        is_done.store(true, Ordering::Relaxed);
+        live
+    });
+    assert_eq!(recovered(&path), expected);
+}
+
+/// The keeper's list is of before.
+#[test]
+fn what_was_erased_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let track = recorder.track(DeviceId(0));
+    let mut keeper = TapeKeeper::attach(&path).unwrap();
+    let before = work(&track, 1 << 40, 50_000, |_| _ = keeper.keep());
+    assert!(!before.is_empty());
+    recorder.record_history(&history(&path).clear_history(true));
+    assert_eq!(recovered(&path), BTreeSet::new());
+    let after = work(&track, 2 << 40, 50_000, |_| _ = keeper.keep());
+    assert_eq!(recovered(&path), after);
+}
+
+#[test]
+fn what_is_not_a_tape_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    assert!(TapeKeeper::attach(&path).unwrap_err().is_io());
+    for bytes in [vec![], vec![0; 8192], b"memreel tape\r\n\x1a\n".to_vec()] {
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(TapeKeeper::attach(&path).is_err(), "{} bytes", bytes.len());
+    }
+}
