@@ -3,7 +3,7 @@
 //! `cargo run --release --example crash -- --tape run.tape` prints `acknowledged THREAD N` whenever the record calls of
 //! the first N allocations of a thread have returned. Kill it, and `memreel recover run.tape -o snapshot.pickle` has
 //! all of them. `--ring N` sets how many events are kept, `--abort N` ends the program by `abort` after N allocations,
-//! `--fill` until the host has no memory for it.
+//! `--fill` until the host has no memory for it. With `--kept-elsewhere` another process may keep the tape.
 
 use std::{
     io::Write,
@@ -39,11 +39,13 @@ struct Options {
     ring: usize,
     abort_after: u64,
     fill: bool,
+    kept_elsewhere: bool,
 }
 
 pub(crate) fn main() -> Result<(), memreel::Error> {
     let options = options();
     let history = Recording::all().max_entries(options.ring).tape(&options.tape);
+    let history = if options.kept_elsewhere { history.kept_elsewhere() } else { history };
     let reel = Reel::builder().device(Simulated::new(1 << 46)).history(history).build()?;
     let (output, n_all) = (Mutex::new(std::io::stdout()), AtomicU64::new(0));
     let fill = Mutex::new(Vec::new());
@@ -73,7 +75,8 @@ pub(crate) fn main() -> Result<(), memreel::Error> {
 
 /// Reads the command line.
 fn options() -> Options {
-    let mut options = Options { tape: String::new(), ring: 1_000_000, abort_after: 0, fill: false };
+    let mut options =
+        Options { tape: String::new(), ring: 1_000_000, abort_after: 0, fill: false, kept_elsewhere: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|text| text.parse().ok()).unwrap_or_else(|| usage());
@@ -81,6 +84,7 @@ fn options() -> Options {
             "--ring" => options.ring = number() as usize,
             "--abort" => options.abort_after = number(),
             "--fill" => options.fill = true,
+            "--kept-elsewhere" => options.kept_elsewhere = true,
             "--tape" => options.tape = args.next().unwrap_or_else(|| usage()),
             _ => usage(),
         }
@@ -89,6 +93,6 @@ fn options() -> Options {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: crash --tape FILE [--ring EVENTS] [--abort ALLOCATIONS] [--fill]");
+    eprintln!("usage: crash --tape FILE [--ring EVENTS] [--abort ALLOCATIONS] [--fill] [--kept-elsewhere]");
     process::exit(2)
 }

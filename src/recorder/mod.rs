@@ -72,9 +72,9 @@ mod recovered;
 #[cfg(not(loom))]
 mod tape_keeper;
 #[cfg(not(loom))]
-pub use tape_keeper::TapeKeeper;
-#[cfg(not(loom))]
 pub(crate) use recovered::{PastInventory, restore};
+#[cfg(not(loom))]
+pub use tape_keeper::TapeKeeper;
 
 pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};

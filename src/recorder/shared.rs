@@ -1,13 +1,15 @@
 //! What the clones of a recorder and its tracks share, and the order of its locks.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
+use std::sync::PoisonError;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-#[cfg(not(loom))]
-use std::sync::PoisonError;
 
+#[cfg(not(loom))]
+use super::keeper::Keeper;
 use super::{
     clock::Clock,
     context::Contexts,
@@ -18,8 +20,6 @@ use super::{
     tape::Tape,
     usage::Usage,
 };
-#[cfg(not(loom))]
-use super::keeper::Keeper;
 #[cfg(not(loom))]
 use crate::process::guard::Guard;
 use crate::{

@@ -18,15 +18,15 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-#[cfg(not(loom))]
-use super::{
-    in_file::{InFile, Work},
-    keeper::Keeper,
-};
 use super::{
     chunk::{Chunk, FullChunk},
     clock::{Clock, Ticks},
     log::{ACTION_BITS, Cut},
+};
+#[cfg(not(loom))]
+use super::{
+    in_file::{InFile, Work},
+    keeper::Keeper,
 };
 #[cfg(not(loom))]
 use crate::process::fork::Held;
@@ -189,9 +189,10 @@ impl Tape {
             let erased = TapeState::new(capacity);
             #[cfg(not(loom))]
             let erased = TapeState {
-                in_file: state.in_file.as_ref().map(|in_file| {
-                    Box::new(in_file.erased(self.order_limit_at(now)))
-                }),
+                in_file: state
+                    .in_file
+                    .as_ref()
+                    .map(|in_file| Box::new(in_file.erased(self.order_limit_at(now)))),
                 ..erased
             };
             *state = erased;

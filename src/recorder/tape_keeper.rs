@@ -11,7 +11,7 @@ use super::{
     log::{self, Cut, LogTables},
     recovered::{Notes, chunk_of, clock, restore_contexts},
 };
-use crate::tape::{Agreement, Contents, Slot, TapeFile};
+use crate::tape::{Agreement, Contents, Slot, TapeFile, seal};
 use memreel_snapshot::words::Result;
 
 /// Keeps the list of live blocks in the tape of another process, which records with
@@ -76,6 +76,21 @@ impl TapeKeeper {
             has_folded |= device.keep(&self.file).is_some();
         }
         has_folded
+    }
+
+    /// Returns whether the process may record on: it lives, and has not closed the tape.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        Contents::read_header(self.file.path()).is_ok_and(|header| header.is_running && !header.is_closed)
+    }
+
+    /// Gives the chunks of a tape whose process has ended the checksums that a keeper in that process would have written.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
+    /// of this version.
+    pub fn seal(path: impl AsRef<Path>) -> Result<()> {
+        seal(path.as_ref())
     }
 }
 

@@ -5,9 +5,9 @@
 //! them for it; so the lock has a file of its own.
 #![forbid(unsafe_code)]
 
-use std::{ptr, sync::atomic::Ordering};
 #[cfg(not(loom))]
 use std::sync::Arc;
+use std::{ptr, sync::atomic::Ordering};
 
 #[cfg(not(loom))]
 use super::noted::{AskLater, Noted};

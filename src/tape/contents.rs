@@ -16,8 +16,8 @@ use std::{
 
 use super::{
     layout::{
-        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES, STEP_BYTES,
-        SlotWord, VERSION, is_intact, is_tape, start_of_process,
+        BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES,
+        STEP_BYTES, SlotWord, VERSION, is_intact, is_tape, start_of_process,
     },
     notes::{Note, for_each_note},
     rows::Rows,

@@ -12,7 +12,8 @@
 //!
 //! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, `slot`
 //! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
-//! and writes notes, and `contents` reads a file, of a process that lives or not, as far as it is whole.
+//! and writes notes, `contents` reads a file, of a process that lives or not, as far as it is whole, and `seal` adds the
+//! checksums of a process that has ended.
 
 mod layout;
 mod notes;
@@ -23,6 +24,7 @@ mod agreement;
 mod slot;
 mod file;
 mod contents;
+mod seal;
 
 pub(crate) use agreement::Agreement;
 pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
@@ -31,4 +33,5 @@ pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 pub(crate) use rows::{ROW_BYTES, Rows};
+pub(crate) use seal::seal;
 pub(crate) use slot::{Slot, TakenAt};

@@ -18,7 +18,8 @@ use memreel_testing::random::Random;
 use cgroup::Cgroup;
 use run::Run;
 
-/// Few events are kept in every other run, so that the list of live blocks before them is needed.
+/// Few events are kept in every other run, so that the list of live blocks before them is needed. This process keeps the
+/// tapes of half of them.
 const RINGS: [u64; 2] = [1_000_000, 6_000];
 
 fn main() {
@@ -43,11 +44,17 @@ fn main() {
 fn killed_at_random_moments(n: u64) {
     let (mut random, mut n_events, mut n_acknowledged) = (Random::new(14), 0, 0);
     for number in 0..n {
-        let mut run = Run::start(&["--ring", &RINGS[number as usize % 2].to_string()]);
+        let ring = RINGS[number as usize % 2].to_string();
+        let is_kept_here = number % 4 > 1;
+        let args = ["--ring", &ring, "--kept-elsewhere"];
+        let mut run = Run::start(if is_kept_here { &args } else { &args[..2] });
         let n_lines = random.below(120);
+        run.read_lines(0);
+        let keeper = is_kept_here.then(|| run.keep());
         run.read_lines(n_lines);
         std::thread::sleep(Duration::from_micros(random.below(3000)));
         run.kill();
+        drop(keeper);
         let (events, acknowledged) = check(&run, &format!("kill {number} after {n_lines} lines"));
         n_events += events;
         n_acknowledged += acknowledged;

@@ -6,9 +6,12 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use memreel::Recovered;
+use memreel::{Recovered, recorder::TapeKeeper};
 
 use crate::{cgroup::Cgroup, crash::N_THREADS};
 
@@ -18,6 +21,19 @@ pub(crate) struct Run {
     child: Child,
     output: BufReader<ChildStdout>,
     lines: Vec<String>,
+}
+
+/// A thread that keeps a tape.
+pub(crate) struct Keeper {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        self.thread.take().map(JoinHandle::join).transpose().expect("the keeper did not panic");
+    }
 }
 
 impl Run {
@@ -75,6 +91,18 @@ impl Run {
         let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Run { folder, child, output, lines: Vec::new() }
+    }
+
+    /// Keeps its tape until the value is dropped.
+    pub(crate) fn keep(&self) -> Keeper {
+        let mut keeper = TapeKeeper::attach(self.tape()).unwrap();
+        let (end, is_over) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            while is_over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+                keeper.keep();
+            }
+        });
+        Keeper { end: Some(end), thread: Some(thread) }
     }
 
     fn tape(&self) -> PathBuf {

@@ -84,20 +84,75 @@ fn a_block_that_was_freed_before_a_tape_began_is_not_live_in_it() {
     assert_eq!(live, 0);
 }
 
+/// Returns how many threads of this process keep a tape.
+fn n_keepers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("memreel-tape")).count()
+}
+
+/// Allocates and frees so often that a small ring drops most of it.
+fn fill(reel: &Reel) {
+    (0..40_000).for_each(|_| drop(reel.alloc(700).unwrap()));
+}
+
 #[test]
-fn a_keeper_ends_with_its_file() {
-    own_process::run(module_path!(), "a_keeper_ends_with_its_file", Duration::from_secs(60), || {
-        let folder = tempfile::tempdir().unwrap();
-        let reel = reel(Recording::all());
-        for n in 0..20 {
-            reel.record_history(&Recording::all().tape(folder.path().join(format!("{n}.tape"))));
+fn a_keeper_begins_with_its_work_and_ends_with_its_file() {
+    own_process::run(
+        module_path!(),
+        "a_keeper_begins_with_its_work_and_ends_with_its_file",
+        Duration::from_secs(60),
+        || {
+            let folder = tempfile::tempdir().unwrap();
+            let reel = reel(Recording::all());
+            let in_file = |n: u32| {
+                let path = folder.path().join(format!("{n}.tape"));
+                Recording::all().max_entries(2048).tape(path)
+            };
+            reel.record_history(&in_file(0));
             drop(reel.alloc(700).unwrap());
+            assert_eq!(n_keepers(), 0);
+            for n in 1..10 {
+                reel.record_history(&in_file(n));
+                fill(&reel);
+            }
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(n_keepers(), 1);
+            reel.record_history(&in_file(10).kept_elsewhere());
+            fill(&reel);
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(n_keepers(), 0);
+        },
+    );
+}
+
+/// A second thread would change what the program may do. A child of `fork` has one thread.
+#[test]
+fn a_process_of_one_thread_stays_one() {
+    own_process::run(module_path!(), "a_process_of_one_thread_stays_one", Duration::from_secs(60), || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.tape");
+        // SAFETY: the child makes a reel and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let reel = reel(Recording::all().max_entries(2048).tape(&path));
+            let kept = reel.alloc(100_000).unwrap();
+            fill(&reel);
+            let n_tasks = fs::read_dir("/proc/self/task").unwrap().count();
+            drop(reel);
+            std::mem::forget(kept);
+            std::process::exit(i32::try_from(n_tasks).unwrap());
         }
-        thread::sleep(Duration::from_millis(300));
-        let names = fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
-        assert_eq!(names.filter(|name| name.starts_with("memreel-tape")).count(), 1);
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(libc::WEXITSTATUS(status), 1);
+        let recovered = Recovered::read(&path).unwrap();
+        assert_eq!(recovered.problems(), [""; 0]);
+        let snapshot = recovered.snapshot();
+        let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+        let live = blocks.filter(|block| block.state == Some(BlockState::ActiveAllocated));
+        assert_eq!(live.map(|block| block.requested_size).collect::<Vec<_>>(), [100_000]);
     });
 }
 

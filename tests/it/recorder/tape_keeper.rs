@@ -14,6 +14,7 @@ use memreel::{
     recorder::{Recorder, Recording, TapeKeeper},
 };
 
+use super::tape_damage::{HEADER_BYTES, SLOT_BYTES};
 use crate::random::Random;
 
 /// Few, so that the list of live blocks is needed.
@@ -59,7 +60,8 @@ fn recovered(path: &Path) -> BTreeSet<u64> {
 fn every_block_is_in_the_list_whoever_keeps_it() {
     let folder = tempfile::tempdir().unwrap();
     const N: u64 = 200_000;
-    let is_there: [fn(u64) -> bool; 3] = [|_| true, |number| !(N / 3..2 * N / 3).contains(&number), |_| false];
+    let is_there: [fn(u64) -> bool; 3] =
+        [|_| true, |number| !(N / 3..2 * N / 3).contains(&number), |_| false];
     for (case, is_there) in is_there.iter().enumerate() {
         let path = folder.path().join(format!("{case}.tape"));
         let recorder = Recorder::new();
@@ -133,4 +135,29 @@ fn what_is_not_a_tape_is_refused() {
         std::fs::write(&path, &bytes).unwrap();
         assert!(TapeKeeper::attach(&path).is_err(), "{} bytes", bytes.len());
     }
+}
+
+/// A changed byte is found in a chunk that has a checksum.
+#[test]
+fn chunks_are_sealed_after_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let track = recorder.track(DeviceId(0));
+    let live = work(&track, 1 << 40, 3000, |_| {});
+    drop((track, recorder));
+    // Of the first chunk, the size of an event.
+    let change = |path: &Path| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let first = (0..).map(|slot| HEADER_BYTES + slot * SLOT_BYTES).find(|at| bytes[*at] == 1).unwrap();
+        bytes[first + 128 + 32 * 700 + 24] ^= 1;
+        let changed = folder.path().join("changed.tape");
+        std::fs::write(&changed, bytes).unwrap();
+        Recovered::read(&changed).unwrap().problems().to_vec()
+    };
+    assert_eq!(change(&path), [""; 0]);
+    TapeKeeper::seal(&path).unwrap();
+    assert_eq!(change(&path), ["1 chunks are not what was written; their events are kept as they are"]);
+    assert_eq!(recovered(&path), live);
 }

@@ -5,6 +5,7 @@
 mod child;
 mod environment;
 mod folder;
+mod keeper;
 mod libraries;
 mod names;
 mod options;
@@ -22,6 +23,7 @@ use crate::{exit::Exit, failure::Failure};
 
 use child::Ended;
 use folder::Folder;
+use keeper::Keeper;
 use libraries::Libraries;
 use names::Names;
 use preloadable::Unrecorded;
@@ -45,7 +47,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             variables.clear();
         }
     }
+    let keeper = Keeper::start(&folder);
     let ended = child::run(&options.program, &variables);
+    drop(keeper);
     if let Ended::At { process, .. } = ended {
         // What cannot be read or written has been said; the status is the program's.
         let mut err = io::stderr().lock();

@@ -4,6 +4,7 @@
 //! - `environment`: what the program finds in its environment, and programs that cannot be recorded.
 //! - `files`: which files a run leaves, for children, crashes and programs that run others.
 //! - `heap`: `--heap`, on programs that count their own memory.
+//! - `threads`: a recorded process has its own threads only, and every block is in the snapshot all the same.
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
@@ -14,6 +15,7 @@ mod environment;
 mod files;
 mod heap;
 mod status;
+mod threads;
 mod trouble;
 
 use std::{

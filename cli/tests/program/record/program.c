@@ -1,9 +1,11 @@
 // Does what its first argument says with the heap, and prints a line: the number and the bytes of the blocks of 100,000
 // bytes and more that it has at its end.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,22 @@ static void *ask(void *unused) {
   if (pthread_getattr_np(pthread_self(), &attributes)) exit(4);
   pthread_attr_destroy(&attributes);
   return 0;
+}
+
+static void *later(void *unused) {
+  for (int i = 0; i < 50000; i++) free(malloc(100 + i % 100));
+  usleep(50000);
+  print();
+  return 0;
+}
+
+// The number of this process's threads.
+static int n_tasks(void) {
+  int n = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *task; (task = readdir(tasks));) n += task->d_name[0] != '.';
+  closedir(tasks);
+  return n;
 }
 
 int main(int argc, char **argv) {
@@ -81,6 +99,20 @@ int main(int argc, char **argv) {
     dlclose(library);
     // Another library may be where that one was.
     free(malloc(10));
+  } else if (!strcmp(what, "alone") || !strcmp(what, "together")) {
+    // The second thread only waits.
+    pthread_t t;
+    if (what[0] == 't') pthread_create(&t, 0, (void *(*)(void *))pause, 0);
+    // More events than a small ring has, and a new user namespace, which a process with two threads does not get.
+    for (int i = 0; i < 400000; i++) free(malloc(100 + i % 100));
+    print();
+    fprintf(stderr, "threads: %d\n", n_tasks());
+    return unshare(CLONE_NEWUSER) ? 12 : 0;
+  } else if (!strcmp(what, "last")) {
+    // The process ends with the thread that is left.
+    pthread_t t;
+    pthread_create(&t, 0, later, 0);
+    pthread_exit(0);
   } else if (!strcmp(what, "many")) {
     // More events than a small disk takes.
     for (int i = 0; i < 400000; i++) free(malloc(100 + i % 100));

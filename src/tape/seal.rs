@@ -1,0 +1,38 @@
+//! Checksums for the full chunks of a tape whose process has ended, and was not there to write them.
+#![forbid(unsafe_code)]
+
+use std::{fs::OpenOptions, io, os::unix::fs::FileExt, path::Path};
+
+use super::{
+    contents::Contents,
+    layout::{HEADER_BYTES, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, SlotWord, checksum},
+};
+use memreel_snapshot::words::{Error, Result};
+
+/// Writes the checksums that are missing. Nothing may write into the file meanwhile.
+///
+/// # Errors
+/// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
+pub(crate) fn seal(path: &Path) -> Result<()> {
+    Contents::read_header(path)?;
+    seal_slots(path).map_err(|error| Error::io("cannot seal the tape", path, error))
+}
+
+fn seal_slots(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let (mut slot, mut at) = (vec![0; SLOT_BYTES], HEADER_BYTES as u64);
+    let end = file.metadata()?.len();
+    while at + SLOT_BYTES as u64 <= end {
+        file.read_exact_at(&mut slot, at)?;
+        let word = |of: usize| u64::from_ne_bytes(slot[8 * of..][..8].try_into().unwrap_or_default());
+        let is_events = Kind::of(word(SlotWord::Kind as usize)) == Some(Kind::Events);
+        // The order word is the second of an event's four, and the last that is written.
+        let is_full = word(SLOT_BYTES / 8 - 3) != 0;
+        if is_events && is_full && word(SlotWord::Checksum as usize) == 0 {
+            let sum = checksum(&slot[SLOT_HEADER_BYTES..]);
+            file.write_all_at(&sum.to_ne_bytes(), at + 8 * SlotWord::Checksum as u64)?;
+        }
+        at += SLOT_BYTES as u64;
+    }
+    Ok(())
+}
