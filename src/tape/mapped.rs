@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, fallocate},
+    fs::{FallocateFlags, IFlags, fallocate, ioctl_getflags, ioctl_setflags},
     io::Errno,
     mm::{MapFlags, ProtFlags, mmap, munmap},
     process::{Resource, getrlimit},
@@ -92,6 +92,7 @@ impl Mapped {
             .open(path)
             .map_err(failed)?;
         let file = not_standard(file).map_err(failed)?;
+        write_in_place(&file);
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
         // An empty file would take the name of the tape that was here, and its place with the next try.
         let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
@@ -250,6 +251,15 @@ impl Mapped {
 
     pub(super) fn take_back(&self, number: u32) {
         lock(&self.slots).take_back(number);
+    }
+}
+
+/// Asks the file system to write in place what is written twice. Where it makes copies instead, as btrfs does once there is
+/// a snapshot of the file, a copy needs room that [`reserve`] was not promised, and without it the process gets SIGBUS.
+fn write_in_place(file: &File) {
+    // Other file systems refuse it, and have no need of it.
+    if let Ok(flags) = ioctl_getflags(file) {
+        let _ = ioctl_setflags(file, flags | IFlags::NOCOW);
     }
 }
 

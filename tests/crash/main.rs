@@ -6,6 +6,7 @@
 
 #[path = "../../examples/crash.rs"]
 mod crash;
+mod btrfs;
 mod cgroup;
 mod oracle;
 mod run;
@@ -30,7 +31,7 @@ fn main() {
     }
     if args.iter().any(|arg| arg == "--list") {
         println!("killed_at_random_moments: test\naborted: test\nout_of_memory: test");
-        println!("killed_for_memory: test\nfull_disk: test");
+        println!("killed_for_memory: test\nfull_disk: test\nfull_disk_that_copies: test");
         return;
     }
     let n_kills = std::env::var("MEMREEL_KILLS").map_or(200, |n| n.parse().expect("a number of kills"));
@@ -39,6 +40,7 @@ fn main() {
     out_of_memory();
     killed_for_memory();
     full_disk();
+    full_disk_that_copies();
 }
 
 fn killed_at_random_moments(n: u64) {
@@ -111,6 +113,18 @@ fn full_disk() {
     let n_errors = validate(&snapshot).iter().filter(|finding| finding.severity == Severity::Error).count();
     assert_eq!(n_errors, 0);
     println!("full disk: {} events are in a file of 6 MiB", recovered.n_events());
+}
+
+/// On btrfs, a page that is written a second time needs new room, and a process whose mapped file has none gets SIGBUS.
+fn full_disk_that_copies() {
+    let Some((mut run, disk)) = Run::on_btrfs(&["--ring", "200000"]) else {
+        return println!("full disk that copies: skipped, no btrfs can be mounted here");
+    };
+    run.read_lines(100);
+    disk.fill();
+    run.read_lines(100);
+    run.kill();
+    println!("full disk that copies: the program lives");
 }
 
 /// Checks the tape of a run that has ended; returns how many events it has, and how many allocations of them were

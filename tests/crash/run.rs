@@ -13,7 +13,7 @@ use std::{
 
 use memreel::{Recovered, recorder::TapeKeeper};
 
-use crate::{cgroup::Cgroup, crash::N_THREADS};
+use crate::{btrfs::Btrfs, cgroup::Cgroup, crash::N_THREADS};
 
 /// A process that records.
 pub(crate) struct Run {
@@ -83,8 +83,19 @@ impl Run {
         Some(run)
     }
 
-    fn of(mut command: Command, args: &[&str]) -> Run {
+    /// Starts it with its tape on a file system of btrfs. `None` where one cannot be made and mounted.
+    pub(crate) fn on_btrfs(args: &[&str]) -> Option<(Run, Btrfs)> {
         let folder = tempfile::tempdir().unwrap();
+        let disk = Btrfs::mount(folder.path())?;
+        let run = Run::in_folder(Command::new(std::env::current_exe().unwrap()), args, folder);
+        Some((run, disk))
+    }
+
+    fn of(command: Command, args: &[&str]) -> Run {
+        Run::in_folder(command, args, tempfile::tempdir().unwrap())
+    }
+
+    fn in_folder(mut command: Command, args: &[&str], folder: tempfile::TempDir) -> Run {
         let tape = folder.path().join("run.tape");
         command.args(["--tape", tape.to_str().unwrap()]).args(args);
         let errors = File::create(folder.path().join("errors")).unwrap();

@@ -5,11 +5,13 @@ use std::{
     path::{self, Path, PathBuf},
     process,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+#[cfg(not(loom))]
+use crate::process::fork;
 use crate::trigger::{
     files::template::{Placeholder, Template},
     oom::{
@@ -37,6 +39,17 @@ const BEGUN: u64 = 1;
 /// The file is written, and kept.
 const WRITTEN: u64 = 2;
 
+/// The files of this process by their places. A fork waits for the lock.
+fn all() -> &'static Arc<Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>> {
+    static ALL: OnceLock<Arc<Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let all = Arc::default();
+        #[cfg(not(loom))]
+        fork::register(fork::Level::Allocator, &all);
+        all
+    })
+}
+
 impl OomFiles {
     fn new(template: PathBuf) -> OomFiles {
         OomFiles { template: Template::lenient(&template, &PLACEHOLDERS), n: AtomicU64::new(0) }
@@ -45,9 +58,8 @@ impl OomFiles {
     /// Returns the files of a template: those that this process uses already, so that two observers of one path do
     /// not overwrite each other's files.
     pub(crate) fn of(template: PathBuf) -> Arc<OomFiles> {
-        static ALL: Mutex<BTreeMap<PathBuf, Weak<OomFiles>>> = Mutex::new(BTreeMap::new());
         let place = path::absolute(&template).unwrap_or_else(|_| template.clone());
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = all().lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, files| files.strong_count() > 0);
         if let Some(files) = all.get(&place).and_then(Weak::upgrade) {
             return files;

@@ -7,12 +7,12 @@ use super::{Run, Start, live_from, program, record};
 /// A ring that drops nearly all of the program's events.
 const OPTIONS: [&str; 5] = ["--heap", "--ring", "4096", "-o", "run.pickle"];
 
-fn recorded(what: &str) -> Run {
-    record(&OPTIONS, &["timeout", "60", &program("program"), what]).run()
+fn recorded(words: &[&str]) -> Run {
+    record(&OPTIONS, words).run()
 }
 
-fn plain(what: &str) -> Run {
-    Start::of("timeout", &["60", &program("program"), what]).run()
+fn plain(words: &[&str]) -> Run {
+    Start::of(words[0], &words[1..]).run()
 }
 
 fn threads(run: &Run) -> Option<&str> {
@@ -23,18 +23,19 @@ fn threads(run: &Run) -> Option<&str> {
 #[test]
 fn a_process_has_its_own_threads_only() {
     for what in ["alone", "together"] {
-        let (plain, run) = (plain(what), recorded(what));
+        let words = [&*program("program"), what];
+        let (plain, run) = (plain(&words), recorded(&words));
         assert_eq!((run.status, threads(&run)), (plain.status, threads(&plain)), "{what}: {}", run.err);
         assert!(threads(&run).is_some(), "{what}: {}", run.err);
-        let (_, snapshot) = run.snapshots().into_iter().find(|(name, _)| name == "run.pickle").unwrap();
-        assert_eq!(live_from(&snapshot, 100_000), run.counted(), "{what}");
+        assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{what}");
         assert!(!run.err.contains("not in the list of live blocks"), "{what}: {}", run.err);
     }
 }
 
 #[test]
 fn a_process_ends_with_its_last_thread() {
-    let (plain, run) = (plain("last"), recorded("last"));
+    let words = ["timeout", "60", &program("program"), "last"];
+    let (plain, run) = (plain(&words), recorded(&words));
     assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
     assert_eq!(run.status, Some(0));
 }
