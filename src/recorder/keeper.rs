@@ -7,31 +7,38 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
+    fmt, fs,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
 };
 
-use super::{
-    in_file::{self, Start, Work},
-    live::Live,
-    log::LogTables,
-    shared::Shared,
-    tape::Tape,
-};
 use crate::{
-    process::{guard::Guard, mask::Blocked, sync::lock},
-    tape::{Contents, TapeFile},
+    process::{guard::Guard, mask::Blocked},
+    tape::TapeFile,
 };
+
+/// What a keeper does; nothing, if the recorder is gone.
+pub(super) struct Duties {
+    /// Folds what is due on every tape, and gives full chunks checksums.
+    pub(super) fold: Box<dyn Fn() + Send + Sync>,
+    /// Asks the frame source for names.
+    pub(super) name_words: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Duties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Duties").finish_non_exhaustive()
+    }
+}
 
 /// The keeper of a recorder's file.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    shared: Weak<Shared>,
     file: Arc<TapeFile>,
+    duties: Duties,
     /// Whether another process keeps the file, as long as it follows.
     is_elsewhere: bool,
     is_started: AtomicBool,
@@ -40,10 +47,10 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Returns the keeper of a file, which is not at work yet. `is_elsewhere` if another process keeps it.
-    pub(super) fn new(shared: &Arc<Shared>, file: &Arc<TapeFile>, is_elsewhere: bool) -> Arc<Keeper> {
+    pub(super) fn new(file: &Arc<TapeFile>, is_elsewhere: bool, duties: Duties) -> Arc<Keeper> {
         Arc::new(Keeper {
-            shared: Arc::downgrade(shared),
             file: file.clone(),
+            duties,
             is_elsewhere,
             is_started: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -54,10 +61,10 @@ impl Keeper {
         self.is_elsewhere
     }
 
-    /// Has the work of a tape done: by the thread, or here and now.
-    pub(super) fn work(self: &Arc<Keeper>, shared: &Shared, tape: &Tape) {
+    /// Has the work done: by the thread, or here and now.
+    pub(super) fn work(self: &Arc<Keeper>) {
         let has_thread = self.thread.get().is_some() || !self.is_elsewhere && has_threads() && self.start();
-        if has_thread { self.wake() } else { do_work(shared, tape) }
+        if has_thread { self.wake() } else { (self.duties.fold)() }
     }
 
     /// Has the thread ask the frame source for names: it may wait for its interpreter, which may wait for the calling
@@ -98,12 +105,8 @@ impl Keeper {
 
     /// Does what there is to do; returns whether the recorder still has the file.
     fn keep(&self) -> bool {
-        let Some(shared) = self.shared.upgrade() else { return false };
-        shared.stacks.name_words();
-        let tapes: Vec<Arc<Tape>> = lock(&shared.tapes).iter().map(|(_, tape)| tape.clone()).collect();
-        for tape in &tapes {
-            do_work(&shared, tape);
-        }
+        (self.duties.name_words)();
+        (self.duties.fold)();
         self.file.is_open()
     }
 }
@@ -111,36 +114,4 @@ impl Keeper {
 /// Returns whether this process has more than one thread.
 fn has_threads() -> bool {
     fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.take(2).count() > 1)
-}
-
-fn do_work(shared: &Shared, tape: &Tape) {
-    let Some(Work { file, device, unsealed, fold }) = tape.work() else { return };
-    unsealed.iter().for_each(|chunk| chunk.lines().seal());
-    drop(unsealed);
-    let Some((mut fold, mut cut)) = fold else { return };
-    let until = cut.until;
-    let mut live = match fold.start {
-        Start::Live(live) => live,
-        // The keeper in another process has left, and its list stays.
-        Start::InFile => match Contents::read_until(file.path(), device, until) {
-            Ok(contents) => {
-                let base = contents.bases.into_iter().next();
-                cut.after = base.as_ref().map_or(cut.after, |base| base.until);
-                base.map_or_else(Live::default, |base| Live::of(&base.segments))
-            }
-            Err(_) => {
-                fold.n_missing += 1;
-                Live::default()
-            }
-        },
-    };
-    // Contexts are numbered before an event has them, so those of the cut are in this copy.
-    let contexts = lock(&shared.contexts).all();
-    let tables = LogTables { contexts, scale: shared.clock.scale() };
-    let log = cut.read();
-    log.entries(&tables).for_each(|entry| live.apply(&entry.event));
-    drop(log);
-    let base = in_file::write(&file, device, &live.inventory(), (until, until), fold.n_missing);
-    fold.start = Start::Live(live);
-    tape.end_work(|in_file| in_file.end_fold(fold, until, base));
 }

@@ -50,6 +50,8 @@ mod tiling;
 #[cfg(not(loom))]
 mod live;
 #[cfg(not(loom))]
+mod keeper;
+#[cfg(not(loom))]
 mod in_file;
 mod tape;
 mod writer;
@@ -63,7 +65,7 @@ mod contradiction;
 mod ledger_state;
 mod ledger;
 #[cfg(not(loom))]
-mod keeper;
+mod folding;
 #[cfg(not(loom))]
 mod opening;
 mod handle;

@@ -4,6 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
+    folding,
     in_file::InFile,
     keeper::Keeper,
     recording::Recording,
@@ -97,7 +98,7 @@ fn create(shared: &Arc<Shared>, path: &Path, is_kept_elsewhere: bool) -> Result<
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
     fork::register(fork::Level::Recorder, &file);
-    let keeper = Keeper::new(shared, &file, is_kept_elsewhere);
+    let keeper = Keeper::new(&file, is_kept_elsewhere, folding::duties(shared));
     lock(&shared.scopes).set_file(Some(file.clone()));
     lock(&shared.contexts).set_file(Some(file.clone()));
     let later = keeper.clone();

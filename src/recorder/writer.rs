@@ -251,7 +251,7 @@ impl Writers {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
         let next = tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
-        keep(shared, tape, &next);
+        keep(&next);
         let OpenChunk { generation, chunk, last, .. } = next;
         let tape = Arc::downgrade(tape);
         self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
@@ -271,11 +271,9 @@ impl Drop for Writers {
 
 /// Has the work done that is due in the file of a tape.
 #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
-fn keep(shared: &Shared, tape: &Tape, next: &OpenChunk) {
+fn keep(next: &OpenChunk) {
     #[cfg(not(loom))]
-    if let Some(keeper) = &next.due {
-        keeper.work(shared, tape);
-    }
+    next.due.iter().for_each(|keeper| keeper.work());
 }
 
 /// Returns the context of an event. The slow paths compute it again, so that the fast path need not keep it
@@ -367,7 +365,7 @@ impl Writer {
         let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
             return false;
         };
-        keep(shared, tape, &next);
+        keep(&next);
         (self.generation, self.chunk) = (next.generation, next.chunk);
         self.last = self.last.max(next.last);
         true

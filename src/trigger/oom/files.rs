@@ -39,9 +39,12 @@ const BEGUN: u64 = 1;
 /// The file is written, and kept.
 const WRITTEN: u64 = 2;
 
-/// The files of this process by their places. A fork waits for the lock.
-fn all() -> &'static Arc<Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>> {
-    static ALL: OnceLock<Arc<Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>>> = OnceLock::new();
+/// The files of a process by their places.
+type ByPlace = Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>;
+
+/// Returns those of this process. A fork waits for the lock.
+fn all() -> &'static Arc<ByPlace> {
+    static ALL: OnceLock<Arc<ByPlace>> = OnceLock::new();
     ALL.get_or_init(|| {
         let all = Arc::default();
         #[cfg(not(loom))]
