@@ -45,15 +45,20 @@ pub(crate) fn measure(reporter: &Reporter) {
         "memreel",
         median_ns(N_EVENTS, |n| on.record(black_box(event(n, StackId::NONE)))),
     );
-    // The same ring, in memory and in a file, in turns; both drop their oldest events.
+    // The same ring, in memory and in a file; all drop their oldest events.
     let ring = |history: Recording| history.max_entries(N_EVENTS as usize);
     let folder = tempfile::tempdir().expect("a folder for a tape");
-    let in_file = track(&ring(bare()).tape(folder.path().join("bench.tape")));
-    let in_memory = track(&ring(bare()));
-    for (name, track) in [("ring", &in_memory), ("ring_in_file", &in_file)] {
+    let in_file = |name: &str| track(&ring(bare()).tape(folder.path().join(name)));
+    let report_ring = |name: &str, track: &Track| {
         let ns = median_ns(N_EVENTS, |n| track.record(black_box(event(n, StackId::NONE))));
         reporter.report(name, "memreel", ns);
-    }
+    };
+    report_ring("ring", &track(&ring(bare())));
+    // A program of one thread keeps its tape itself; one with several has another thread for it.
+    report_ring("ring_in_file_alone", &in_file("alone.tape"));
+    let waiting = std::thread::spawn(std::thread::park);
+    report_ring("ring_in_file", &in_file("bench.tape"));
+    waiting.thread().unpark();
     reporter.report("none_by_time", "memreel", by_time(&on));
     reporter.report("two_threads_none", "memreel", two_threads(&track(&bare())));
 }

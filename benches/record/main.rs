@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `off` | an event while recording is off |
 //! | `none` | an event without a stack; the case `clock` is reading the time alone |
-//! | `ring`, `ring_in_file` | the same in a ring that drops its oldest events: in memory, and in the file of a tape |
+//! | `ring`, `ring_in_file` | the same in a ring that drops its oldest events: in memory, and in the file of a tape; `ring_in_file_alone` in a program of one thread |
 //! | `none_by_time` | the same from a source without a lock, whose events are merged by time |
 //! | `two_threads_none` | `none_by_time` on two threads at once, on one track; the slower thread's figure |
 //! | `stack20_same` | an event and its stack, 20 frames deep, the same stack every time |
