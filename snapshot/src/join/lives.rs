@@ -3,6 +3,18 @@
 //! Both traces are walked together, by time. An allocation of the driver is PyTorch's where a segment of PyTorch begins
 //! over it. The clocks of the two may differ a little, so either event of a pair may come first: what PyTorch's event
 //! has not confirmed yet waits for it. Each pair also says which events of one trace come before which of the other.
+//!
+//! An allocation is in one of these states, which are ranges of [`Walk`]:
+//!
+//! | state | the driver has it | PyTorch has it | what [`Found`] gets |
+//! | --- | --- | --- | --- |
+//! | `others` | yes | no, or not yet | nothing |
+//! | `claimed` | yes | yes | the fates of its entries; `begun` if PyTorch had it first; `claimed` if it stays so |
+//! | `waiting` | no | still | `ended` and `gone`, if PyTorch never gives it back |
+//! | `released` | still | no | `claimed`, if the driver never ends it |
+//! | in none | no | no | its last entry is dropped: PyTorch's says the same |
+//!
+//! A segment of PyTorch within a larger allocation is none of them: it is `hidden`, and so are its `hidden_entries`.
 
 use std::collections::BTreeMap;
 
