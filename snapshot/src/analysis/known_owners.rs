@@ -46,11 +46,23 @@ pub(super) const INTERPRETER: &[&str] = &["python", "libpython", "pypy", "libpyp
 /// How the names of the system's libraries begin.
 pub(super) const SYSTEM: &[&str] = &["libc.", "libc-", "ld-", "libpthread", "libstdc++"];
 
-/// How the names of further libraries begin that pass requests on: the driver, CUDA's runtime, memreel, the languages'
-/// runtimes, the loader, and allocators of the host.
+/// How the names of CUDA's libraries begin that pass requests on to the driver, and of the driver's own.
+pub(super) const RUNTIME_OF_CUDA: &[&str] = &["libcuda.so", "libcuda-", "libcudart", "libnvidia-"];
+
+/// How the names of functions begin that pass requests on to the driver. A runtime that is linked statically is in the
+/// program's own file, and its inner functions are called `libcudart_static_` and 40 digits.
+#[rustfmt::skip]
+pub(super) const FUNCTIONS_OF_CUDA: &[&str] = &[
+    "libcudart_static_", "cudaMalloc", "cudaHost", "cudaMem", "cudaFree", "cudaGraph", "cudaIpc", "cudaSetDevice", "cudaDevice",
+    "cudaStream", "cudaLaunch", "cuMem", "cuArray", "cuMipmapped", "cuIpc", "cuMulticast", "cuModule", "cuLibrary", "cuGraph",
+    "cuDevicePrimaryCtx", "cuCtx", "cuLaunch",
+];
+
+/// How the names of further libraries begin that pass requests on: memreel, the languages' runtimes, the loader, and
+/// allocators of the host.
 #[rustfmt::skip]
 const PASSING: &[&str] = &[
-    "libcuda.so", "libcuda-", "libcudart", "libnvidia-", "libmemreel", "libm.so", "libm-", "ld.so", "libdl.so", "libdl-",
+    "libmemreel", "libm.so", "libm-", "ld.so", "libdl.so", "libdl-",
     "librt.so", "librt-", "libc++", "libgcc_s", "libgomp", "libunwind", "linux-vdso", "linux-gate", "libjemalloc",
     "libtcmalloc", "libmimalloc", "libasan",
 ];
@@ -59,11 +71,15 @@ const PASSING: &[&str] = &[
 #[rustfmt::skip]
 const RUNTIMES: &[&str] = &[
     "std::", "core::", "alloc::", "memreel::", "operator new", "__", "_start", "start_thread", "clone", "Py", "_Py", "0x", "??",
+    "libcudart_static_",
 ];
 
 /// Returns whether a library passes requests on.
 pub(super) fn is_passing(library: &str) -> bool {
-    [PASSING, SYSTEM, INTERPRETER].into_iter().flatten().any(|start| library.starts_with(start))
+    [PASSING, RUNTIME_OF_CUDA, SYSTEM, INTERPRETER]
+        .into_iter()
+        .flatten()
+        .any(|start| library.starts_with(start))
 }
 
 /// Returns whether a function is of the driver, of CUDA's runtime or of a language's, in a file that names no libraries.

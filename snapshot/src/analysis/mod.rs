@@ -82,7 +82,7 @@ pub use layout::{Gap, SegmentLayout};
 pub use leaks::LeakSite;
 pub use new_blocks::NewBlocks;
 pub(crate) use owner::is_mark;
-pub use owner::{IMPORTED, MANAGED, Owners, PROGRAM, UNKNOWN};
+pub use owner::{ALIAS, IMPORTED, MANAGED, Owners, PROGRAM, UNKNOWN};
 pub use owner_groups::OwnerPeak;
 pub use owner_table::{DeviceOwners, OwnerRow, OwnerStack, RowKind, owners};
 pub use pools::Pools;

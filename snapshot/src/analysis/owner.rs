@@ -21,6 +21,9 @@ pub const MANAGED: &str = "memory:managed";
 /// The owner of memory that another process exports; it counts there.
 pub const IMPORTED: &str = "memory:imported";
 
+/// The owner of memory of this process that is mapped once more; it counts where it was mapped first.
+pub const ALIAS: &str = "memory:alias";
+
 /// What the names of the driver's own memory begin with.
 const DRIVER: &str = "driver:";
 
@@ -284,6 +287,7 @@ mod tests {
             ("cudaMalloc", "program"),
             ("cuMemAlloc_v2", "program"),
             ("custom_grow", "program"),
+            ("libcudart_static_8b3fb4b4e2f8be7e23f33b3f2d8b8f0a6f0a1b2c", "program"),
             ("main", "program"),
         ] {
             assert_eq!(owner(&[(name, "??"), ("main", "??")]), expected, "{name}");

@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use super::{
     holdings::{Holding, has_requests, holdings, of_blocks},
     lives::Lives,
-    owner::{IMPORTED, MANAGED, Owners, is_of_driver},
+    owner::{ALIAS, IMPORTED, MANAGED, Owners, is_of_driver},
 };
 use crate::{
     history::{Moment, Times},
@@ -54,7 +54,8 @@ pub struct DeviceOwners {
     pub is_of_blocks: bool,
     /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
     pub rows: Vec<OwnerRow>,
-    /// Memory in no sum: managed memory, which may be on the host, and imported memory, which counts where it is exported.
+    /// Memory in no sum: managed memory, which may be on the host; imported memory, which counts where it is exported; and
+    /// memory that is mapped once more.
     pub outside: Vec<OwnerRow>,
 }
 
@@ -260,7 +261,7 @@ fn time_of(report: &TimedUsage) -> i64 {
 }
 
 fn is_outside(owner: &str) -> bool {
-    [MANAGED, IMPORTED].contains(&owner)
+    [MANAGED, IMPORTED, ALIAS].contains(&owner)
 }
 
 /// A point of a run: the moment of each part, `None` of a process that is gone, and the report of the device.

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::{
     function_name::FunctionName,
-    known_owners::{INTERPRETER, SYSTEM},
+    known_owners::{FUNCTIONS_OF_CUDA, INTERPRETER, RUNTIME_OF_CUDA, SYSTEM},
     viewer_filter::{base_name, is_shown},
 };
 use crate::model::Frame;
@@ -72,6 +72,7 @@ const RULES: &[Rule] = &[
     // Libraries without symbols: the interpreter's and the system's, PyTorch's, and others.
     Rule(Interpreter, Library, INTERPRETER),
     Rule(Runtime, Library, SYSTEM),
+    Rule(Allocator, Library, RUNTIME_OF_CUDA),
     Rule(Dispatch, Library, &["libtorch", "libc10"]),
     Rule(Unnamed, Library, &[""]),
     Rule(Unnamed, Begin, &["0x"]),
@@ -89,8 +90,8 @@ const RULES: &[Rule] = &[
     Rule(Runtime, Bare, &["clone", "thread_start"]),
     // Allocators: PyTorch's and its plugins', CuPy's, RMM's, the driver's, and those of languages.
     Rule(Allocator, Name, &["CachingAllocator", "PluggableAllocator", "CachingHostAllocator", "4cupy_4cuda_6memory_"]),
-    Rule(Allocator, Begin, &["at::detail::empty_", "memreel::", "memreel_", "rmm::", "cudaMalloc", "cuMemAlloc",
-        "__rust_alloc", "__rust_realloc", "__rust_dealloc", "__rustc::__rust_", "__rdl_"]),
+    Rule(Allocator, Begin, &["at::detail::empty_", "memreel::", "memreel_", "rmm::", "__rust_alloc", "__rust_realloc", "__rust_dealloc", "__rustc::__rust_", "__rdl_"]),
+    Rule(Allocator, Begin, FUNCTIONS_OF_CUDA),
     Rule(Allocator, Whole, &["operator new", "operator new[]"]),
     Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
     // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
@@ -377,6 +378,21 @@ mod tests {
                 assert_eq!(is_shown(&name, &filename), is_shown(&of.name, &of.filename), "{text}");
                 assert!(name != *of.name && !name.ends_with("x"), "{name}");
             }
+        }
+    }
+
+    /// A program's own function is more than any of the runtime's, whether that is a library or linked into the program.
+    #[test]
+    fn the_runtime_of_cuda_only_passes_requests_on() {
+        for name in [
+            "libcudart_static_8b3fb4b4e2f8be7e23f33b3f2d8b8f0a6f0a1b2c",
+            "cudaHostAlloc",
+            "cudaGraphInstantiate",
+            "cuMemCreate",
+            "libcudart.so.12+0x1f2a0",
+            "libcuda.so.1+0x2b4",
+        ] {
+            assert!(Role::of(&frame(name, "??")) < Role::of(&frame("main", "??")), "{name}");
         }
     }
 

@@ -24,7 +24,7 @@ use memreel_snapshot::{
 use crate::random::Random;
 
 /// The functions that ask for memory, and their owners.
-const ASKING: [(&str, &str); 9] = [
+const ASKING: [(&str, &str); 10] = [
     ("ncclCommInitRank", "nccl"),
     ("cublasCreate_v2", "cublas"),
     ("c10::cuda::CUDACachingAllocator::malloc", "pytorch"),
@@ -34,6 +34,7 @@ const ASKING: [(&str, &str); 9] = [
     ("driver:module", "driver:module"),
     ("memory:managed", "memory:managed"),
     ("memory:imported", "memory:imported"),
+    ("memory:alias", "memory:alias"),
 ];
 
 thread_local! {
@@ -94,7 +95,9 @@ impl Process {
 
     /// The bytes that are in the sum.
     fn counted(&self) -> u64 {
-        let in_sum = |(_, owner): &&(u64, &str)| !["memory:managed", "memory:imported"].contains(owner);
+        let in_sum = |(_, owner): &&(u64, &str)| {
+            !["memory:managed", "memory:imported", "memory:alias"].contains(owner)
+        };
         self.held.values().filter(in_sum).map(|(bytes, _)| bytes).sum()
     }
 
