@@ -94,6 +94,18 @@ impl Ledger {
         self.new_segment(address, bytes, stream, Origin::Mapped)
     }
 
+    /// Captures the calling thread's stack for [`Ledger::segment_map_by`].
+    #[must_use]
+    pub fn stack_of_segment(&self) -> StackId {
+        self.track.stack_of_segment()
+    }
+
+    /// Reports that memory was mapped by the call with this stack, which [`Ledger::stack_of_segment`] captured. Otherwise
+    /// like [`Ledger::segment_map`].
+    pub fn segment_map_by(&self, address: Address, bytes: u64, stream: StreamId, stack: StackId) -> bool {
+        self.new_segment_by(address, LedgerSegment { bytes, stream, stack, origin: Origin::Mapped })
+    }
+
     /// Reports that what is mapped in a range of addresses will be unmapped.
     ///
     /// Returns how many mapped segments are in the range, each of which is an event; one that has a live block stays.
@@ -223,11 +235,15 @@ impl Ledger {
 
     fn new_segment(&self, address: Address, bytes: u64, stream: StreamId, origin: Origin) -> bool {
         let stack = self.track.stack_of_segment();
-        let mut state = self.state();
+        self.new_segment_by(address, LedgerSegment { bytes, stream, stack, origin })
+    }
+
+    fn new_segment_by(&self, address: Address, segment: LedgerSegment) -> bool {
+        let (mut state, bytes) = (self.state(), segment.bytes);
         if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
             return state.refuse(address, reason);
         }
-        self.add_segment(&mut state, address, LedgerSegment { bytes, stream, stack, origin });
+        self.add_segment(&mut state, address, segment);
         true
     }
 
