@@ -18,11 +18,17 @@ pub(crate) fn begin(call: &dyn Fn() -> Status) -> Status {
     status
 }
 
-/// Notes a call that ends a capture. A stream that was destroyed before leaves the number too high, which costs a question
-/// at each allocation and nothing else.
-pub(crate) fn end(call: &dyn Fn() -> Status) -> Status {
+/// Notes a call that ends the capture of a stream.
+///
+/// The stream decides and not the status: the end of a stream that is not captured, or that another thread captures, is an
+/// error that ends nothing, and the end of a capture that had become invalid is an error too. A stream that was destroyed
+/// before leaves the number too high, which costs a question at each allocation and nothing else.
+pub(crate) fn end(stream: usize, call: &dyn Fn() -> Status) -> Status {
+    let was_captured = is_capturing(stream);
     let status = call();
-    let _ = N_OPEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    if was_captured && !is_capturing(stream) {
+        let _ = N_OPEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    }
     status
 }
 

@@ -7,7 +7,7 @@ use super::{
     ending,
     gpu::{Gpu, PAGE_BYTES},
     gpus,
-    looks::look_at_end,
+    looks::{look_at_end, note},
     others,
     parts::Part,
     sampler,
@@ -17,15 +17,16 @@ use super::{
 
 /// Returns whether a context is this thread's: null means that too.
 pub(crate) fn is_current(context: Handle) -> bool {
-    let is_known =
-        |state: &'static State| state.current_gpu().is_some_and(|gpu| *gpu.context() == Some(context.addr()));
+    let is_known = |state: &'static State| {
+        state.current_gpu().is_some_and(|gpu| gpu.alive().context() == Some(context.addr()))
+    };
     context.is_null() || record(is_known) == Some(true)
 }
 
 /// Notes a context that a call makes, or finds.
 pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Status) -> Status {
     // Programs ask for the context of a device again and again.
-    let is_known = record(|state| state.gpu(device).is_some_and(Gpu::has_context));
+    let is_known = record(|state| state.gpu(device).is_some_and(|gpu| gpu.alive().has_context()));
     if is_known != Some(false) {
         return call();
     }
@@ -41,7 +42,7 @@ pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Sta
 
 fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<u64>) -> Option<()> {
     let gpu = state.gpu(device)?;
-    if gpu.set_context(Some(context)).is_some() {
+    if gpu.alive().set_context(Some(context)).is_some() {
         return None;
     }
     let (name, uuid) = driver()?.identity(device);
@@ -57,6 +58,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
     }
     ending::watch();
     sampler::start(state);
+    note(state, gpu);
     Some(())
 }
 
@@ -65,14 +67,14 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
     let context = record(|state| {
         let gpu = state.gpu(device)?;
         look_at_end(state, gpu);
-        gpu.set_context(None)
+        gpu.alive().set_context(None)
     });
     let context = context.flatten();
     let status = call();
     record(|state| {
         let gpu = state.gpu(device)?;
         match driver()?.has_primary(device) {
-            true => _ = gpu.set_context(context),
+            true => _ = gpu.alive().set_context(context),
             false => ended(gpu),
         }
         Some(())
@@ -83,16 +85,16 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
 /// Notes that a context ends.
 pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
     let gpu = record(|state| {
-        let gpu = state.gpus().find(|gpu| *gpu.context() == Some(context.addr()))?;
+        let gpu = state.gpus().find(|gpu| gpu.alive().context() == Some(context.addr()))?;
         look_at_end(state, gpu);
-        gpu.set_context(None).map(|_| gpu)
+        gpu.alive().set_context(None).map(|_| gpu)
     });
     let gpu = gpu.flatten();
     let status = call();
     if let Some(gpu) = gpu {
         match status.is_success() {
             true => drop(record(|_| ended(gpu))),
-            false => _ = gpu.set_context(Some(context.addr())),
+            false => _ = gpu.alive().set_context(Some(context.addr())),
         }
     }
     status
@@ -102,7 +104,7 @@ pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
 fn ended(gpu: &Gpu) {
     let pending = gpu.pending().clear();
     completions::end(gpu, pending);
-    gpu.pools().clear();
+    gpu.alive().clear_pools();
     gpus::forget(gpu);
     take_all(gpu);
 }

@@ -12,7 +12,7 @@ use once_cell::race::OnceBox;
 
 use super::{
     loader,
-    types::{DevicePtr, Handle, Ordinal, Status},
+    types::{DevicePtr, Handle, Location, Ordinal, Properties, Status},
 };
 
 macro_rules! functions {
@@ -43,6 +43,8 @@ functions! {
     pop_context = c"cuCtxPopCurrent_v2"(*mut Handle);
     primary_state = c"cuDevicePrimaryCtxGetState"(Ordinal, *mut c_uint, *mut c_int);
     memory_info = c"cuMemGetInfo_v2"(*mut usize, *mut usize);
+    handle_properties = c"cuMemGetAllocationPropertiesFromHandle"(*mut Properties, u64);
+    pointer_attribute = c"cuPointerGetAttribute"(*mut c_int, c_int, DevicePtr);
     address_range = c"cuMemGetAddressRange_v2"(*mut DevicePtr, *mut usize, DevicePtr);
     default_pool = c"cuDeviceGetDefaultMemPool"(*mut Handle, Ordinal);
     pool_attribute = c"cuMemPoolGetAttribute"(Handle, c_int, *mut u64);
@@ -74,6 +76,8 @@ pub(crate) fn driver() -> Option<&'static Driver> {
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIME: c_uint = 2;
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
+const DEVICE_OF_POINTER: c_int = 9;
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`.
 const RESERVED: c_int = 5;
 /// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
@@ -157,6 +161,19 @@ impl Driver {
         // SAFETY: the driver writes an address and a size.
         let status = unsafe { (self.address_range?)(&raw mut start, &raw mut bytes, address) };
         status.is_success().then_some(bytes as u64)
+    }
+
+    /// The device that has the memory at an address.
+    pub(crate) fn device_at(&self, address: DevicePtr) -> Option<Ordinal> {
+        // SAFETY: the driver writes the number of a device.
+        Driver::ask(|device| Some(unsafe { (self.pointer_attribute?)(device, DEVICE_OF_POINTER, address) }))
+    }
+
+    /// Where the physical memory under a handle is.
+    pub(crate) fn location(&self, handle: u64) -> Option<Location> {
+        // SAFETY: the driver writes the properties.
+        let ask = |properties| Some(unsafe { (self.handle_properties?)(properties, handle) });
+        Driver::ask::<Properties>(ask).map(|properties| properties.place.location)
     }
 
     /// The pool that a device allocates from by default.

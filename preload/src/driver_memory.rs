@@ -49,11 +49,10 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
     });
     let status = call();
     let Some((gpu, driver, is_shared, before)) = before.flatten() else { return status };
-    record(|state| {
+    record(|_| {
         if let (Some(before), Some(after)) = (before, unaccounted_bytes(gpu, driver, is_shared)) {
             look(gpu, after - before);
         }
-        state.waker.note(gpu);
     });
     status
 }
@@ -61,8 +60,9 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
 /// Returns the used bytes of this thread's device that are not accounted for. Those of other processes are among them,
 /// unless the device is shared and its processes can be seen.
 fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64> {
+    let look = gpu.alive().look();
     let used_bytes = if is_shared { processes(gpu)?.own_bytes } else { driver.memory()?.used_bytes };
-    let of_pools = pools::reserved_bytes(gpu, driver) + driver.graph_bytes(gpu.device);
+    let of_pools = pools::reserved_bytes(gpu, driver, &look) + driver.graph_bytes(gpu.device);
     let booked_bytes = gpu.booked_bytes() + of_pools;
     Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
 }
@@ -80,9 +80,9 @@ pub(crate) fn add(gpu: &Gpu, part: Part, bytes: u64) {
     gpu.account(account(part), bytes, 1);
 }
 
-/// The driver reports the memory of graphs by itself, like that of pools.
+/// The driver reports the memory of graphs by itself, like that of pools; what is not mapped is accounted for by its handle.
 fn account(part: Part) -> Account {
-    if part == Part::GraphMemory { Account::Outside } else { Account::Part }
+    if matches!(part, Part::GraphMemory | Part::Unmapped) { Account::Outside } else { Account::Part }
 }
 
 /// Records how much a part has now.
@@ -115,7 +115,7 @@ pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
 
 /// Records that the driver gave everything back: the device's context has ended.
 pub(crate) fn take_all(gpu: &Gpu) {
-    for part in [Part::Context, Part::Module, Part::Graph, Part::GraphMemory, Part::Other] {
+    for part in [Part::Context, Part::Module, Part::Graph, Part::GraphMemory, Part::Unmapped, Part::Other] {
         take(gpu, part, u64::MAX);
     }
 }

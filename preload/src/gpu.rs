@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicI64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
 use memreel::{
@@ -12,7 +12,7 @@ use memreel::{
     recorder::{Ledger, Recorder},
 };
 
-use super::{parts::Parts, pending::Pending};
+use super::{alive::Alive, parts::Parts, pending::Pending};
 
 /// The driver gives memory in pages of this size.
 pub(crate) const PAGE_BYTES: u64 = 2 << 20;
@@ -25,14 +25,12 @@ const SHARES_A_PAGE: u64 = 1 << 20;
 pub(crate) struct Gpu {
     pub(crate) device: i32,
     ledger: Ledger,
-    /// A context of the device, while it exists. The context may be used while the lock is held.
-    context: Arc<Mutex<Option<usize>>>,
-    pools: Arc<Mutex<Vec<usize>>>,
+    alive: Alive,
     pub(crate) pending: Arc<Mutex<Pending>>,
     pub(crate) parts: Arc<Mutex<Parts>>,
     booked: Booked,
-    /// Whether there is a context.
-    has_context: AtomicBool,
+    /// The most bytes that were accounted for when a peak was last looked at.
+    peak_bytes: AtomicU64,
     /// Whether other processes were seen on the device: then its used memory says little about this one's.
     is_shared: AtomicBool,
 }
@@ -45,8 +43,9 @@ struct Booked {
     pages: AtomicI64,
     /// What shares pages.
     small: AtomicI64,
-    /// Physical memory under handles.
+    /// Physical memory under handles, and what of it is mapped.
     physical: AtomicI64,
+    mapped: AtomicI64,
     /// What was requested of pools.
     of_pools: AtomicI64,
     /// What the driver took for itself.
@@ -62,6 +61,8 @@ pub(crate) enum Account {
     Pool,
     /// Physical memory under a handle.
     Physical,
+    /// The part of it that is mapped: in the sum already.
+    Mapped,
     /// The driver's own.
     Part,
     /// Managed, or another process's: not in the sum.
@@ -73,16 +74,13 @@ impl Gpu {
         let gpu = Gpu {
             device,
             ledger: recorder.ledger(DeviceId::from(device)),
-            context: Arc::default(),
-            pools: Arc::default(),
+            alive: Alive::new(),
             pending: Arc::default(),
             parts: Arc::default(),
             booked: Booked::default(),
-            has_context: AtomicBool::new(false),
+            peak_bytes: AtomicU64::new(0),
             is_shared: AtomicBool::new(false),
         };
-        hold_at_forks(&gpu.context);
-        hold_at_forks(&gpu.pools);
         hold_at_forks(&gpu.pending);
         hold_at_forks(&gpu.parts);
         gpu
@@ -97,33 +95,9 @@ impl Gpu {
         &self.ledger
     }
 
-    pub(crate) fn context(&self) -> MutexGuard<'_, Option<usize>> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets the context; `None` when it ends.
-    pub(crate) fn set_context(&self, context: Option<usize>) -> Option<usize> {
-        let mut place = self.context();
-        self.has_context.store(context.is_some(), Ordering::Release);
-        std::mem::replace(&mut *place, context)
-    }
-
-    /// Returns whether a context is known, without the lock that a look holds while it asks the driver.
-    pub(crate) fn has_context(&self) -> bool {
-        self.has_context.load(Ordering::Acquire)
-    }
-
-    /// Returns whether a pool is this device's; `None` while a look asks the driver for them.
-    pub(crate) fn has_pool(&self, pool: usize) -> Option<bool> {
-        match self.pools.try_lock() {
-            Ok(pools) => Some(pools.contains(&pool)),
-            Err(_) => None,
-        }
-    }
-
-    /// The pools of this device that exist.
-    pub(crate) fn pools(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The context and the pools.
+    pub(crate) fn alive(&self) -> &Alive {
+        &self.alive
     }
 
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -162,6 +136,7 @@ impl Gpu {
             }
             Account::Pool => add(&booked.of_pools, bytes),
             Account::Physical => add(&booked.physical, bytes),
+            Account::Mapped => add(&booked.mapped, bytes),
             Account::Part => add(&booked.parts, bytes),
             Account::Outside => {}
         }
@@ -169,25 +144,43 @@ impl Gpu {
 
     /// The bytes that are accounted for, without those of pools.
     pub(crate) fn booked_bytes(&self) -> u64 {
-        let of = |account: &AtomicI64| account.load(Ordering::Relaxed).max(0).cast_unsigned();
         let booked = &self.booked;
         of(&booked.pages) + of(&booked.physical) + of(&booked.parts) + self.pages_of_small()
     }
 
     /// The bytes of pages that no block has.
     pub(crate) fn page_rounding_bytes(&self) -> u64 {
-        let of = |account: &AtomicI64| account.load(Ordering::Relaxed).max(0).cast_unsigned();
         let booked = &self.booked;
         (of(&booked.pages) + self.pages_of_small()).saturating_sub(of(&booked.in_pages) + of(&booked.small))
     }
 
     /// The bytes of blocks of pools.
     pub(crate) fn pool_bytes(&self) -> u64 {
-        self.booked.of_pools.load(Ordering::Relaxed).max(0).cast_unsigned()
+        of(&self.booked.of_pools)
+    }
+
+    /// The bytes of physical memory under handles that no mapping has.
+    pub(crate) fn unmapped_bytes(&self) -> u64 {
+        of(&self.booked.physical).saturating_sub(of(&self.booked.mapped))
+    }
+
+    /// Returns whether more is accounted for than ever. Not for every few bytes: a look takes microseconds of a processor.
+    #[inline]
+    pub(crate) fn is_at_peak(&self) -> bool {
+        let bytes = self.booked_bytes() + self.pool_bytes();
+        let peak = self.peak_bytes.load(Ordering::Relaxed);
+        let is_at_peak = bytes > peak + peak / 64 + (1 << 20);
+        if is_at_peak {
+            self.peak_bytes.store(bytes, Ordering::Relaxed);
+        }
+        is_at_peak
     }
 
     fn pages_of_small(&self) -> u64 {
-        let small = self.booked.small.load(Ordering::Relaxed).max(0).cast_unsigned();
-        small.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
+        of(&self.booked.small).div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
     }
+}
+
+fn of(account: &AtomicI64) -> u64 {
+    account.load(Ordering::Relaxed).max(0).cast_unsigned()
 }

@@ -14,6 +14,7 @@ use super::{
     completions,
     driver::driver,
     gpu::{Account, Gpu},
+    looks,
     marks::marked,
     pools,
     state::{State, record},
@@ -55,7 +56,7 @@ fn blocks() -> MutexGuard<'static, FxHashMap<u64, Block>> {
     blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records an allocation of this thread's device.
+/// Records an allocation of this thread's device, or memory of another process.
 pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
     let (account, mark) = match kind {
         Kind::Plain => (Account::Pages, None),
@@ -67,7 +68,10 @@ pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
         if kind == Kind::Imported && is_open() {
             return None;
         }
-        let gpu = state.current_gpu()?;
+        // Memory of another process may be on another device than this thread's.
+        let place =
+            if kind == Kind::Imported { driver().and_then(|driver| driver.device_at(address)) } else { None };
+        let gpu = place.map_or_else(|| state.current_gpu(), |device| state.gpu(device))?;
         marked(mark, || add(state, gpu, (address, bytes), 0, account));
         Some(())
     });
@@ -90,7 +94,7 @@ fn add(state: &'static State, gpu: &Gpu, (address, bytes): (u64, u64), stream: u
     state.totals.add(bytes, gpu);
     let block = Block { device: gpu.device, bytes, stream, account, n_opened: 1 };
     blocks().insert(address, block);
-    state.waker.note(gpu);
+    looks::note(state, gpu);
 }
 
 /// Records a free, before the memory can be allocated again.

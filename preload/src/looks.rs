@@ -1,38 +1,37 @@
-//! Looks at the devices, one after the other, and what was seen at the look before.
+//! Looks at the devices: what they report as used, and whose it is.
 
 use std::time::{Duration, Instant};
 
 use memreel::integrate::UsageReport;
 
 use super::{
+    alive::Look,
     completions,
     driver::{Driver, driver},
     driver_memory::{add, set, take},
     gpu::{Gpu, PAGE_BYTES},
-    nested,
-    others::{self, Processes},
+    nested, others,
     parts::Part,
     pools,
-    state::State,
+    seen::Processes,
+    state::{State, record},
 };
 
-/// How often other processes are asked for: that takes longer than a look at the memory.
-const OTHERS: Duration = Duration::from_secs(1);
+/// How often a device is looked at until no call is under way.
+const TRIES: u32 = 3;
 
-/// How often a report is written that is like the one before.
-const UNCHANGED: Duration = Duration::from_secs(10);
+/// The times of reports and events have microseconds.
+const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// What was seen of the devices.
-#[derive(Debug, Default)]
-pub(crate) struct Looks {
-    by_gpu: Vec<(i32, Seen)>,
-}
-
-/// What was seen of one device.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    report: Option<(UsageReport, Instant)>,
-    processes: Option<(Option<Processes>, Instant)>,
+/// Why a device is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    /// By the thread that does nothing else, at intervals.
+    Interval,
+    /// By the thread of a call that has reached a new peak.
+    Peak,
+    /// By the thread of a call that ends a context, or of the exit, which counts as a call.
+    End,
 }
 
 /// What one look saw.
@@ -42,27 +41,45 @@ struct Sight {
     total_bytes: u64,
     pools_bytes: u64,
     graph_bytes: u64,
+    unmapped_bytes: u64,
+    /// All that is accounted for.
     booked_bytes: u64,
-    /// The number of wrapped calls so far, if none was under way: then the figures are of one moment.
-    calls: Option<u64>,
-    n_own: u64,
+    processes: Option<Processes>,
+    /// Whether the processes were asked in this look.
+    is_asked: bool,
+    /// Whether no other call was under way and no other process took memory: then the figures are of one moment.
+    is_settled: bool,
 }
 
-impl Looks {
-    /// Looks at every device that has a context.
-    pub(crate) fn look(&mut self, state: &State) {
-        let Some(driver) = driver() else { return };
-        driver.relax_captures();
-        for gpu in state.gpus() {
-            let Some(sight) = sight(gpu, driver, 0) else { continue };
-            let place = self.by_gpu.iter().position(|(device, _)| *device == gpu.device);
-            let place = place.unwrap_or_else(|| {
-                self.by_gpu.push((gpu.device, Seen::default()));
-                self.by_gpu.len() - 1
-            });
-            self.by_gpu[place].1.take_in(state, gpu, sight);
+/// Looks at every device that has a context.
+pub(crate) fn look_at_all(state: &State) {
+    let Some(driver) = driver() else { return };
+    driver.relax_captures();
+    for gpu in state.gpus() {
+        if let Some(begun) = gpu.alive().look_now() {
+            look(state, (gpu, driver), begun, Reason::Interval);
         }
     }
+}
+
+/// Looks at a device that has more accounted for than ever, in the call that made it so: the calls before are recorded and
+/// the next one has not begun. Where other threads have calls under way, the thread of looks has to try.
+#[inline]
+pub(crate) fn note(state: &State, gpu: &Gpu) {
+    if gpu.is_at_peak() && look_at_peak(state, gpu).is_none() {
+        state.waker.wake();
+    }
+}
+
+/// Looks at this thread's device, if that has more accounted for than ever.
+pub(crate) fn note_current() {
+    record(|state| state.current_gpu().map(|gpu| note(state, gpu)));
+}
+
+#[cold]
+fn look_at_peak(state: &State, gpu: &Gpu) -> Option<()> {
+    let (driver, begun) = (driver()?, gpu.alive().look_now()?);
+    relaxed(driver, || look(state, (gpu, driver), begun, Reason::Peak))
 }
 
 /// Reports what the devices use now, before the program ends.
@@ -72,99 +89,126 @@ pub(crate) fn last_look(state: &State) {
     }
 }
 
-/// Reports what a device uses now, before its context ends. The calling thread is within a wrapped call, or at the exit,
-/// which counts as one.
+/// Reports what a device uses now, before its context ends.
 pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
     let driver = driver()?;
+    relaxed(driver, || look(state, (gpu, driver), gpu.alive().look(), Reason::End))
+}
+
+/// Makes calls that a capture may forbid, in a thread of the program.
+fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
     let mode = driver.relax_captures();
-    let sight = sight(gpu, driver, 1);
+    let done = work();
     driver.restore_captures(mode);
-    let sight = sight?;
-    let processes = others::processes(gpu);
-    explain(gpu, sight, processes);
-    state.recorder().report_usage(gpu.ledger_device(), report(gpu, sight, processes));
+    done
+}
+
+/// Reports what a device uses, if the figures are of one moment or have to do.
+fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reason: Reason) -> Option<()> {
+    let see = || {
+        if reason != Reason::Peak {
+            completions::complete(gpu, driver);
+        }
+        let mut sight = sight(gpu, driver, &look, reason)?;
+        for _ in 1..TRIES {
+            if sight.is_settled {
+                break;
+            }
+            sight = self::sight(gpu, driver, &look, reason)?;
+        }
+        Some(sight)
+    };
+    // SAFETY: the context exists while the look lasts: a call that ends it waits.
+    let sight = unsafe { driver.within(look.context?, see) }.flatten()?;
+    let is_needed = match reason {
+        Reason::Interval => look.seen.is_late(),
+        Reason::Peak => false,
+        Reason::End => true,
+    };
+    if !sight.is_settled && !is_needed {
+        return None;
+    }
+    if sight.is_settled {
+        explain(gpu, &sight);
+        if sight.is_asked {
+            look.seen.set_processes(sight.processes, sight.unaccounted_bytes());
+        }
+    }
+    let report = report(gpu, &sight);
+    // The last report is of the end, also if it is like the one before.
+    if look.seen.is_news(report) || reason == Reason::End {
+        state.recorder().report_usage(gpu.ledger_device(), report);
+        // What this thread does next is later than the report.
+        let reported = Instant::now();
+        while reported.elapsed() <= MICROSECOND {}
+    }
     Some(())
 }
 
-/// Looks at a device, if it has a context.
-fn sight(gpu: &Gpu, driver: &Driver, n_own: u64) -> Option<Sight> {
-    // The lock keeps the context: a call that ends it takes it away first.
-    let context = gpu.context();
-    let look = || {
-        completions::complete(gpu, driver);
-        let before = nested::quiet(n_own);
-        let (pools_bytes, graph_bytes) = (pools::reserved_bytes(gpu, driver), driver.graph_bytes(gpu.device));
-        let (memory, booked_bytes) = (driver.memory()?, gpu.booked_bytes());
-        Some(Sight {
-            used_bytes: memory.used_bytes,
-            total_bytes: memory.total_bytes,
-            pools_bytes,
-            graph_bytes,
-            booked_bytes,
-            calls: before.filter(|_| before == nested::quiet(n_own)),
-            n_own,
-        })
+/// Looks at the device of this thread's context.
+fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<Sight> {
+    let n_own = u64::from(reason != Reason::Interval);
+    let calls = nested::quiet(n_own);
+    let (pools_bytes, graph_bytes) =
+        (pools::reserved_bytes(gpu, driver, look), driver.graph_bytes(gpu.device));
+    let memory = driver.memory()?;
+    let mut sight = Sight {
+        used_bytes: memory.used_bytes,
+        total_bytes: memory.total_bytes,
+        pools_bytes,
+        graph_bytes,
+        unmapped_bytes: gpu.unmapped_bytes(),
+        booked_bytes: gpu.booked_bytes() + pools_bytes + graph_bytes,
+        processes: None,
+        is_asked: false,
+        is_settled: true,
     };
-    // SAFETY: the context exists while the lock is held.
-    unsafe { driver.within((*context)?, look) }.flatten()
+    match look.seen.processes(sight.unaccounted_bytes(), PAGE_BYTES) {
+        Some(known) => sight.processes = known,
+        None => {
+            (sight.processes, sight.is_asked) = (others::processes(gpu), true);
+            sight.is_settled = driver.memory()? == memory;
+        }
+    }
+    sight.is_settled &= calls.is_some() && calls == nested::quiet(n_own);
+    Some(sight)
 }
 
-fn report(gpu: &Gpu, sight: Sight, processes: Option<Processes>) -> UsageReport {
+fn report(gpu: &Gpu, sight: &Sight) -> UsageReport {
     UsageReport {
         used_bytes: sight.used_bytes,
         total_bytes: sight.total_bytes,
-        other_processes_bytes: processes.map(|processes| processes.others_bytes),
+        other_processes_bytes: sight.processes.map(|processes| processes.others_bytes),
         pool_slack_bytes: sight.pools_bytes.saturating_sub(gpu.pool_bytes()),
         page_rounding_bytes: gpu.page_rounding_bytes(),
     }
 }
 
-impl Seen {
-    fn take_in(&mut self, state: &State, gpu: &Gpu, sight: Sight) {
-        let mut processes = self.processes(gpu, OTHERS);
-        if sight.unexplained(processes).is_some() {
-            processes = self.processes(gpu, Duration::ZERO);
-        }
-        explain(gpu, sight, processes);
-        let report = report(gpu, sight, processes);
-        let is_new = self.report.is_none_or(|(before, at)| before != report || at.elapsed() >= UNCHANGED);
-        if is_new {
-            self.report = Some((report, Instant::now()));
-            state.recorder().report_usage(gpu.ledger_device(), report);
-        }
-    }
-
-    /// What processes use, as it was at most so long ago.
-    fn processes(&mut self, gpu: &Gpu, ago: Duration) -> Option<Processes> {
-        match self.processes {
-            Some((found, at)) if at.elapsed() < ago => found,
-            _ => {
-                let found = others::processes(gpu);
-                self.processes = Some((found, Instant::now()));
-                found
-            }
-        }
-    }
-}
-
 impl Sight {
-    /// The bytes that nothing explains, if they are a page or more, or a page or more are missing.
-    fn unexplained(&self, processes: Option<Processes>) -> Option<i64> {
-        let Processes { own_bytes, others_bytes } = processes?;
-        // The processes were asked later, and nothing may have happened in between.
-        let is_of_one_moment = self.calls.is_some() && self.calls == nested::quiet(self.n_own);
-        let used_bytes = if others_bytes > 0 { own_bytes } else { self.used_bytes };
-        let booked_bytes = self.booked_bytes + self.pools_bytes + self.graph_bytes;
-        let unexplained = used_bytes.cast_signed() - booked_bytes.cast_signed();
-        (is_of_one_moment && unexplained.unsigned_abs() >= PAGE_BYTES).then_some(unexplained)
+    /// The used bytes that are not accounted for, those of other processes among them.
+    fn unaccounted_bytes(&self) -> i64 {
+        self.used_bytes.cast_signed() - self.booked_bytes.cast_signed()
+    }
+
+    /// The bytes of this process that nothing explains, if they are a page or more, or a page or more are missing. What
+    /// this process uses beside others is known only when it was asked.
+    fn unexplained_bytes(&self) -> Option<i64> {
+        let Processes { own_bytes, others_bytes } = self.processes?;
+        let unexplained = match others_bytes {
+            0 => self.unaccounted_bytes(),
+            _ if self.is_asked => own_bytes.cast_signed() - self.booked_bytes.cast_signed(),
+            _ => return None,
+        };
+        (unexplained.unsigned_abs() >= PAGE_BYTES).then_some(unexplained)
     }
 }
 
-/// Records the memory of graphs, and as the driver's own what nothing explains, such as code that is loaded at its first
-/// use.
-fn explain(gpu: &Gpu, sight: Sight, processes: Option<Processes>) {
+/// Records the memory of graphs and what is not mapped, and as the driver's own what nothing explains, such as code that is
+/// loaded at its first use.
+fn explain(gpu: &Gpu, sight: &Sight) {
     set(gpu, Part::GraphMemory, sight.graph_bytes);
-    match sight.unexplained(processes) {
+    set(gpu, Part::Unmapped, sight.unmapped_bytes);
+    match sight.unexplained_bytes() {
         Some(more) if more > 0 => add(gpu, Part::Other, more.cast_unsigned()),
         Some(less) => take(gpu, Part::Other, less.unsigned_abs()),
         None => {}

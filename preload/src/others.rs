@@ -6,7 +6,7 @@ use std::{ffi::OsStr, process};
 use nvml_wrapper::{Device, Nvml, enums::device::UsedGpuMemory};
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, state::MAX_GPUS};
+use super::{driver::driver, gpu::Gpu, seen::Processes, state::MAX_GPUS};
 
 type Known = OnceBox<Option<Device<'static>>>;
 
@@ -28,15 +28,6 @@ fn device(gpu: &Gpu) -> Option<&'static Device<'static>> {
 /// Returns the used bytes of a device.
 pub(crate) fn used_bytes(gpu: &Gpu) -> Option<u64> {
     Some(device(gpu)?.memory_info().ok()?.used)
-}
-
-/// What processes use of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Processes {
-    /// This process.
-    pub(crate) own_bytes: u64,
-    /// All others.
-    pub(crate) others_bytes: u64,
 }
 
 /// Returns what processes use of a device; `None` if they cannot be seen.

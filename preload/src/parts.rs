@@ -1,7 +1,7 @@
-//! The parts of a device's memory that the driver has for itself.
+//! The parts of a device's memory that are no block of the program: what the driver has for itself, and what is not mapped.
 #![forbid(unsafe_code)]
 
-/// What the driver takes memory for.
+/// What the memory is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// A context, and its limits.
@@ -12,6 +12,8 @@ pub(crate) enum Part {
     Graph,
     /// What nodes of graphs have, which the driver allocates when a graph is launched.
     GraphMemory,
+    /// Physical memory under handles of the program that is mapped nowhere.
+    Unmapped,
     /// What was found by looking, and not at a call.
     Other,
 }
@@ -23,12 +25,13 @@ impl Part {
             Part::Context => "driver:context",
             Part::Module => "driver:module",
             Part::Graph | Part::GraphMemory => "driver:graph",
+            Part::Unmapped => "memory:unmapped",
             Part::Other => "driver:other",
         }
     }
 }
 
-/// The driver's own memory on one device.
+/// The parts of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     /// Part, address and bytes, in the order of their beginning.

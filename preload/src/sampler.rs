@@ -7,8 +7,7 @@ use std::{
 };
 
 use super::{
-    looks::Looks,
-    signals,
+    looks, signals,
     state::{State, record},
 };
 
@@ -28,7 +27,6 @@ pub(crate) fn start(state: &State) {
 }
 
 fn run() {
-    let mut looks = Looks::default();
     let mut next = Instant::now();
     loop {
         thread::park_timeout(INTERVAL);
@@ -38,7 +36,7 @@ fn run() {
             thread::sleep(next - now);
         }
         next = Instant::now() + INTERVAL / 10;
-        if record(|state: &'static State| looks.look(state)).is_none() {
+        if record(looks::look_at_all).is_none() {
             return;
         }
     }

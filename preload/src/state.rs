@@ -129,6 +129,7 @@ fn open() -> Option<&'static State> {
 fn begin_again(state: &'static State) -> &'static State {
     if IS_FORKED.swap(false, Ordering::Relaxed) {
         nested::forget_others();
+        state.gpus().for_each(|gpu| gpu.alive().forget_look());
         state.reel.record_history(&history());
     }
     state

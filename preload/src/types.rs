@@ -33,7 +33,7 @@ pub(crate) type Handle = *mut c_void;
 pub(crate) type Ordinal = c_int;
 
 /// Where memory is: `CUmemLocation`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Location {
     /// `CUmemLocationType`.
@@ -48,7 +48,7 @@ impl Location {
 }
 
 /// The beginning of `CUmemAllocationProp` and of `CUmemPoolProps`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Place {
     /// `CUmemAllocationType`.
@@ -57,6 +57,15 @@ pub(crate) struct Place {
     pub(crate) handle_types: c_int,
     /// Where the memory is.
     pub(crate) location: Location,
+}
+
+/// `CUmemAllocationProp`, with room for what later versions add.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Properties {
+    /// What is read of it.
+    pub(crate) place: Place,
+    rest: [u64; 14],
 }
 
 /// `CUDA_ARRAY_DESCRIPTOR`.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::wrapped::wrapped;
+use super::{stream_ordered::of_thread, wrapped::wrapped};
 use crate::{captures, types::Handle};
 
 wrapped! {
@@ -26,9 +26,17 @@ wrapped! {
         stream: Handle, graph: Handle, after: *const Handle, edges: *const c_void, n: usize, mode: c_int,
     ) = |call| captures::begin(&call);
 
+    fn cuStreamBeginRecaptureToGraph["cuStreamBeginRecaptureToGraph", 13030](
+        stream: Handle, mode: c_int, graph: Handle, compare: *const c_void, of_program: *mut c_void,
+    ) = |call| captures::begin(&call);
+
+    fn cuStreamBeginRecaptureToGraph_ptsz["cuStreamBeginRecaptureToGraph", 13030 per_thread](
+        stream: Handle, mode: c_int, graph: Handle, compare: *const c_void, of_program: *mut c_void,
+    ) = |call| captures::begin(&call);
+
     fn cuStreamEndCapture["cuStreamEndCapture", 10000](stream: Handle, graph: *mut Handle)
-        = |call| captures::end(&call);
+        = |call| captures::end(stream.addr(), &call);
 
     fn cuStreamEndCapture_ptsz["cuStreamEndCapture", 10000 per_thread](stream: Handle, graph: *mut Handle)
-        = |call| captures::end(&call);
+        = |call| captures::end(of_thread(stream), &call);
 }

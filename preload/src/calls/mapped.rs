@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::wrapped::wrapped;
 use crate::{
-    gpus, physical,
+    gpus, mappings,
     types::{DevicePtr, Place, Status},
 };
 
@@ -13,7 +13,7 @@ wrapped! {
         let status = call();
         if status.is_success() && !handle.is_null() && !place.is_null() {
             // SAFETY: after success the driver wrote the handle, and it read the place.
-            unsafe { physical::created(*handle, bytes as u64, (*place).location) };
+            unsafe { mappings::created(*handle, bytes as u64, (*place).location) };
         } else if status == Status::OUT_OF_MEMORY {
             gpus::refused(bytes as u64, 0);
         }
@@ -26,7 +26,7 @@ wrapped! {
         let status = call();
         if status.is_success() && !handle.is_null() {
             // SAFETY: after success the driver wrote the handle.
-            physical::imported(unsafe { *handle });
+            mappings::imported(unsafe { *handle });
         }
         status
     };
@@ -36,21 +36,21 @@ wrapped! {
             let status = call();
             if status.is_success() && !handle.is_null() {
                 // SAFETY: after success the driver wrote the handle.
-                physical::retained(unsafe { *handle });
+                mappings::retained(unsafe { *handle });
             }
             status
         };
 
-    fn cuMemRelease["cuMemRelease", 10020](handle: u64) = |call| physical::release(handle, call);
+    fn cuMemRelease["cuMemRelease", 10020](handle: u64) = |call| mappings::release(handle, call);
 
     fn cuMemMap["cuMemMap", 10020](address: DevicePtr, bytes: usize, offset: usize, handle: u64, flags: u64) = |call| {
         let status = call();
         if status.is_success() {
-            physical::mapped(address, bytes as u64, handle);
+            mappings::mapped(address, bytes as u64, offset as u64, handle);
         }
         status
     };
 
     fn cuMemUnmap["cuMemUnmap", 10020](address: DevicePtr, bytes: usize)
-        = |call| physical::unmap(address, bytes as u64, call);
+        = |call| mappings::unmap(address, bytes as u64, call);
 }

@@ -4,6 +4,7 @@ pub(crate) mod wrapped;
 mod memory;
 mod stream_ordered;
 mod mapped;
+mod multicast;
 mod host;
 mod arrays;
 mod shared;
@@ -14,10 +15,11 @@ mod capture;
 use super::entry::Entry;
 
 /// The tables of all kinds of calls.
-pub(crate) const TABLES: [&[&Entry]; 9] = [
+pub(crate) const TABLES: [&[&Entry]; 10] = [
     memory::TABLE,
     stream_ordered::TABLE,
     mapped::TABLE,
+    multicast::TABLE,
     host::TABLE,
     arrays::TABLE,
     shared::TABLE,

@@ -5,10 +5,18 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use super::wrapped::wrapped;
 use crate::{
     contexts,
-    driver_memory::{around, around_end},
+    driver_memory::{self, around_end},
+    looks,
     parts::Part,
-    types::{Handle, Ordinal},
+    types::{Handle, Ordinal, Status},
 };
+
+/// Measures a call that may make the driver take memory.
+fn around(part: Part, call: &dyn Fn() -> Status) -> Status {
+    let status = driver_memory::around(part, call);
+    looks::note_current();
+    status
+}
 
 wrapped! {
     fn cuDevicePrimaryCtxRetain["cuDevicePrimaryCtxRetain", 7000](context: *mut Handle, device: Ordinal)

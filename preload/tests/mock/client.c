@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef uint64_t P;
@@ -69,6 +70,33 @@ static void *begins(void *n) {
   return 0;
 }
 static void at_signal(int n) { exit(3); }
+static void *ends_another(void *s) { H g; return (void *)(uintptr_t)((int (*)(H, H *))named("cuStreamEndCapture"))(s, &g); }
+static void *allocates(void *n) { P p; set(context); alloc(&p, 512 << 20); return 0; }
+#define MIB ((size_t)1 << 20)
+static uint64_t create(size_t bytes, int device) {
+  int prop[8] = {1, 0, 1, device};
+  uint64_t h;
+  ((int (*)(uint64_t *, size_t, void *, unsigned long long))named("cuMemCreate"))(&h, bytes, prop, 0);
+  return h;
+}
+void maps_it(P at, size_t bytes, size_t offset, uint64_t h) { ((int (*)(P, size_t, size_t, uint64_t, unsigned long long))named("cuMemMap"))(at, bytes, offset, h, 0); __asm__ volatile(""); }
+void unmaps_it(P at, size_t bytes) { ((int (*)(P, size_t))named("cuMemUnmap"))(at, bytes); __asm__ volatile(""); }
+static void release_handle(uint64_t h) { ((int (*)(uint64_t))named("cuMemRelease"))(h); }
+static P reserve(void) { P at; ((int (*)(P *, size_t, size_t, P, unsigned long long))named("cuMemAddressReserve"))(&at, 64 * MIB, 0, 0, 0); return at; }
+static void say(const char *kind, P at, size_t bytes) { printf("%s %llu %zu\n", kind, (unsigned long long)at, bytes); }
+static void take(size_t bytes) { ((void (*)(int, uint64_t))named("mock_take"))(0, bytes); }
+static uint64_t import_of(int kind, void *from) {
+  uint64_t h;
+  ((int (*)(uint64_t *, void *, int))named("cuMemImportFromShareableHandle"))(&h, from, kind);
+  return h;
+}
+struct ipc { int device, mib, rest[14]; };
+static P opened(int device, int mib) {
+  struct ipc h = {device, mib};
+  P p;
+  ((int (*)(P *, struct ipc, unsigned))named("cuIpcOpenMemHandle_v2"))(&p, h, 0);
+  return p;
+}
 int main(int argc, char **argv) {
   const char *what = argv[2];
   find(argv[1]);
@@ -166,6 +194,135 @@ int main(int argc, char **argv) {
       end(s, &g);
     }
     printf("violations %d 0\n", ((int (*)(void))dlsym(cuda, "mock_violations"))());
+  } else if (!strcmp(what, "ends")) {
+    // A capture goes on while another thread fails to end one, and is over when its own end fails.
+    H s, g; P p;
+    int (*capture)(H, int) = named("cuStreamBeginCapture_v2"), (*end)(H, H *) = named("cuStreamEndCapture");
+    ((int (*)(H *, unsigned))named("cuStreamCreate"))(&s, 0);
+    alloc_async(&p, 1 << 20, s);
+    capture(s, 2);
+    pthread_t t;
+    pthread_create(&t, 0, ends_another, (void *)0x33);
+    pthread_join(t, 0);
+    free_async(p, s);
+    end(s, &g);
+    ((int (*)(H, int, H, void *, void *))named("cuStreamBeginRecaptureToGraph"))(s, 2, g, 0, 0);
+    alloc_async(&p, 4096, s);
+    end(s, &g);
+    capture(s, 2);
+    ((void (*)(H))named("mock_invalidate"))(s);
+    printf("invalid %d 0\n", end(s, &g));
+    int (*n_asked)(void) = named("mock_asked"), before = n_asked();
+    pairs(s, 10);
+    printf("asked %d 0\nviolations %d 0\n", n_asked() - before, ((int (*)(void))named("mock_violations"))());
+  } else if (!strcmp(what, "mappings")) {
+    P at = reserve();
+    // Mapped twice, the first mapping ends, the handle is released.
+    uint64_t h = create(12 * MIB, 0);
+    maps_it(at, 12 * MIB, 0, h);
+    maps_it(at + 16 * MIB, 12 * MIB, 0, h);
+    unmaps_it(at, 12 * MIB);
+    release_handle(h);
+    say("mapped", at + 16 * MIB, 12 * MIB);
+    // Parts of a handle, which overlap; the first ends, and 2 MiB are mapped nowhere.
+    h = create(8 * MIB, 0);
+    maps_it(at, 4 * MIB, 0, h);
+    maps_it(at + 32 * MIB, 6 * MIB, 2 * MIB, h);
+    unmaps_it(at, 4 * MIB);
+    say("mapped", at + 32 * MIB, 6 * MIB);
+    // Several mappings end in one call.
+    uint64_t two[2] = {create(2 * MIB, 0), create(2 * MIB, 0)};
+    for (int i = 0; i < 2; i++) { maps_it(at + (4 + 2 * i) * MIB, 2 * MIB, 0, two[i]); release_handle(two[i]); }
+    unmaps_it(at + 4 * MIB, 4 * MIB);
+    // Mapped twice until the end.
+    h = create(4 * MIB, 0);
+    maps_it(at + 48 * MIB, 4 * MIB, 0, h);
+    maps_it(at + 56 * MIB, 4 * MIB, 0, h);
+    release_handle(h);
+    say("mapped", at + 48 * MIB, 4 * MIB);
+    say("mapped", at + 56 * MIB, 4 * MIB);
+  } else if (!strcmp(what, "imports")) {
+    // The context is of device 0, and other processes' memory is on device 1.
+    uint64_t fabric[8] = {6 * MIB, 1};
+    P at = reserve();
+    for (int i = 0; i < 2; i++) {
+      uint64_t file = import_of(1, (void *)(uintptr_t)(4 * 8 + 1)), h = import_of(8, fabric);
+      P p = opened(1, 10);
+      maps_it(at + i * 20 * MIB, 4 * MIB, 0, file);
+      maps_it(at + i * 20 * MIB + 8 * MIB, 6 * MIB, 0, h);
+      release_handle(file);
+      if (i) {
+        unmaps_it(at + 20 * MIB, 4 * MIB);
+        unmaps_it(at + 28 * MIB, 6 * MIB);
+        release_handle(h);
+        ((int (*)(P))named("cuIpcCloseMemHandle"))(p);
+      } else {
+        say("mapped", at, 4 * MIB);
+        say("mapped", at + 8 * MIB, 6 * MIB);
+        say("block", p, 10 * MIB);
+      }
+    }
+    // What this process exports stays its own.
+    uint64_t own = create(2 * MIB, 0);
+    int file;
+    ((int (*)(void *, uint64_t, int, unsigned long long))named("cuMemExportToShareableHandle"))(&file, own, 1, 0);
+    maps_it(at + 48 * MIB, 2 * MIB, 0, own);
+    say("own", at + 48 * MIB, 2 * MIB);
+  } else if (!strcmp(what, "multicast")) {
+    uint64_t m, imported = import_of(1, (void *)(uintptr_t)(32 * 8 + 1));
+    int (*bind)(uint64_t, size_t, uint64_t, size_t, size_t, unsigned long long) = named("cuMulticastBindMem");
+    int (*add_device)(uint64_t, int) = named("cuMulticastAddDevice");
+    ((int (*)(uint64_t *, void *))named("cuMulticastCreate"))(&m, 0);
+    add_device(m, 0);
+    add_device(imported, 0);
+    P at = reserve();
+    // Memory that is bound is there without a handle; the first is mapped, the second is not, the third is unbound.
+    for (int i = 0; i < 3; i++) {
+      uint64_t h = create((4 << i) * MIB, 0);
+      if (!i) maps_it(at, 4 * MIB, 0, h);
+      if (i) bind(m, i * 16 * MIB, h, 0, (4 << i) * MIB, 0);
+      else ((int (*)(uint64_t, size_t, P, size_t, unsigned long long))named("cuMulticastBindAddr"))(m, 0, at, 4 * MIB, 0);
+      release_handle(h);
+    }
+    ((int (*)(uint64_t, int, size_t, size_t))named("cuMulticastUnbind"))(m, 0, 32 * MIB, 16 * MIB);
+    maps_it(at + 16 * MIB, 8 * MIB, 0, m);
+    maps_it(at + 32 * MIB, 32 * MIB, 0, imported);
+    say("mapped", at, 4 * MIB);
+  } else if (!strcmp(what, "peak")) {
+    // Calls are under way nearly all the time, and what the driver takes is seen in none of them.
+    P p[4];
+    alloc(&p[0], 100 * MIB);
+    take(133 * MIB);
+    for (int i = 1; i < 4; i++) alloc(&p[i], 100 * MIB);
+    for (int i = 1; i < 4; i++) release(p[i]);
+  } else if (!strcmp(what, "shared")) {
+    // The process lives for less than a second beside another one, and ends without a last look.
+    get("block", 100 * MIB);
+    usleep(150000);
+    take(64 * MIB);
+    usleep(250000);
+    fflush(stdout);
+    _exit(0);
+  } else if (!strcmp(what, "stuck")) {
+    struct timespec a, b;
+    pthread_t t;
+    int status;
+    ((void (*)(void))named("mock_stick"))();
+    pthread_create(&t, 0, allocates, 0);
+    usleep(200000);
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    pid_t child = fork();
+    if (!child) {
+      alarm(10);
+      ((int (*)(int))named("cuDevicePrimaryCtxRelease_v2"))(0);
+      _exit(7);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    printf("forked %lld 0\n", (b.tv_sec - a.tv_sec) * 1000ll + (b.tv_nsec - a.tv_nsec) / 1000000);
+    waitpid(child, &status, 0);
+    printf("child %d 0\n", WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+    fflush(stdout);
+    _exit(0);
   } else if (!strcmp(what, "threads")) {
     pthread_t t[8];
     for (uintptr_t i = 0; i < 8; i++) pthread_create(&t[i], 0, thread, (void *)i);

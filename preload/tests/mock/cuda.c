@@ -5,6 +5,9 @@
 // Work of a stream is done at once for the driver, and for programs that ask when MOCK_BUSY is not set: with it, no event
 // is reached before its stream is destroyed.
 //
+// Memory of other processes, which is imported, is in no account. MOCK_SLOW is the microseconds that an allocation or a free
+// takes; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
+//
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
 // the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
 // "mock: VIOLATION" and count in mock_violations().
@@ -17,30 +20,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef int R;
 typedef uint64_t P;
 typedef void *H;
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, NOT_FOUND = 500, CAPTURE = 900 };
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, NOT_FOUND = 500, CAPTURE = 900, INVALIDATED = 901, NOT_CAPTURED = 401 };
 
 #define MIB ((uint64_t)1 << 20)
 #define PAGE (2 * MIB)
 #define MAX 4096
 
 struct block { P at; uint64_t bytes; int kind, device, live; H stream; };
-enum { PLAIN, POOL, HANDLE, MANAGED };
+enum { PLAIN, POOL, HANDLE, MANAGED, IMPORTED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block blocks[MAX];
 static int n_blocks;
-static struct { uint64_t id, bytes; int device, handles, maps; } physical[MAX];
+static struct { uint64_t id, bytes; int device, handles, maps, bound, is_foreign; } physical[MAX];
 static int n_physical;
 static struct { P at; uint64_t bytes, id; } maps[MAX];
 static int n_maps;
+static struct { uint64_t multicast, offset, id; } bindings[MAX];
+static int n_bindings;
 static int contexts[8], primary[8], n_modules[8], n_graphs[8];
-static uint64_t of_graphs[8];
+static uint64_t of_graphs[8], of_driver[8];
 static int capturing[64], n_global, n_calls;
-static atomic_int violations;
+static atomic_int violations, asked, is_stuck;
 static __thread H current;
 static __thread int mode;
 static __thread int inside;
@@ -55,16 +61,21 @@ static uint64_t used(int device) {
   uint64_t bytes = 0, small = 0;
   for (int i = 0; i < n_blocks; i++) {
     struct block *b = &blocks[i];
-    if (!b->live || b->device != device || b->kind == MANAGED) continue;
+    if (!b->live || b->device != device || b->kind == MANAGED || b->kind == IMPORTED) continue;
     if (b->bytes < MIB && b->kind == PLAIN) small += b->bytes;
     else bytes += (b->bytes + PAGE - 1) / PAGE * PAGE;
   }
   for (int i = 0; i < n_physical; i++)
-    if (physical[i].device == device && (physical[i].handles || physical[i].maps)) bytes += physical[i].bytes;
+    if (physical[i].device == device && !physical[i].is_foreign && (physical[i].handles || physical[i].maps || physical[i].bound)) bytes += physical[i].bytes;
   if (contexts[device]) bytes += 500 * MIB;
   return bytes + (small + PAGE - 1) / PAGE * PAGE + n_modules[device] * 4 * MIB + n_graphs[device] * 6 * MIB
-    + of_graphs[device];
+    + of_graphs[device] + of_driver[device];
 }
+// Memory that the driver takes in no call that is seen, such as code at its first launch.
+void mock_take(int device, uint64_t bytes) { of_driver[device] += bytes; }
+void mock_stick(void) { is_stuck = 1; }
+int mock_asked(void) { return asked; }
+static void slow(void) { if (getenv("MOCK_SLOW")) usleep(atoi(getenv("MOCK_SLOW"))); }
 void mock_reserve_for_graphs(int device, uint64_t bytes) { of_graphs[device] = bytes; }
 uint64_t mock_used(int device) { pthread_mutex_lock(&lock); uint64_t u = used(device); pthread_mutex_unlock(&lock); return u; }
 
@@ -120,15 +131,18 @@ R cuCtxPopCurrent_v2(H *c) { *c = current; current = pushed[--n_pushed]; return 
 R cuCtxSetLimit(int l, size_t v) { return OK; }
 R cuMemGetInfo_v2(size_t *f, size_t *t) {
   if (!current) return NO_CONTEXT;
-  *t = total(); *f = total() - mock_used(device_of(current)); return OK;
+  if (is_stuck && gettid() != getpid()) sleep(3);
+  uint64_t others = getenv("MOCK_OTHERS") ? strtoull(getenv("MOCK_OTHERS"), 0, 10) : 0;
+  *t = total(); *f = total() - mock_used(device_of(current)) - others; return OK;
 }
 R cuMemAlloc_v2(P *p, size_t n) {
   if (getenv("MOCK_ABORT_AT") && ++n_calls == atoi(getenv("MOCK_ABORT_AT"))) abort();
+  slow();
   return add(p, n, PLAIN, 0);
 }
 R cuMemAllocPitch_v2(P *p, size_t *pitch, size_t w, size_t h, unsigned e) { *pitch = (w + 511) / 512 * 512; return add(p, *pitch * h, PLAIN, 0); }
 R cuMemAllocManaged(P *p, size_t n, unsigned f) { return add(p, n, MANAGED, 0); }
-R cuMemFree_v2(P p) { return p ? drop_block(p) : OK; }
+R cuMemFree_v2(P p) { slow(); return p ? drop_block(p) : OK; }
 R cuMemGetAddressRange_v2(P *b, size_t *n, P p) { for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].at == p) { *b = p; *n = blocks[i].bytes; return OK; } return INVALID; }
 R cuMemAllocAsync(P *p, size_t n, H s) { if (captured(s)) { *p = 0x500000000000; return OK; } return add(p, n, POOL, s); }
 R cuMemAllocAsync_ptsz(P *p, size_t n, H s) { return cuMemAllocAsync(p, n, s ? s : (H)2); }
@@ -160,8 +174,59 @@ R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
   pthread_mutex_unlock(&lock);
   return OK;
 }
+static int import(uint64_t *h, uint64_t bytes, int device) {
+  int prop[4] = {1, 0, 1, device};
+  cuMemCreate(h, bytes, prop, 0);
+  physical[n_physical - 1].is_foreign = 1;
+  return OK;
+}
+// What another process exports is described by two numbers: bytes and device. A file has them as its number, MiB * 8 + device.
+R cuMemImportFromShareableHandle(uint64_t *h, void *from, int kind) {
+  uint64_t *fabric = from, file = (uint64_t)from;
+  return kind == 8 ? import(h, fabric[0], (int)fabric[1]) : import(h, file / 8 * MIB, (int)(file % 8));
+}
+R cuMemExportToShareableHandle(void *to, uint64_t h, int kind, unsigned long long f) { memset(to, 0, kind == 8 ? 64 : 4); return OK; }
 static int of_id(uint64_t id) { for (int i = 0; i < n_physical; i++) if (physical[i].id == id) return i; return MAX - 1; }
-R cuMemRelease(uint64_t h) { pthread_mutex_lock(&lock); physical[of_id(h)].handles--; pthread_mutex_unlock(&lock); return OK; }
+static void unbind(uint64_t multicast, uint64_t offset, int all) {
+  for (int i = 0; i < n_bindings; i++)
+    if (bindings[i].id && bindings[i].multicast == multicast && (all || bindings[i].offset == offset)) { physical[of_id(bindings[i].id)].bound--; bindings[i].id = 0; }
+}
+R cuMemRelease(uint64_t h) {
+  pthread_mutex_lock(&lock);
+  int i = of_id(h);
+  if (!--physical[i].handles && !physical[i].maps) unbind(h, 0, 1);
+  pthread_mutex_unlock(&lock);
+  return OK;
+}
+R cuMemGetAllocationPropertiesFromHandle(int *prop, uint64_t h) {
+  if (physical[of_id(h)].device < 0) return INVALID;
+  prop[0] = 1; prop[1] = 0; prop[2] = 1; prop[3] = physical[of_id(h)].device;
+  return OK;
+}
+R cuMulticastCreate(uint64_t *h, const void *prop) { return import(h, 0, -1); }
+R cuMulticastAddDevice(uint64_t h, int device) { return OK; }
+static R bind_to(uint64_t multicast, uint64_t offset, uint64_t h) {
+  pthread_mutex_lock(&lock);
+  bindings[n_bindings].multicast = multicast; bindings[n_bindings].offset = offset; bindings[n_bindings].id = h;
+  n_bindings++; physical[of_id(h)].bound++;
+  pthread_mutex_unlock(&lock);
+  return OK;
+}
+R cuMulticastBindMem(uint64_t m, size_t o, uint64_t h, size_t from, size_t n, unsigned long long f) { return bind_to(m, o, h); }
+R cuMulticastBindAddr(uint64_t m, size_t o, P p, size_t n, unsigned long long f) {
+  for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at <= p && p < maps[i].at + maps[i].bytes) return bind_to(m, o, maps[i].id);
+  return INVALID;
+}
+R cuMulticastUnbind(uint64_t m, int device, size_t o, size_t n) { pthread_mutex_lock(&lock); unbind(m, o, 0); pthread_mutex_unlock(&lock); return OK; }
+// Memory of another process, whose device is the first number of the handle, and whose MiB are the second.
+struct ipc { int device, mib, rest[14]; };
+R cuIpcOpenMemHandle_v2(P *p, struct ipc h, unsigned f) {
+  R r = add(p, h.mib * MIB, IMPORTED, 0);
+  for (int i = 0; i < n_blocks; i++) if (blocks[i].at == *p) blocks[i].device = h.device;
+  return r;
+}
+R cuIpcCloseMemHandle(P p) { return drop_block(p); }
+R cuPointerGetAttribute(int *v, int a, P p) { for (int i = 0; i < n_blocks; i++) if (a == 9 && blocks[i].live && blocks[i].at == p) { *v = blocks[i].device; return OK; } return INVALID; }
 R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; n_maps++; physical[of_id(h)].maps++; pthread_mutex_unlock(&lock); return OK; }
 R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[of_id(maps[i].id)].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
 R cuMemSetAccess(P p, size_t n, const void *d, size_t c) { return OK; }
@@ -189,11 +254,18 @@ R cuStreamWaitEvent(H s, H e, unsigned f) { return OK; }
 R cuCtxSynchronize(void) { return OK; }
 R cuMemsetD8Async(P p, unsigned char v, size_t n, H s) { return OK; }
 R cuGetErrorString(R r, const char **s) { *s = "an error of the stand-in"; return OK; }
-R cuStreamIsCapturing(H s, int *state) { *state = captured(s); return OK; }
+R cuStreamIsCapturing(H s, int *state) { asked++; *state = captured(s); return OK; }
 R cuStreamQuery(H s) { return captured(s) ? wrong("cuStreamQuery of a captured stream") : OK; }
 R cuStreamSynchronize(H s) { if (s == (H)0x77) for (;;) pause(); return captured(s) ? wrong("cuStreamSynchronize of a captured stream") : OK; }
 R cuStreamBeginCapture_v2(H s, int m) { capturing[(uintptr_t)s & 63] = 1; n_global += m == 0; return OK; }
-R cuStreamEndCapture(H s, H *g) { capturing[(uintptr_t)s & 63] = 0; n_global = 0; *g = (H)0x99; return OK; }
+R cuStreamBeginRecaptureToGraph(H s, int m, H g, void *compare, void *data) { return cuStreamBeginCapture_v2(s, m); }
+void mock_invalidate(H s) { capturing[(uintptr_t)s & 63] = 2; }
+R cuStreamEndCapture(H s, H *g) {
+  int was = captured(s);
+  if (!was) return NOT_CAPTURED;
+  capturing[(uintptr_t)s & 63] = 0; n_global = 0; *g = (H)0x99;
+  return was == 2 ? INVALIDATED : OK;
+}
 R cuThreadExchangeStreamCaptureMode(int *m) { int before = mode; mode = *m; *m = before; return OK; }
 R cuEventCreate(H *e, unsigned f) { static atomic_int n; *e = (H)(uintptr_t)(0x4000 + n++); return OK; }
 R cuEventRecord(H e, H s) { if (getenv("MOCK_SIGNAL")) raise(SIGUSR1); return captured(s) ? wrong("cuEventRecord on a captured stream") : OK; }

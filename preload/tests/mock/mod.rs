@@ -10,6 +10,7 @@ use std::{
 
 use memreel::{
     Action, BlockState, Recovered, Snapshot,
+    analysis::{DeviceOwners, OwnerRow, RowKind, owners},
     snapshot::TraceEntry,
     validate::{self, Severity},
 };
@@ -204,6 +205,39 @@ impl Recorded {
             |stack| self.snapshot.stacks.frames(stack).next().is_some_and(|frame| &*frame.name == mark);
         let segments = self.snapshot.segments.iter().filter(|segment| segment.stack.is_some_and(is_marked));
         segments.map(|segment| segment.total_size).sum()
+    }
+
+    /// The names of the functions that asked for the segment at an address.
+    pub(crate) fn asked_by(&self, address: u64) -> Vec<String> {
+        let segment = self.snapshot.segments.iter().find(|segment| segment.address.0 == address).unwrap();
+        let frames = self.snapshot.stacks.frames(segment.stack.unwrap());
+        frames.map(|frame| frame.name.to_string()).collect()
+    }
+
+    /// The table of a device.
+    pub(crate) fn table(&self, device: i64) -> DeviceOwners {
+        owners(&[&self.snapshot]).into_iter().find(|table| table.device.0 == device).unwrap()
+    }
+
+    /// The rows of a device are what it reports as used, within 1 %: now and at the peak.
+    pub(crate) fn assert_adds_up(&self, device: i64) {
+        let table = self.table(device);
+        let unexplained = table.rows.iter().find(|row| row.kind == RowKind::Unexplained).unwrap();
+        for (used, bytes) in [
+            (table.used_now_bytes.unwrap(), unexplained.now_bytes.unwrap()),
+            (table.used_peak_bytes.unwrap(), unexplained.peak_bytes.unwrap()),
+        ] {
+            let rows: Vec<_> =
+                table.rows.iter().map(|row| (&row.owner, row.now_bytes, row.peak_bytes)).collect();
+            assert!(bytes.unsigned_abs() * 100 <= u128::from(used), "of {used}: {rows:?}");
+        }
+    }
+
+    /// The bytes of an owner now and at the peak, in the table's sum or outside of it.
+    pub(crate) fn owned(&self, device: i64, owner: &str) -> [i128; 2] {
+        let table = self.table(device);
+        let row: Option<&OwnerRow> = table.rows.iter().chain(&table.outside).find(|row| row.owner == owner);
+        row.map_or([0; 2], |row| [row.now_bytes.unwrap(), row.peak_bytes.unwrap()])
     }
 
     /// No rule is broken that makes a reader throw.

@@ -1,0 +1,346 @@
+//! Ranges of addresses that have physical memory. A mapping is what is recorded, and a handle is what holds the memory.
+//!
+//! Memory that is mapped more than once is counted where it was mapped first. When that mapping ends, another one counts
+//! it: it is recorded again, by the stack that mapped it.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use memreel::{
+    Address, StreamId,
+    integrate::{StackId, hold_at_forks},
+    recorder::Ledger,
+};
+use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
+
+use super::{
+    driver::driver,
+    gpu::Account,
+    looks::note,
+    marks::marked,
+    physical::{Owner, Physical, Piece},
+    state::{State, record},
+    types::{Location, Status},
+};
+
+/// A range of addresses that has memory, by its beginning.
+#[derive(Clone, Debug)]
+struct Mapping {
+    handle: u64,
+    /// Its part of the physical memory.
+    range: Range<u64>,
+    /// The stack that mapped it, for what this mapping counts, and for what it does not.
+    stack: StackId,
+    uncounted: StackId,
+}
+
+/// Memory that is bound to a multicast object, at an offset of that.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    multicast: u64,
+    offset: u64,
+    bytes: u64,
+    handle: u64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    physical: FxHashMap<u64, Physical>,
+    mapped: BTreeMap<u64, Mapping>,
+    bound: Vec<Bound>,
+}
+
+/// Returns the table. The driver is not asked while it is locked.
+fn table() -> MutexGuard<'static, Table> {
+    static TABLE: OnceBox<Arc<Mutex<Table>>> = OnceBox::new();
+    let table = TABLE.get_or_init(|| {
+        let table = Arc::default();
+        hold_at_forks(&table);
+        Box::new(table)
+    });
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes memory that was created under a handle.
+pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
+    record(|state| {
+        let owner =
+            if location.kind == Location::DEVICE { Owner::Device(location.number) } else { Owner::Host };
+        given_out(state, handle, Physical::new(owner, bytes));
+        account(state, owner, Account::Physical, bytes, 1);
+        let Owner::Device(device) = owner else { return None };
+        state.totals.add(bytes, state.gpu(device)?);
+        Some(())
+    });
+}
+
+fn given_out(state: &State, handle: u64, physical: Physical) {
+    let before = table().physical.insert(handle, physical.with_handle());
+    // A handle that is given out again: its memory was given back by calls that were not seen.
+    before.into_iter().for_each(|before| discount(state, &before));
+}
+
+/// Notes memory of another process. The driver reports where it is, and else it is taken to be on this thread's device.
+pub(crate) fn imported(handle: u64) {
+    record(|state| {
+        let place = match driver().and_then(|driver| driver.location(handle)) {
+            Some(location) => (location.kind == Location::DEVICE).then_some(location.number),
+            None => state.current_gpu().map(|gpu| gpu.device),
+        };
+        let mut table = table();
+        table.physical.entry(handle).or_insert_with(|| Physical::new(Owner::Other(place), 0)).n_handles += 1;
+    });
+}
+
+/// Notes a multicast object that was made. It has no memory of its own.
+pub(crate) fn multicast_created(handle: u64) {
+    record(|state| given_out(state, handle, Physical::new(Owner::Multicast, 0)));
+}
+
+/// Notes that a handle is of a multicast object, which may have been imported.
+pub(crate) fn is_multicast(handle: u64) {
+    record(|_| {
+        let mut table = table();
+        table.physical.entry(handle).or_insert_with(|| Physical::new(Owner::Multicast, 0)).owner =
+            Owner::Multicast;
+    });
+}
+
+/// Notes memory that is bound to a multicast object, which holds it.
+pub(crate) fn bound(multicast: u64, offset: u64, bytes: u64, handle: u64) {
+    record(|_| {
+        let mut table = table();
+        table.physical.get_mut(&handle)?.n_bound += 1;
+        table.bound.push(Bound { multicast, offset, bytes, handle });
+        Some(())
+    });
+}
+
+/// Returns the handle of the memory that is mapped at an address.
+pub(crate) fn handle_at(address: u64) -> Option<u64> {
+    record(|_| {
+        let table = table();
+        let (at, mapping) = table.mapped.range(..=address).next_back()?;
+        (address - at < mapping.range.end - mapping.range.start).then_some(mapping.handle)
+    })
+    .flatten()
+}
+
+/// Notes that memory of a device is not bound any more.
+pub(crate) fn unbound(multicast: u64, device: i32, offset: u64, bytes: u64) {
+    record(|state| {
+        let mut table = table();
+        let is_of_device = |table: &Table, handle| {
+            let owner = table.physical.get(&handle).map(|physical| physical.owner);
+            matches!(owner, Some(Owner::Device(of) | Owner::Other(Some(of))) if of == device)
+        };
+        let gone = |table: &Table, bound: &Bound| {
+            (bound.multicast, bound.offset, bound.bytes) == (multicast, offset, bytes)
+                && is_of_device(table, bound.handle)
+        };
+        unbind(state, &mut table, gone);
+    });
+}
+
+/// Notes one more handle of memory that is mapped.
+pub(crate) fn retained(handle: u64) {
+    record(|_| table().physical.get_mut(&handle).map(|physical| physical.n_handles += 1));
+}
+
+/// Notes that the program gives a handle back, before the driver can give it out again; the memory stays while it is
+/// mapped or bound.
+pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
+    let before = record(|state| {
+        let mut table = table();
+        let physical = table.physical.get_mut(&handle)?;
+        let before = (physical.owner, physical.bytes);
+        physical.n_handles = physical.n_handles.saturating_sub(1);
+        drop_unused(state, &mut table, handle);
+        Some(before)
+    });
+    let status = call();
+    if let (false, Some(Some((owner, bytes)))) = (status.is_success(), before) {
+        record(|state| {
+            let mut table = table();
+            let physical = table.physical.entry(handle).or_insert_with(|| {
+                account(state, owner, Account::Physical, bytes, 1);
+                Physical::new(owner, bytes)
+            });
+            physical.n_handles += 1;
+        });
+    }
+    status
+}
+
+/// Records memory that was mapped: a part of what a handle has, from an offset on.
+pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
+    record(|state| {
+        let range = offset..offset.saturating_add(bytes);
+        let current = || state.current_gpu().map(|gpu| gpu.device);
+        let known = |physical: &Physical| (physical.owner, physical.is_counted(&range));
+        let known = table().physical.get(&handle).map(known);
+        // A handle that no call gave out is another process's.
+        let (owner, is_counted) = known.unwrap_or_else(|| (Owner::Other(current()), false));
+        let stack = |mark| marked(mark, || stack_of(state, owner)).unwrap_or(StackId::NONE);
+        let uncounted = match owner {
+            Owner::Other(_) => stack(Some("memory:imported")),
+            _ if is_counted => stack(Some("memory:alias")),
+            _ => StackId::NONE,
+        };
+        let counted = if matches!(owner, Owner::Other(_)) { uncounted } else { stack(None) };
+        let mapping = Mapping { handle, range, stack: counted, uncounted };
+        let mut table = table();
+        let physical = table.physical.entry(handle).or_insert_with(|| Physical::new(owner, 0));
+        physical.n_mapped += 1;
+        account(state, owner, Account::Mapped, physical.claim(address, &mapping.range), 1);
+        let pieces = physical.pieces(address, &mapping.range);
+        table.mapped.insert(address, mapping.clone());
+        drop(table);
+        write(state, owner, address, &mapping, &pieces);
+        let Owner::Device(device) = owner else { return None };
+        note(state, state.gpu(device)?);
+        Some(())
+    });
+}
+
+/// Records that memory is unmapped, before it can be mapped again.
+pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Status {
+    let range = address..address.saturating_add(bytes);
+    let gone: Vec<(u64, Mapping, Owner)> = record(|state| {
+        let mut table = table();
+        let within: Vec<u64> = table.mapped.range(range).map(|(at, _)| *at).collect();
+        let mut gone = Vec::new();
+        for at in within {
+            if let Some(mapping) = table.mapped.remove(&at)
+                && let Some(owner) = table.physical.get(&mapping.handle).map(|physical| physical.owner)
+            {
+                gone.push((at, mapping, owner));
+            }
+        }
+        drop(table);
+        gone.iter().for_each(|(at, mapping, owner)| erase(state, *owner, *at, mapping));
+        gone
+    })
+    .unwrap_or_default();
+    let status = call();
+    for (at, mapping, owner) in gone {
+        record(|state| match status.is_success() {
+            true => ended(state, owner, at, &mapping),
+            false => still_there(state, owner, at, mapping),
+        });
+    }
+    status
+}
+
+/// Has other mappings of the same memory count what a mapping counted that has ended.
+fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
+    let mut table = table();
+    let Table { physical, mapped, .. } = &mut *table;
+    let Some(physical) = physical.get_mut(&mapping.handle) else { return };
+    physical.n_mapped = physical.n_mapped.saturating_sub(1);
+    account(state, owner, Account::Mapped, physical.disclaim(address), -1);
+    let mut heirs = Vec::new();
+    if physical.n_mapped > 0 {
+        for (at, heir) in mapped.iter().filter(|(_, heir)| heir.handle == mapping.handle) {
+            let bytes = physical.claim(*at, &heir.range);
+            account(state, owner, Account::Mapped, bytes, 1);
+            if bytes > 0 {
+                heirs.push((*at, heir.clone()));
+            }
+        }
+    }
+    // All have claimed: what one does not count, another does.
+    let heirs = heirs.into_iter().map(|(at, heir)| (physical.pieces(at, &heir.range), at, heir));
+    let heirs: Vec<(Vec<Piece>, u64, Mapping)> = heirs.collect();
+    drop_unused(state, &mut table, mapping.handle);
+    drop(table);
+    if !matches!(owner, Owner::Other(_)) {
+        for (pieces, at, heir) in heirs {
+            erase(state, owner, at, &heir);
+            write(state, owner, at, &heir, &pieces);
+        }
+    }
+}
+
+/// Records again a mapping whose end failed.
+fn still_there(state: &State, owner: Owner, address: u64, mapping: Mapping) {
+    let mut table = table();
+    let pieces = table.physical.get(&mapping.handle).map(|physical| physical.pieces(address, &mapping.range));
+    table.mapped.insert(address, mapping.clone());
+    drop(table);
+    write(state, owner, address, &mapping, &pieces.unwrap_or_default());
+}
+
+/// Records the pieces of a mapping, each of which is a segment.
+fn write(state: &State, owner: Owner, address: u64, mapping: &Mapping, pieces: &[Piece]) {
+    let Some(ledger) = ledger(state, owner) else { return };
+    for Piece { range, is_counted } in pieces {
+        let at = Address(address + (range.start - mapping.range.start));
+        let stack = if *is_counted { mapping.stack } else { mapping.uncounted };
+        ledger.segment_map_by(at, range.end - range.start, StreamId::DEFAULT, stack);
+    }
+}
+
+/// Records the end of the pieces of a mapping.
+fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
+    if let Some(ledger) = ledger(state, owner) {
+        ledger.segment_unmap(Address(address), mapping.range.end - mapping.range.start);
+    }
+}
+
+/// Takes memory off the account that nothing holds; a multicast object no longer holds what is bound to it.
+fn drop_unused(state: &State, table: &mut Table, handle: u64) {
+    if table.physical.get(&handle).is_none_or(Physical::is_held) {
+        return;
+    }
+    let Some(physical) = table.physical.remove(&handle) else { return };
+    discount(state, &physical);
+    if physical.owner == Owner::Multicast {
+        unbind(state, table, |_, bound| bound.multicast == handle);
+    }
+}
+
+/// Forgets what is bound to multicast objects, as far as `is_gone`.
+fn unbind(state: &State, table: &mut Table, is_gone: impl Fn(&Table, &Bound) -> bool) {
+    let (gone, stays): (Vec<Bound>, Vec<Bound>) = table.bound.iter().partition(|bound| is_gone(table, bound));
+    table.bound = stays;
+    for Bound { handle, .. } in gone {
+        if let Some(physical) = table.physical.get_mut(&handle) {
+            physical.n_bound = physical.n_bound.saturating_sub(1);
+        }
+        drop_unused(state, table, handle);
+    }
+}
+
+/// Takes memory off the accounts.
+fn discount(state: &State, physical: &Physical) {
+    account(state, physical.owner, Account::Physical, physical.bytes, -1);
+    account(state, physical.owner, Account::Mapped, physical.counted_bytes(), -1);
+}
+
+fn account(state: &State, owner: Owner, account: Account, bytes: u64, sign: i64) {
+    if let Owner::Device(device) = owner
+        && let Some(gpu) = state.gpu(device)
+    {
+        gpu.account(account, bytes, sign);
+    }
+}
+
+/// The ledger with what an owner has; none for a multicast object.
+fn ledger(state: &State, owner: Owner) -> Option<&Ledger> {
+    match owner {
+        Owner::Device(device) | Owner::Other(Some(device)) => Some(state.gpu(device)?.ledger()),
+        Owner::Host | Owner::Other(None) => Some(state.pinned()),
+        Owner::Multicast => None,
+    }
+}
+
+/// Captures the stack of a segment.
+fn stack_of(state: &State, owner: Owner) -> Option<StackId> {
+    Some(ledger(state, owner)?.stack_of_segment())
+}
