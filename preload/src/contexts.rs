@@ -10,7 +10,7 @@ use super::{
     looks::{look_at_end, note},
     others,
     parts::Part,
-    sampler,
+    pinned, sampler,
     state::{State, record},
     types::{Handle, Ordinal, Status},
 };
@@ -106,5 +106,6 @@ fn ended(gpu: &Gpu) {
     completions::end(gpu, pending);
     gpu.alive().clear_pools();
     gpus::forget(gpu);
+    pinned::forget(gpu);
     take_all(gpu);
 }

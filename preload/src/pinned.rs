@@ -1,13 +1,34 @@
 //! The host's memory that devices can use, as a device of its own.
 #![forbid(unsafe_code)]
 
-use memreel::{Address, StreamId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{state::record, types::Status};
+use memreel::{Address, StreamId, integrate::hold_at_forks};
+use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
+
+use super::{gpu::Gpu, state::record, types::Status};
+
+/// The device whose context has each allocation, by address.
+type Devices = Arc<Mutex<FxHashMap<usize, i32>>>;
+
+fn devices() -> MutexGuard<'static, FxHashMap<usize, i32>> {
+    static DEVICES: OnceBox<Devices> = OnceBox::new();
+    let devices = DEVICES.get_or_init(|| {
+        let devices = Devices::default();
+        hold_at_forks(&devices);
+        Box::new(devices)
+    });
+    devices.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Records an allocation.
 pub(crate) fn allocated(address: usize, bytes: usize) {
-    record(|state| state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT));
+    record(|state| {
+        state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT);
+        let device = state.current_gpu()?.device;
+        devices().insert(address, device)
+    });
 }
 
 /// Records a free, before the memory can be allocated again.
@@ -15,6 +36,7 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
     let bytes = record(|state| {
         let ledger = state.pinned();
         let bytes = ledger.block_bytes(at(address))?;
+        devices().remove(&address);
         ledger.free(at(address)).then_some(bytes)
     });
     let status = call();
@@ -22,6 +44,19 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
         allocated(address, usize::try_from(bytes).unwrap_or(0));
     }
     status
+}
+
+/// Records the end of what a context has that ends: the driver frees it.
+pub(crate) fn forget(gpu: &Gpu) {
+    let mut gone = Vec::new();
+    devices().retain(|address, device| {
+        let stays = *device != gpu.device;
+        if !stays {
+            gone.push(*address);
+        }
+        stays
+    });
+    record(|state| gone.iter().for_each(|address| _ = state.pinned().free(at(*address))));
 }
 
 fn at(address: usize) -> Address {

@@ -163,6 +163,14 @@ fn threads_that_begin_together_lose_nothing() {
     }
 }
 
+/// The driver frees what a context has when it ends, on the device and on the host.
+#[test]
+fn nothing_of_a_context_outlives_it() {
+    let recorded = Run::of("dlsym", "reset").recorded();
+    assert_eq!((recorded.blocks(0), recorded.blocks_of("pinned host memory")), (vec![], vec![]));
+    recorded.assert_valid();
+}
+
 #[test]
 fn every_array_is_recorded() {
     let recorded = Run::of("dlsym", "arrays").recorded();

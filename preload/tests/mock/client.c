@@ -295,6 +295,11 @@ int main(int argc, char **argv) {
     take(133 * MIB);
     for (int i = 1; i < 4; i++) alloc(&p[i], 100 * MIB);
     for (int i = 1; i < 4; i++) release(p[i]);
+  } else if (!strcmp(what, "reset")) {
+    void *host;
+    get("gone", 3 << 20);
+    ((int (*)(void **, size_t, unsigned))named("cuMemHostAlloc"))(&host, 3333, 0);
+    ((int (*)(int))named("cuDevicePrimaryCtxReset_v2"))(0);
   } else if (!strcmp(what, "shared")) {
     // The process lives for less than a second beside another one, and ends without a last look.
     get("block", 100 * MIB);
