@@ -3,9 +3,12 @@
 //! A look has no lock while it asks: a fork takes every lock, and the driver may take long to answer.
 #![forbid(unsafe_code)]
 
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use memreel::integrate::hold_at_forks;
@@ -63,9 +66,10 @@ impl Alive {
         self.begin(self.alone())
     }
 
-    /// Begins a look; `None` while another one is under way.
-    pub(crate) fn look_now(&self) -> Option<Look<'_>> {
-        let all = self.all();
+    /// Begins a look; `None` if another one is under way for longer than `patience`.
+    pub(crate) fn look_within(&self, patience: Duration) -> Option<Look<'_>> {
+        let looked = self.looked.wait_timeout_while(self.all(), patience, |all| all.is_looked_at);
+        let (all, _) = looked.unwrap_or_else(PoisonError::into_inner);
         (!all.is_looked_at).then(|| self.begin(all))
     }
 

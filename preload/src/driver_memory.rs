@@ -10,11 +10,12 @@ use memreel::{Address, StreamId};
 
 use super::{
     driver::{Driver, driver},
-    gpu::{Account, Gpu, PAGE_BYTES},
+    gpu::{Account, Gpu},
     marks::marked,
     others::processes,
     parts::Part,
     pools,
+    seen::PAGE_BYTES,
     state::record,
     types::Status,
 };

@@ -12,10 +12,7 @@ use memreel::{
     recorder::{Ledger, Recorder},
 };
 
-use super::{alive::Alive, parts::Parts, pending::Pending};
-
-/// The driver gives memory in pages of this size.
-pub(crate) const PAGE_BYTES: u64 = 2 << 20;
+use super::{alive::Alive, parts::Parts, pending::Pending, seen::PAGE_BYTES};
 
 /// Smaller blocks share a page.
 const SHARES_A_PAGE: u64 = 1 << 20;
@@ -31,6 +28,10 @@ pub(crate) struct Gpu {
     booked: Booked,
     /// The most bytes that were accounted for when a peak was last looked at.
     peak_bytes: AtomicU64,
+    /// Whether the next call that allocates is to look.
+    is_wanted: AtomicBool,
+    /// How often something was accounted for.
+    n_accounted: AtomicU64,
     /// Whether other processes were seen on the device: then its used memory says little about this one's.
     is_shared: AtomicBool,
 }
@@ -79,6 +80,8 @@ impl Gpu {
             parts: Arc::default(),
             booked: Booked::default(),
             peak_bytes: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
+            n_accounted: AtomicU64::new(0),
             is_shared: AtomicBool::new(false),
         };
         hold_at_forks(&gpu.pending);
@@ -124,6 +127,7 @@ impl Gpu {
 
     /// Adds bytes to an account, or with a sign of -1 takes them away.
     pub(crate) fn account(&self, account: Account, bytes: u64, sign: i64) {
+        self.n_accounted.fetch_add(1, Ordering::SeqCst);
         let booked = &self.booked;
         let add = |to: &AtomicI64, bytes: u64| {
             to.fetch_add(sign * i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
@@ -164,16 +168,29 @@ impl Gpu {
         of(&self.booked.physical).saturating_sub(of(&self.booked.mapped))
     }
 
-    /// Returns whether more is accounted for than ever. Not for every few bytes: a look takes microseconds of a processor.
+    /// Returns how often something was accounted for.
+    pub(crate) fn n_accounted(&self) -> u64 {
+        self.n_accounted.load(Ordering::SeqCst)
+    }
+
+    /// Has the next call that allocates look.
+    pub(crate) fn want_look(&self) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a look is wanted, or more is accounted for than ever. Not for every few bytes: a look takes
+    /// microseconds of a processor.
     #[inline]
-    pub(crate) fn is_at_peak(&self) -> bool {
+    pub(crate) fn needs_look(&self) -> bool {
         let bytes = self.booked_bytes() + self.pool_bytes();
         let peak = self.peak_bytes.load(Ordering::Relaxed);
         let is_at_peak = bytes > peak + peak / 64 + (1 << 20);
         if is_at_peak {
             self.peak_bytes.store(bytes, Ordering::Relaxed);
         }
-        is_at_peak
+        let is_wanted =
+            self.is_wanted.load(Ordering::Relaxed) && self.is_wanted.swap(false, Ordering::Relaxed);
+        is_at_peak || is_wanted
     }
 
     fn pages_of_small(&self) -> u64 {

@@ -9,16 +9,19 @@ use super::{
     completions,
     driver::{Driver, driver},
     driver_memory::{add, set, take},
-    gpu::{Gpu, PAGE_BYTES},
+    gpu::Gpu,
     nested, others,
     parts::Part,
     pools,
-    seen::Processes,
+    seen::{PAGE_BYTES, Processes},
     state::{State, record},
 };
 
 /// How often a device is looked at until no call is under way.
 const TRIES: u32 = 3;
+
+/// How long a call of the program waits for the look of another thread.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The times of reports and events have microseconds.
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -47,6 +50,8 @@ struct Sight {
     processes: Option<Processes>,
     /// Whether the processes were asked in this look.
     is_asked: bool,
+    /// Whether nothing was accounted for meanwhile.
+    is_steady: bool,
     /// Whether no other call was under way and no other process took memory: then the figures are of one moment.
     is_settled: bool,
 }
@@ -56,17 +61,17 @@ pub(crate) fn look_at_all(state: &State) {
     let Some(driver) = driver() else { return };
     driver.relax_captures();
     for gpu in state.gpus() {
-        if let Some(begun) = gpu.alive().look_now() {
+        if let Some(begun) = gpu.alive().look_within(Duration::ZERO) {
             look(state, (gpu, driver), begun, Reason::Interval);
         }
     }
 }
 
-/// Looks at a device that has more accounted for than ever, in the call that made it so: the calls before are recorded and
-/// the next one has not begun. Where other threads have calls under way, the thread of looks has to try.
+/// Looks at a device that has more accounted for than ever, in the call that made it so, which has recorded all that it
+/// did: so it is not under way any more. Where other threads have calls under way, the thread of looks has to try.
 #[inline]
 pub(crate) fn note(state: &State, gpu: &Gpu) {
-    if gpu.is_at_peak() && look_at_peak(state, gpu).is_none() {
+    if gpu.needs_look() && nested::apart(|| look_at_peak(state, gpu)).is_none() {
         state.waker.wake();
     }
 }
@@ -78,7 +83,7 @@ pub(crate) fn note_current() {
 
 #[cold]
 fn look_at_peak(state: &State, gpu: &Gpu) -> Option<()> {
-    let (driver, begun) = (driver()?, gpu.alive().look_now()?);
+    let (driver, begun) = (driver()?, gpu.alive().look_within(PATIENCE)?);
     relaxed(driver, || look(state, (gpu, driver), begun, Reason::Peak))
 }
 
@@ -120,18 +125,23 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
     };
     // SAFETY: the context exists while the look lasts: a call that ends it waits.
     let sight = unsafe { driver.within(look.context?, see) }.flatten()?;
-    let is_needed = match reason {
-        Reason::Interval => look.seen.is_late(),
-        Reason::Peak => false,
-        Reason::End => true,
-    };
-    if !sight.is_settled && !is_needed {
-        return None;
+    if sight.is_asked {
+        look.seen.set_processes(sight.processes, sight.unaccounted_bytes());
     }
     if sight.is_settled {
+        look.seen.settled();
         explain(gpu, &sight);
-        if sight.is_asked {
-            look.seen.set_processes(sight.processes, sight.unaccounted_bytes());
+    } else {
+        explain_unsettled(gpu, &sight, &mut look);
+        let is_needed = match reason {
+            Reason::Interval => look.seen.is_late(),
+            Reason::Peak => look.seen.is_most(sight.used_bytes),
+            Reason::End => true,
+        };
+        if !is_needed {
+            // The thread of a call may see more, after that call.
+            gpu.want_look();
+            return None;
         }
     }
     let report = report(gpu, &sight);
@@ -147,10 +157,10 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
 
 /// Looks at the device of this thread's context.
 fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<Sight> {
-    let n_own = u64::from(reason != Reason::Interval);
-    let calls = nested::quiet(n_own);
-    let (pools_bytes, graph_bytes) =
-        (pools::reserved_bytes(gpu, driver, look), driver.graph_bytes(gpu.device));
+    let n_own = u64::from(reason == Reason::End);
+    let (calls, n_accounted) = (nested::quiet(n_own), gpu.n_accounted());
+    let held = || (pools::reserved_bytes(gpu, driver, look), driver.graph_bytes(gpu.device));
+    let (pools_bytes, graph_bytes) = held();
     let memory = driver.memory()?;
     let mut sight = Sight {
         used_bytes: memory.used_bytes,
@@ -161,16 +171,17 @@ fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<
         booked_bytes: gpu.booked_bytes() + pools_bytes + graph_bytes,
         processes: None,
         is_asked: false,
-        is_settled: true,
+        is_steady: n_accounted == gpu.n_accounted() && (pools_bytes, graph_bytes) == held(),
+        is_settled: false,
     };
-    match look.seen.processes(sight.unaccounted_bytes(), PAGE_BYTES) {
+    match look.seen.processes(calls.map(|_| sight.unaccounted_bytes())) {
         Some(known) => sight.processes = known,
         None => {
             (sight.processes, sight.is_asked) = (others::processes(gpu), true);
-            sight.is_settled = driver.memory()? == memory;
+            sight.is_steady &= driver.memory()? == memory;
         }
     }
-    sight.is_settled &= calls.is_some() && calls == nested::quiet(n_own);
+    sight.is_settled = sight.is_steady && calls.is_some() && calls == nested::quiet(n_own);
     Some(sight)
 }
 
@@ -208,7 +219,19 @@ impl Sight {
 fn explain(gpu: &Gpu, sight: &Sight) {
     set(gpu, Part::GraphMemory, sight.graph_bytes);
     set(gpu, Part::Unmapped, sight.unmapped_bytes);
-    match sight.unexplained_bytes() {
+    explain_by_driver(gpu, sight.unexplained_bytes());
+}
+
+/// Records as the driver's own what was unexplained in each of several looks, while calls were under way.
+fn explain_unsettled(gpu: &Gpu, sight: &Sight, look: &mut Look<'_>) {
+    if sight.is_steady && sight.processes.is_some() {
+        let least = look.seen.unsettled(sight.unexplained_bytes().unwrap_or(0));
+        explain_by_driver(gpu, least.filter(|least| *least > 0));
+    }
+}
+
+fn explain_by_driver(gpu: &Gpu, unexplained_bytes: Option<i64>) {
+    match unexplained_bytes {
         Some(more) if more > 0 => add(gpu, Part::Other, more.cast_unsigned()),
         Some(less) => take(gpu, Part::Other, less.unsigned_abs()),
         None => {}

@@ -43,7 +43,7 @@ impl Drop for Outermost {
     }
 }
 
-/// Runs a call that waits, which does not count as under way meanwhile: it neither allocates nor frees.
+/// Runs what neither allocates nor frees, such as a call that waits, and does not count as under way meanwhile.
 pub(crate) fn apart<T>(wait: impl FnOnce() -> T) -> T {
     /// Counts the call again, also if its thread is cancelled.
     struct Waiting;

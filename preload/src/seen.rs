@@ -14,6 +14,12 @@ const UNCHANGED: Duration = Duration::from_secs(10);
 /// How long figures may be missing, because calls are under way at each look.
 const MISSING: Duration = Duration::from_millis(200);
 
+/// The number of looks, none of one moment, after which the least that nothing explained is the driver's.
+const UNSETTLED: u32 = 6;
+
+/// The driver gives memory in pages of this size.
+pub(crate) const PAGE_BYTES: u64 = 2 << 20;
+
 /// What processes use of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Processes {
@@ -30,6 +36,10 @@ pub(crate) struct Seen {
     /// When figures were of one moment, or were reported although they were not.
     at: Option<Instant>,
     processes: Option<Known>,
+    /// The most used bytes of a report.
+    most_bytes: u64,
+    /// The number of looks since figures were of one moment, and the least bytes that nothing explained in them.
+    unsettled: Option<(u32, i64)>,
 }
 
 /// What is known of processes.
@@ -43,12 +53,13 @@ struct Known {
 }
 
 impl Seen {
-    /// Returns what processes use, if that is known: used bytes that are not accounted for are of other processes, or of
-    /// this process's driver, so they are asked again when these change by a page.
-    pub(crate) fn processes(&self, unaccounted_bytes: i64, page_bytes: u64) -> Option<Option<Processes>> {
+    /// Returns what processes use, if that is known. Used bytes that are not accounted for are of other processes, or of
+    /// this process's driver; so the processes are asked again when these bytes change by a page. Where they are not given,
+    /// calls are under way that change them.
+    pub(crate) fn processes(&self, unaccounted_bytes: Option<i64>) -> Option<Option<Processes>> {
         let Known { found, unaccounted_bytes: before, at } = self.processes?;
-        let is_same = found.is_none() || before.abs_diff(unaccounted_bytes) < page_bytes;
-        (is_same && at.elapsed() < OTHERS).then_some(found)
+        let is_same = unaccounted_bytes.is_none_or(|bytes| before.abs_diff(bytes) < PAGE_BYTES);
+        ((is_same || found.is_none()) && at.elapsed() < OTHERS).then_some(found)
     }
 
     /// Takes what processes use now.
@@ -59,11 +70,31 @@ impl Seen {
     /// Takes a report; returns whether it is to be written.
     pub(crate) fn is_news(&mut self, report: UsageReport) -> bool {
         self.at = Some(Instant::now());
+        self.most_bytes = self.most_bytes.max(report.used_bytes);
         let is_news = self.report.is_none_or(|(before, at)| before != report || at.elapsed() >= UNCHANGED);
         if is_news {
             self.report = Some((report, Instant::now()));
         }
         is_news
+    }
+
+    /// Takes that figures were of one moment.
+    pub(crate) fn settled(&mut self) {
+        self.unsettled = None;
+    }
+
+    /// Takes the bytes that nothing explained while calls were under way, which have taken memory that is not recorded yet,
+    /// or recorded a free that is still to come. Returns the least of several looks, which is not of such a call.
+    pub(crate) fn unsettled(&mut self, unexplained_bytes: i64) -> Option<i64> {
+        let (n, least) = self.unsettled.unwrap_or((0, i64::MAX));
+        let (n, least) = (n + 1, least.min(unexplained_bytes));
+        self.unsettled = (n < UNSETTLED).then_some((n, least));
+        (n == UNSETTLED).then_some(least)
+    }
+
+    /// Returns whether a report would have more used bytes than any.
+    pub(crate) fn is_most(&self, used_bytes: u64) -> bool {
+        used_bytes > self.most_bytes
     }
 
     /// Returns whether a report is needed, also one whose figures may not be of one moment.

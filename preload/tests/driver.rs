@@ -124,6 +124,15 @@ fn the_table_adds_up_at_the_peak_as_at_the_end() {
     recorded.assert_adds_up(0);
 }
 
+/// Threads that make one call after the other leave no moment without a call, and the peak is seen nevertheless.
+#[test]
+fn the_peak_of_busy_threads_is_seen() {
+    let run = Run::prepared("dlsym", "busy").env("MOCK_OTHERS", "0").env("MOCK_SLOW", "1000").start();
+    let [(most, _)] = run.printed("most")[..] else { panic!("{}", run.err) };
+    let seen = run.recorded().table(0).used_peak_bytes.unwrap();
+    assert!(seen <= most && seen >= most / 100 * 95, "{seen} of {most}");
+}
+
 /// What other processes use is asked anew when memory appears that nothing explains.
 #[test]
 fn the_table_adds_up_beside_another_process() {

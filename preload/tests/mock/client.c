@@ -73,6 +73,17 @@ static void at_signal(int n) { exit(3); }
 static void *ends_another(void *s) { H g; return (void *)(uintptr_t)((int (*)(H, H *))named("cuStreamEndCapture"))(s, &g); }
 static void *allocates(void *n) { P p; set(context); alloc(&p, 512 << 20); return 0; }
 #define MIB ((size_t)1 << 20)
+static void *is_busy(void *n) {
+  P p[60];
+  int k = 0;
+  set(context);
+  for (int i = 0; i < 60; i++) {
+    alloc(&p[k++], (4 + ((uintptr_t)n + i) % 3 * 2) * MIB);
+    if (i % 3 == 2) release(p[--k]);
+  }
+  while (k) release(p[--k]);
+  return 0;
+}
 static uint64_t create(size_t bytes, int device) {
   int prop[8] = {1, 0, 1, device};
   uint64_t h;
@@ -295,6 +306,11 @@ int main(int argc, char **argv) {
     take(133 * MIB);
     for (int i = 1; i < 4; i++) alloc(&p[i], 100 * MIB);
     for (int i = 1; i < 4; i++) release(p[i]);
+  } else if (!strcmp(what, "busy")) {
+    pthread_t t[4];
+    for (uintptr_t i = 0; i < 4; i++) pthread_create(&t[i], 0, is_busy, (void *)i);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    printf("most %llu 0\n", (unsigned long long)((uint64_t (*)(void))named("mock_most"))());
   } else if (!strcmp(what, "reset")) {
     void *host;
     get("gone", 3 << 20);

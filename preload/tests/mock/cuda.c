@@ -44,7 +44,7 @@ static int n_maps;
 static struct { uint64_t multicast, offset, id; } bindings[MAX];
 static int n_bindings;
 static int contexts[8], primary[8], n_modules[8], n_graphs[8];
-static uint64_t of_graphs[8], of_driver[8];
+static uint64_t of_graphs[8], of_driver[8], most;
 static int capturing[64], n_global, n_calls;
 static atomic_int violations, asked, is_stuck;
 static __thread H current;
@@ -75,6 +75,7 @@ static uint64_t used(int device) {
 void mock_take(int device, uint64_t bytes) { of_driver[device] += bytes; }
 void mock_stick(void) { is_stuck = 1; }
 int mock_asked(void) { return asked; }
+uint64_t mock_most(void) { return most; }
 static void slow(void) { if (getenv("MOCK_SLOW")) usleep(atoi(getenv("MOCK_SLOW"))); }
 void mock_reserve_for_graphs(int device, uint64_t bytes) { of_graphs[device] = bytes; }
 uint64_t mock_used(int device) { pthread_mutex_lock(&lock); uint64_t u = used(device); pthread_mutex_unlock(&lock); return u; }
@@ -94,6 +95,7 @@ static R add(P *out, uint64_t bytes, int kind, H stream) {
     if (i == n_blocks) { n_blocks++; blocks[i].at = next_address; next_address += (bytes + PAGE - 1) / PAGE * PAGE; }
     blocks[i] = (struct block){blocks[i].at, bytes, kind, device, 1, stream};
     *out = blocks[i].at;
+    if (used(device) > most) most = used(device);
   }
   pthread_mutex_unlock(&lock);
   return r;
