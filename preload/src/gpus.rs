@@ -124,7 +124,7 @@ fn closed(address: u64) -> Option<Block> {
 /// Records a free in the order of a stream: it is requested now, and completes when the stream has passed.
 pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) -> Status {
     let freed = record(|state| {
-        let block = blocks().remove(&address)?;
+        let block = closed(address)?;
         let gpu = state.gpu(block.device)?;
         gpu.ledger().free_requested(Address(address));
         Some(block)

@@ -138,9 +138,11 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
             Reason::Peak => look.seen.is_most(sight.used_bytes),
             Reason::End => true,
         };
-        if !is_needed {
-            // The thread of a call may see more, after that call.
+        if !is_needed && reason == Reason::Interval {
+            // The call that is under way may be the only one.
             gpu.want_look();
+        }
+        if !is_needed {
             return None;
         }
     }
