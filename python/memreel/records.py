@@ -625,7 +625,7 @@ class Owners(Answer):
     rows: list[OwnerRow]
     """The owners, the parts of the driver, and what is not of segments."""
     outside: list[OwnerRow]
-    """Memory in no sum: managed memory, and memory that another process exports."""
+    """Memory in no sum: managed memory, memory that another process exports, and memory that is mapped once more."""
 
 
 @dataclass(frozen=True)
