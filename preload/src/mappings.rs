@@ -28,10 +28,22 @@ use super::{
     types::{Location, Status},
 };
 
+/// The number of physical memory. A handle does not identify it: one that is released may be given out again while what
+/// it was of is still mapped.
+type Id = u64;
+
+/// A handle of the program.
+#[derive(Clone, Copy, Debug)]
+struct Handle {
+    memory: Id,
+    /// How often the program has it.
+    n: u32,
+}
+
 /// A range of addresses that has memory, by its beginning.
 #[derive(Clone, Debug)]
 struct Mapping {
-    handle: u64,
+    memory: Id,
     /// Its part of the physical memory.
     range: Range<u64>,
     /// The stack that mapped it, for what this mapping counts, and for what it does not.
@@ -42,17 +54,57 @@ struct Mapping {
 /// Memory that is bound to a multicast object, at an offset of that.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
-    multicast: u64,
+    multicast: Id,
     offset: u64,
     bytes: u64,
-    handle: u64,
+    memory: Id,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    physical: FxHashMap<u64, Physical>,
+    handles: FxHashMap<u64, Handle>,
+    physical: FxHashMap<Id, Physical>,
     mapped: BTreeMap<u64, Mapping>,
     bound: Vec<Bound>,
+    last: Id,
+}
+
+impl Table {
+    fn add(&mut self, physical: Physical) -> Id {
+        self.last += 1;
+        self.physical.insert(self.last, physical);
+        self.last
+    }
+
+    fn of(&self, handle: u64) -> Option<Id> {
+        Some(self.handles.get(&handle)?.memory)
+    }
+
+    /// The memory that is mapped at an address.
+    fn at(&self, address: u64) -> Option<Id> {
+        let (at, mapping) = self.mapped.range(..=address).next_back()?;
+        (address - at < mapping.range.end - mapping.range.start).then_some(mapping.memory)
+    }
+
+    /// Gives a handle of memory to the program.
+    fn give(&mut self, state: &State, handle: u64, memory: Id) {
+        let before = self.handles.get(&handle).copied().filter(|before| before.memory != memory);
+        if let Some(Handle { memory: before, n }) = before {
+            // It was given back by calls that were not seen.
+            self.handles.remove(&handle);
+            self.take(state, before, n);
+        }
+        self.handles.entry(handle).or_insert(Handle { memory, n: 0 }).n += 1;
+        self.physical.entry(memory).and_modify(|physical| physical.n_handles += 1);
+    }
+
+    /// Takes handles of memory away.
+    fn take(&mut self, state: &State, memory: Id, n: u32) {
+        if let Some(physical) = self.physical.get_mut(&memory) {
+            physical.n_handles = physical.n_handles.saturating_sub(n);
+        }
+        drop_unused(state, self, memory);
+    }
 }
 
 /// Returns the table. The driver is not asked while it is locked.
@@ -80,9 +132,9 @@ pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
 }
 
 fn given_out(state: &State, handle: u64, physical: Physical) {
-    let before = table().physical.insert(handle, physical.with_handle());
-    // A handle that is given out again: its memory was given back by calls that were not seen.
-    before.into_iter().for_each(|before| discount(state, &before));
+    let mut table = table();
+    let memory = table.add(physical);
+    table.give(state, handle, memory);
 }
 
 /// Notes memory of another process. The driver reports where it is, and else it is taken to be on this thread's device.
@@ -93,7 +145,8 @@ pub(crate) fn imported(handle: u64) {
             None => state.current_gpu().map(|gpu| gpu.device),
         };
         let mut table = table();
-        table.physical.entry(handle).or_insert_with(|| Physical::new(Owner::Other(place), 0)).n_handles += 1;
+        let memory = table.of(handle).unwrap_or_else(|| table.add(Physical::new(Owner::Other(place), 0)));
+        table.give(state, handle, memory);
     });
 }
 
@@ -106,50 +159,53 @@ pub(crate) fn multicast_created(handle: u64) {
 pub(crate) fn is_multicast(handle: u64) {
     record(|_| {
         let mut table = table();
-        table.physical.entry(handle).or_insert_with(|| Physical::new(Owner::Multicast, 0)).owner =
-            Owner::Multicast;
+        let memory = table.of(handle).unwrap_or_else(|| table.add(Physical::new(Owner::Multicast, 0)));
+        table.handles.entry(handle).or_insert(Handle { memory, n: 0 });
+        table.physical.entry(memory).and_modify(|physical| physical.owner = Owner::Multicast);
     });
 }
 
-/// Notes memory that is bound to a multicast object, which holds it.
-pub(crate) fn bound(multicast: u64, offset: u64, bytes: u64, handle: u64) {
-    record(|_| {
+/// Notes memory that is bound to a multicast object, which holds it: that of a handle.
+pub(crate) fn bound(multicast: u64, (offset, bytes): (u64, u64), handle: u64) {
+    record(|_| bind(multicast, (offset, bytes), |table| table.of(handle)));
+}
+
+/// Notes memory that is bound to a multicast object: that at an address.
+pub(crate) fn bound_at(multicast: u64, (offset, bytes): (u64, u64), address: u64) {
+    record(|_| bind(multicast, (offset, bytes), |table| table.at(address)));
+}
+
+fn bind(multicast: u64, (offset, bytes): (u64, u64), find: impl Fn(&Table) -> Option<Id>) -> Option<()> {
+    let mut table = table();
+    let (multicast, memory) = (table.of(multicast)?, find(&table)?);
+    table.physical.get_mut(&memory)?.n_bound += 1;
+    table.bound.push(Bound { multicast, offset, bytes, memory });
+    Some(())
+}
+
+/// Notes that memory of a device is not bound any more.
+pub(crate) fn unbound(multicast: u64, device: i32, (offset, bytes): (u64, u64)) {
+    record(|state| {
         let mut table = table();
-        table.physical.get_mut(&handle)?.n_bound += 1;
-        table.bound.push(Bound { multicast, offset, bytes, handle });
+        let multicast = table.of(multicast)?;
+        let gone = |table: &Table, bound: &Bound| {
+            let owner = table.physical.get(&bound.memory).map(|physical| physical.owner);
+            (bound.multicast, bound.offset, bound.bytes) == (multicast, offset, bytes)
+                && matches!(owner, Some(Owner::Device(of) | Owner::Other(Some(of))) if of == device)
+        };
+        unbind(state, &mut table, gone);
         Some(())
     });
 }
 
-/// Returns the handle of the memory that is mapped at an address.
-pub(crate) fn handle_at(address: u64) -> Option<u64> {
-    record(|_| {
-        let table = table();
-        let (at, mapping) = table.mapped.range(..=address).next_back()?;
-        (address - at < mapping.range.end - mapping.range.start).then_some(mapping.handle)
-    })
-    .flatten()
-}
-
-/// Notes that memory of a device is not bound any more.
-pub(crate) fn unbound(multicast: u64, device: i32, offset: u64, bytes: u64) {
+/// Notes one more handle of the memory that is mapped at an address.
+pub(crate) fn retained(handle: u64, address: u64) {
     record(|state| {
         let mut table = table();
-        let is_of_device = |table: &Table, handle| {
-            let owner = table.physical.get(&handle).map(|physical| physical.owner);
-            matches!(owner, Some(Owner::Device(of) | Owner::Other(Some(of))) if of == device)
-        };
-        let gone = |table: &Table, bound: &Bound| {
-            (bound.multicast, bound.offset, bound.bytes) == (multicast, offset, bytes)
-                && is_of_device(table, bound.handle)
-        };
-        unbind(state, &mut table, gone);
+        let memory = table.at(address)?;
+        table.give(state, handle, memory);
+        Some(())
     });
-}
-
-/// Notes one more handle of memory that is mapped.
-pub(crate) fn retained(handle: u64) {
-    record(|_| table().physical.get_mut(&handle).map(|physical| physical.n_handles += 1));
 }
 
 /// Notes that the program gives a handle back, before the driver can give it out again; the memory stays while it is
@@ -157,21 +213,26 @@ pub(crate) fn retained(handle: u64) {
 pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
     let before = record(|state| {
         let mut table = table();
-        let physical = table.physical.get_mut(&handle)?;
-        let before = (physical.owner, physical.bytes);
-        physical.n_handles = physical.n_handles.saturating_sub(1);
-        drop_unused(state, &mut table, handle);
+        let known = table.handles.get_mut(&handle)?;
+        let memory = known.memory;
+        known.n = known.n.saturating_sub(1);
+        if known.n == 0 {
+            table.handles.remove(&handle);
+        }
+        let physical = table.physical.get(&memory)?;
+        let before = (memory, physical.owner, physical.bytes);
+        table.take(state, memory, 1);
         Some(before)
     });
     let status = call();
-    if let (false, Some(Some((owner, bytes)))) = (status.is_success(), before) {
+    if let (false, Some(Some((memory, owner, bytes)))) = (status.is_success(), before) {
         record(|state| {
             let mut table = table();
-            let physical = table.physical.entry(handle).or_insert_with(|| {
+            table.physical.entry(memory).or_insert_with(|| {
                 account(state, owner, Account::Physical, bytes, 1);
                 Physical::new(owner, bytes)
             });
-            physical.n_handles += 1;
+            table.give(state, handle, memory);
         });
     }
     status
@@ -182,10 +243,13 @@ pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
     record(|state| {
         let range = offset..offset.saturating_add(bytes);
         let current = || state.current_gpu().map(|gpu| gpu.device);
-        let known = |physical: &Physical| (physical.owner, physical.is_counted(&range));
-        let known = table().physical.get(&handle).map(known);
+        let known = || {
+            let table = table();
+            let physical = table.physical.get(&table.of(handle)?)?;
+            Some((physical.owner, physical.is_counted(&range)))
+        };
         // A handle that no call gave out is another process's.
-        let (owner, is_counted) = known.unwrap_or_else(|| (Owner::Other(current()), false));
+        let (owner, is_counted) = known().unwrap_or_else(|| (Owner::Other(current()), false));
         let stack = |mark| marked(mark, || stack_of(state, owner)).unwrap_or(StackId::NONE);
         let uncounted = match owner {
             Owner::Other(_) => stack(Some("memory:imported")),
@@ -193,9 +257,10 @@ pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
             _ => StackId::NONE,
         };
         let counted = if matches!(owner, Owner::Other(_)) { uncounted } else { stack(None) };
-        let mapping = Mapping { handle, range, stack: counted, uncounted };
         let mut table = table();
-        let physical = table.physical.entry(handle).or_insert_with(|| Physical::new(owner, 0));
+        let memory = table.of(handle).unwrap_or_else(|| table.add(Physical::new(owner, 0)));
+        let mapping = Mapping { memory, range, stack: counted, uncounted };
+        let physical = table.physical.entry(memory).or_insert_with(|| Physical::new(owner, 0));
         physical.n_mapped += 1;
         account(state, owner, Account::Mapped, physical.claim(address, &mapping.range), 1);
         let pieces = physical.pieces(address, &mapping.range);
@@ -217,7 +282,7 @@ pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Stat
         let mut gone = Vec::new();
         for at in within {
             if let Some(mapping) = table.mapped.remove(&at)
-                && let Some(owner) = table.physical.get(&mapping.handle).map(|physical| physical.owner)
+                && let Some(owner) = table.physical.get(&mapping.memory).map(|physical| physical.owner)
             {
                 gone.push((at, mapping, owner));
             }
@@ -241,12 +306,12 @@ pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Stat
 fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     let mut table = table();
     let Table { physical, mapped, .. } = &mut *table;
-    let Some(physical) = physical.get_mut(&mapping.handle) else { return };
+    let Some(physical) = physical.get_mut(&mapping.memory) else { return };
     physical.n_mapped = physical.n_mapped.saturating_sub(1);
     account(state, owner, Account::Mapped, physical.disclaim(address), -1);
     let mut heirs = Vec::new();
     if physical.n_mapped > 0 {
-        for (at, heir) in mapped.iter().filter(|(_, heir)| heir.handle == mapping.handle) {
+        for (at, heir) in mapped.iter().filter(|(_, heir)| heir.memory == mapping.memory) {
             let bytes = physical.claim(*at, &heir.range);
             account(state, owner, Account::Mapped, bytes, 1);
             if bytes > 0 {
@@ -257,7 +322,7 @@ fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     // All have claimed: what one does not count, another does.
     let heirs = heirs.into_iter().map(|(at, heir)| (physical.pieces(at, &heir.range), at, heir));
     let heirs: Vec<(Vec<Piece>, u64, Mapping)> = heirs.collect();
-    drop_unused(state, &mut table, mapping.handle);
+    drop_unused(state, &mut table, mapping.memory);
     drop(table);
     if !matches!(owner, Owner::Other(_)) {
         for (pieces, at, heir) in heirs {
@@ -270,7 +335,7 @@ fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
 /// Records again a mapping whose end failed.
 fn still_there(state: &State, owner: Owner, address: u64, mapping: Mapping) {
     let mut table = table();
-    let pieces = table.physical.get(&mapping.handle).map(|physical| physical.pieces(address, &mapping.range));
+    let pieces = table.physical.get(&mapping.memory).map(|physical| physical.pieces(address, &mapping.range));
     table.mapped.insert(address, mapping.clone());
     drop(table);
     write(state, owner, address, &mapping, &pieces.unwrap_or_default());
@@ -294,14 +359,14 @@ fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
 }
 
 /// Takes memory off the account that nothing holds; a multicast object no longer holds what is bound to it.
-fn drop_unused(state: &State, table: &mut Table, handle: u64) {
-    if table.physical.get(&handle).is_none_or(Physical::is_held) {
+fn drop_unused(state: &State, table: &mut Table, memory: Id) {
+    if table.physical.get(&memory).is_none_or(Physical::is_held) {
         return;
     }
-    let Some(physical) = table.physical.remove(&handle) else { return };
+    let Some(physical) = table.physical.remove(&memory) else { return };
     discount(state, &physical);
     if physical.owner == Owner::Multicast {
-        unbind(state, table, |_, bound| bound.multicast == handle);
+        unbind(state, table, |_, bound| bound.multicast == memory);
     }
 }
 
@@ -309,11 +374,11 @@ fn drop_unused(state: &State, table: &mut Table, handle: u64) {
 fn unbind(state: &State, table: &mut Table, is_gone: impl Fn(&Table, &Bound) -> bool) {
     let (gone, stays): (Vec<Bound>, Vec<Bound>) = table.bound.iter().partition(|bound| is_gone(table, bound));
     table.bound = stays;
-    for Bound { handle, .. } in gone {
-        if let Some(physical) = table.physical.get_mut(&handle) {
+    for Bound { memory, .. } in gone {
+        if let Some(physical) = table.physical.get_mut(&memory) {
             physical.n_bound = physical.n_bound.saturating_sub(1);
         }
-        drop_unused(state, table, handle);
+        drop_unused(state, table, memory);
     }
 }
 

@@ -44,11 +44,6 @@ impl Physical {
         Physical { owner, bytes, n_handles: 0, n_mapped: 0, n_bound: 0, counted: BTreeMap::new() }
     }
 
-    /// Returns the same with a handle of the program.
-    pub(crate) fn with_handle(self) -> Physical {
-        Physical { n_handles: self.n_handles + 1, ..self }
-    }
-
     /// Returns whether anything holds it.
     pub(crate) fn is_held(&self) -> bool {
         self.n_handles + self.n_mapped + self.n_bound > 0

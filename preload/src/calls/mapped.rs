@@ -36,7 +36,7 @@ wrapped! {
             let status = call();
             if status.is_success() && !handle.is_null() {
                 // SAFETY: after success the driver wrote the handle.
-                mappings::retained(unsafe { *handle });
+                mappings::retained(unsafe { *handle }, address.addr() as u64);
             }
             status
         };

@@ -28,34 +28,34 @@ wrapped! {
 
     fn cuMulticastBindMem["cuMulticastBindMem", 12010](
         multicast: u64, offset: usize, handle: u64, from: usize, bytes: usize, flags: u64,
-    ) = |call| bound(call(), (multicast, offset, bytes), Some(handle));
+    ) = |call| bound(call(), || mappings::bound(multicast, (offset as u64, bytes as u64), handle));
 
     fn cuMulticastBindMem_v2["cuMulticastBindMem", 13010](
         multicast: u64, device: Ordinal, offset: usize, handle: u64, from: usize, bytes: usize, flags: u64,
-    ) = |call| bound(call(), (multicast, offset, bytes), Some(handle));
+    ) = |call| bound(call(), || mappings::bound(multicast, (offset as u64, bytes as u64), handle));
 
     fn cuMulticastBindAddr["cuMulticastBindAddr", 12010](
         multicast: u64, offset: usize, address: DevicePtr, bytes: usize, flags: u64,
-    ) = |call| bound(call(), (multicast, offset, bytes), mappings::handle_at(address));
+    ) = |call| bound(call(), || mappings::bound_at(multicast, (offset as u64, bytes as u64), address));
 
     fn cuMulticastBindAddr_v2["cuMulticastBindAddr", 13010](
         multicast: u64, device: Ordinal, offset: usize, address: DevicePtr, bytes: usize, flags: u64,
-    ) = |call| bound(call(), (multicast, offset, bytes), mappings::handle_at(address));
+    ) = |call| bound(call(), || mappings::bound_at(multicast, (offset as u64, bytes as u64), address));
 
     fn cuMulticastUnbind["cuMulticastUnbind", 12010](multicast: u64, device: Ordinal, offset: usize, bytes: usize)
         = |call| {
             let status = call();
             if status.is_success() {
-                mappings::unbound(multicast, device, offset as u64, bytes as u64);
+                mappings::unbound(multicast, device, (offset as u64, bytes as u64));
             }
             status
         };
 }
 
-/// Notes memory under a handle that was bound.
-fn bound(status: Status, (multicast, offset, bytes): (u64, usize, usize), handle: Option<u64>) -> Status {
-    if let (true, Some(handle)) = (status.is_success(), handle) {
-        mappings::bound(multicast, offset as u64, bytes as u64, handle);
+/// Notes memory that was bound.
+fn bound(status: Status, note: impl Fn()) -> Status {
+    if status.is_success() {
+        note();
     }
     status
 }

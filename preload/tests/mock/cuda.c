@@ -6,7 +6,7 @@
 // is reached before its stream is destroyed.
 //
 // Memory of other processes, which is imported, is in no account. MOCK_SLOW is the microseconds that an allocation or a free
-// takes; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
+// takes; with MOCK_REUSE a handle is given out again as soon as it is released; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
 //
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
 // the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
@@ -39,7 +39,7 @@ static struct block blocks[MAX];
 static int n_blocks;
 static struct { uint64_t id, bytes; int device, handles, maps, bound, is_foreign; } physical[MAX];
 static int n_physical;
-static struct { P at; uint64_t bytes, id; } maps[MAX];
+static struct { P at; uint64_t bytes, id; int of; } maps[MAX];
 static int n_maps;
 static struct { uint64_t multicast, offset, id; } bindings[MAX];
 static int n_bindings;
@@ -50,7 +50,7 @@ static atomic_int violations, asked, is_stuck;
 static __thread H current;
 static __thread int mode;
 static __thread int inside;
-static uint64_t next_address = 0x7f0000000000, next_handle = 1;
+static uint64_t next_address = 0x7f0000000000, next_handle = 1, last_released;
 
 static uint64_t total(void) { return 4096 * MIB; }
 int mock_violations(void) { return violations; }
@@ -170,7 +170,8 @@ R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) { pt
 R cuMemAddressFree(P p, size_t n) { return OK; }
 R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
   pthread_mutex_lock(&lock);
-  *h = next_handle++;
+  *h = getenv("MOCK_REUSE") && last_released ? last_released : next_handle++;
+  last_released = 0;
   physical[n_physical].id = *h; physical[n_physical].bytes = n; physical[n_physical].device = prop[3]; physical[n_physical].handles = 1;
   n_physical++;
   pthread_mutex_unlock(&lock);
@@ -188,7 +189,7 @@ R cuMemImportFromShareableHandle(uint64_t *h, void *from, int kind) {
   return kind == 8 ? import(h, fabric[0], (int)fabric[1]) : import(h, file / 8 * MIB, (int)(file % 8));
 }
 R cuMemExportToShareableHandle(void *to, uint64_t h, int kind, unsigned long long f) { memset(to, 0, kind == 8 ? 64 : 4); return OK; }
-static int of_id(uint64_t id) { for (int i = 0; i < n_physical; i++) if (physical[i].id == id) return i; return MAX - 1; }
+static int of_id(uint64_t id) { for (int i = n_physical - 1; i >= 0; i--) if (physical[i].id == id) return i; return MAX - 1; }
 static void unbind(uint64_t multicast, uint64_t offset, int all) {
   for (int i = 0; i < n_bindings; i++)
     if (bindings[i].id && bindings[i].multicast == multicast && (all || bindings[i].offset == offset)) { physical[of_id(bindings[i].id)].bound--; bindings[i].id = 0; }
@@ -196,6 +197,7 @@ static void unbind(uint64_t multicast, uint64_t offset, int all) {
 R cuMemRelease(uint64_t h) {
   pthread_mutex_lock(&lock);
   int i = of_id(h);
+  last_released = h;
   if (!--physical[i].handles && !physical[i].maps) unbind(h, 0, 1);
   pthread_mutex_unlock(&lock);
   return OK;
@@ -229,8 +231,8 @@ R cuIpcOpenMemHandle_v2(P *p, struct ipc h, unsigned f) {
 }
 R cuIpcCloseMemHandle(P p) { return drop_block(p); }
 R cuPointerGetAttribute(int *v, int a, P p) { for (int i = 0; i < n_blocks; i++) if (a == 9 && blocks[i].live && blocks[i].at == p) { *v = blocks[i].device; return OK; } return INVALID; }
-R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; n_maps++; physical[of_id(h)].maps++; pthread_mutex_unlock(&lock); return OK; }
-R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[of_id(maps[i].id)].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
+R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; maps[n_maps].of = of_id(h); physical[maps[n_maps++].of].maps++; pthread_mutex_unlock(&lock); return OK; }
+R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[maps[i].of].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
 R cuMemSetAccess(P p, size_t n, const void *d, size_t c) { return OK; }
 // An array has 1 byte an element. Handles are close to each other, as those of a real driver are.
 static atomic_int n_arrays;
