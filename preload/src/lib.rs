@@ -38,6 +38,7 @@ mod requests;
 mod gpus;
 mod arrays;
 mod physical;
+mod physical_table;
 mod mappings;
 mod pinned;
 mod captures;

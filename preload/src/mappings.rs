@@ -4,19 +4,7 @@
 //! it: it is recorded again, by the stack that mapped it.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-
-use memreel::{
-    Address, StreamId,
-    integrate::{StackId, hold_at_forks},
-    recorder::Ledger,
-};
-use once_cell::race::OnceBox;
-use rustc_hash::FxHashMap;
+use memreel::{Address, StreamId, integrate::StackId, recorder::Ledger};
 
 use super::{
     driver::driver,
@@ -24,99 +12,10 @@ use super::{
     looks::note,
     marks::marked,
     physical::{Owner, Physical, Piece},
+    physical_table::{Bound, Handle, Id, Mapping, Table, account, drop_unused, table, unbind},
     state::{State, record},
     types::{Location, Status},
 };
-
-/// The number of physical memory. A handle does not identify it: one that is released may be given out again while what
-/// it was of is still mapped.
-type Id = u64;
-
-/// A handle of the program.
-#[derive(Clone, Copy, Debug)]
-struct Handle {
-    memory: Id,
-    /// How often the program has it.
-    n: u32,
-}
-
-/// A range of addresses that has memory, by its beginning.
-#[derive(Clone, Debug)]
-struct Mapping {
-    memory: Id,
-    /// Its part of the physical memory.
-    range: Range<u64>,
-    /// The stack that mapped it, for what this mapping counts, and for what it does not.
-    stack: StackId,
-    uncounted: StackId,
-}
-
-/// Memory that is bound to a multicast object, at an offset of that.
-#[derive(Clone, Copy, Debug)]
-struct Bound {
-    multicast: Id,
-    offset: u64,
-    bytes: u64,
-    memory: Id,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    handles: FxHashMap<u64, Handle>,
-    physical: FxHashMap<Id, Physical>,
-    mapped: BTreeMap<u64, Mapping>,
-    bound: Vec<Bound>,
-    last: Id,
-}
-
-impl Table {
-    fn add(&mut self, physical: Physical) -> Id {
-        self.last += 1;
-        self.physical.insert(self.last, physical);
-        self.last
-    }
-
-    fn of(&self, handle: u64) -> Option<Id> {
-        Some(self.handles.get(&handle)?.memory)
-    }
-
-    /// The memory that is mapped at an address.
-    fn at(&self, address: u64) -> Option<Id> {
-        let (at, mapping) = self.mapped.range(..=address).next_back()?;
-        (address - at < mapping.range.end - mapping.range.start).then_some(mapping.memory)
-    }
-
-    /// Gives a handle of memory to the program.
-    fn give(&mut self, state: &State, handle: u64, memory: Id) {
-        let before = self.handles.get(&handle).copied().filter(|before| before.memory != memory);
-        if let Some(Handle { memory: before, n }) = before {
-            // It was given back by calls that were not seen.
-            self.handles.remove(&handle);
-            self.take(state, before, n);
-        }
-        self.handles.entry(handle).or_insert(Handle { memory, n: 0 }).n += 1;
-        self.physical.entry(memory).and_modify(|physical| physical.n_handles += 1);
-    }
-
-    /// Takes handles of memory away.
-    fn take(&mut self, state: &State, memory: Id, n: u32) {
-        if let Some(physical) = self.physical.get_mut(&memory) {
-            physical.n_handles = physical.n_handles.saturating_sub(n);
-        }
-        drop_unused(state, self, memory);
-    }
-}
-
-/// Returns the table. The driver is not asked while it is locked.
-fn table() -> MutexGuard<'static, Table> {
-    static TABLE: OnceBox<Arc<Mutex<Table>>> = OnceBox::new();
-    let table = TABLE.get_or_init(|| {
-        let table = Arc::default();
-        hold_at_forks(&table);
-        Box::new(table)
-    });
-    table.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Notes memory that was created under a handle.
 pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
@@ -355,44 +254,6 @@ fn write(state: &State, owner: Owner, address: u64, mapping: &Mapping, pieces: &
 fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     if let Some(ledger) = ledger(state, owner) {
         ledger.segment_unmap(Address(address), mapping.range.end - mapping.range.start);
-    }
-}
-
-/// Takes memory off the account that nothing holds; a multicast object no longer holds what is bound to it.
-fn drop_unused(state: &State, table: &mut Table, memory: Id) {
-    if table.physical.get(&memory).is_none_or(Physical::is_held) {
-        return;
-    }
-    let Some(physical) = table.physical.remove(&memory) else { return };
-    discount(state, &physical);
-    if physical.owner == Owner::Multicast {
-        unbind(state, table, |_, bound| bound.multicast == memory);
-    }
-}
-
-/// Forgets what is bound to multicast objects, as far as `is_gone`.
-fn unbind(state: &State, table: &mut Table, is_gone: impl Fn(&Table, &Bound) -> bool) {
-    let (gone, stays): (Vec<Bound>, Vec<Bound>) = table.bound.iter().partition(|bound| is_gone(table, bound));
-    table.bound = stays;
-    for Bound { memory, .. } in gone {
-        if let Some(physical) = table.physical.get_mut(&memory) {
-            physical.n_bound = physical.n_bound.saturating_sub(1);
-        }
-        drop_unused(state, table, memory);
-    }
-}
-
-/// Takes memory off the accounts.
-fn discount(state: &State, physical: &Physical) {
-    account(state, physical.owner, Account::Physical, physical.bytes, -1);
-    account(state, physical.owner, Account::Mapped, physical.counted_bytes(), -1);
-}
-
-fn account(state: &State, owner: Owner, account: Account, bytes: u64, sign: i64) {
-    if let Owner::Device(device) = owner
-        && let Some(gpu) = state.gpu(device)
-    {
-        gpu.account(account, bytes, sign);
     }
 }
 

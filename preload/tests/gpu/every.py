@@ -30,7 +30,7 @@ def joined(ranges):
     return joined
 
 
-def compare(name, snapshot, tables, said):
+def compare(name, snapshot, tables, said, is_reset):
     pinned = [t["device"] for t in tables if t["name"] == "pinned host memory"]
     live = {0: {}, "pinned": {}, "driver": Counter()}
     for segment in snapshot["segments"]:
@@ -46,7 +46,7 @@ def compare(name, snapshot, tables, said):
     for kind, address, size in said:
         if kind == "block" and ("alloc", address, size) not in events:
             wrong.append(f"{name}: block {address} of {size} was never recorded")
-    if mode == "reset":
+    if is_reset:
         wrong.extend(f"{name}: {a} of {n} is live after the reset" for a, n in live[0].items())
         wrong.extend(f"{name}: pinned {a} of {n} is live after the reset" for a, n in live["pinned"].items())
         return
@@ -88,7 +88,7 @@ for process, said in truth.items():
         snapshot = pickle.load(opened)
     lines = subprocess.run([memreel, "owners", "--json", file], check=True, capture_output=True, text=True).stdout
     tables = [json.loads(line) for line in lines.splitlines()]
-    compare(file, snapshot, tables, said)
+    compare(file, snapshot, tables, said, mode == "reset" and process not in numbered)
     table_of(file, next(t for t in tables if t["device"] == 0), said)
 lines = subprocess.run([memreel, "owners", "--json", *files], check=True, capture_output=True, text=True).stdout
 table_of("both", next(t for t in map(json.loads, lines.splitlines()) if t["device"] == 0), truth[max(truth, key=lambda p: len(truth[p]))])
