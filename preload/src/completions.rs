@@ -1,7 +1,7 @@
 //! How this library learns that a stream has passed a free.
 //!
-//! The thread that frees marks the stream with an event, at most one at a time for each stream; the sampling thread asks
-//! for it. Frees behind the last mark complete when the program waits for the stream or the device, when it destroys the
+//! The thread that frees marks the stream with an event, at most one at a time for each stream; a look at
+//! the device asks for it. Frees behind the last mark complete when the program waits for the stream or the device, when it destroys the
 //! stream, or when their addresses are used again.
 
 use memreel::Address;

@@ -6,11 +6,11 @@ use super::{
     driver_memory::{add, take_all},
     ending,
     gpu::Gpu,
-    gpus,
+    gpus, intervals,
     looks::{look_at_end, note},
     others,
     parts::Part,
-    pinned, sampler,
+    pinned,
     seen::PAGE_BYTES,
     state::{State, record},
     types::{Handle, Ordinal, Status},
@@ -58,7 +58,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
         add(gpu, Part::Context, bytes);
     }
     ending::watch();
-    sampler::start(state);
+    intervals::begin();
     note(state, gpu);
     Some(())
 }

@@ -14,7 +14,7 @@ use super::{
     completions,
     driver::driver,
     gpu::{Account, Gpu},
-    looks,
+    intervals, looks,
     marks::marked,
     pools,
     state::{State, record},
@@ -197,5 +197,5 @@ pub(crate) fn size_at(address: u64) -> Option<u64> {
 
 /// Lets the memory of all devices be looked at soon: a pool has given some back.
 pub(crate) fn look_soon() {
-    record(|state| state.waker.wake());
+    intervals::want();
 }

@@ -10,11 +10,11 @@ use super::{
     driver::{Driver, driver},
     driver_memory::{add, set, take},
     gpu::Gpu,
-    nested, others,
+    intervals, nested, others,
     parts::Part,
     pools,
     seen::{PAGE_BYTES, Processes},
-    state::{State, record},
+    state::{State, is_forked, record},
 };
 
 /// How often a device is looked at until no call is under way.
@@ -29,7 +29,7 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 /// Why a device is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reason {
-    /// By the thread that does nothing else, at intervals.
+    /// At intervals, by a thread that has ended a call.
     Interval,
     /// By the thread of a call that has reached a new peak.
     Peak,
@@ -56,23 +56,32 @@ struct Sight {
     is_settled: bool,
 }
 
-/// Looks at every device that has a context.
-pub(crate) fn look_at_all(state: &State) {
-    let Some(driver) = driver() else { return };
-    driver.relax_captures();
-    for gpu in state.gpus() {
-        if let Some(begun) = gpu.alive().look_within(Duration::ZERO) {
-            look(state, (gpu, driver), begun, Reason::Interval);
-        }
+/// Looks at the devices, if that is due. The calling thread is in no wrapped call.
+#[inline]
+pub(crate) fn look_if_due() {
+    if intervals::take_due() && !is_forked() {
+        record(look_at_all);
     }
 }
 
+/// Looks at every device that has a context.
+fn look_at_all(state: &State) {
+    let Some(driver) = driver() else { return };
+    relaxed(driver, || {
+        for gpu in state.gpus() {
+            if let Some(begun) = gpu.alive().look_within(Duration::ZERO) {
+                look(state, (gpu, driver), begun, Reason::Interval);
+            }
+        }
+    });
+}
+
 /// Looks at a device that has more accounted for than ever, in the call that made it so, which has recorded all that it
-/// did: so it is not under way any more. Where other threads have calls under way, the thread of looks has to try.
+/// did: so it is not under way any more. Where other threads have calls under way, the next call to end tries again.
 #[inline]
 pub(crate) fn note(state: &State, gpu: &Gpu) {
     if gpu.needs_look() && nested::apart(|| look_at_peak(state, gpu)).is_none() {
-        state.waker.wake();
+        intervals::want();
     }
 }
 

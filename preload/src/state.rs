@@ -21,7 +21,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, nested, notice, python, totals::Totals, waker::Waker};
+use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -38,7 +38,6 @@ pub(crate) struct State {
     heap: OnceBox<MallocReports>,
     /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
     n_gpus: u16,
-    pub(crate) waker: Waker,
     pub(crate) totals: Totals,
 }
 
@@ -129,6 +128,7 @@ fn open() -> Option<&'static State> {
 fn begin_again(state: &'static State) -> &'static State {
     if IS_FORKED.swap(false, Ordering::Relaxed) {
         nested::forget_others();
+        intervals::end();
         state.gpus().for_each(|gpu| gpu.alive().forget_look());
         state.reel.record_history(&history());
     }
@@ -175,7 +175,6 @@ impl State {
             pinned: OnceBox::new(),
             heap: OnceBox::new(),
             n_gpus: n_gpus(),
-            waker: Waker::default(),
             totals: Totals::default(),
         })
     }

@@ -148,6 +148,14 @@ fn the_table_adds_up_beside_another_process() {
     recorded.assert_adds_up(0);
 }
 
+/// A thread of memreel's could be seen by the program.
+#[test]
+fn a_process_with_a_context_has_its_own_threads_only() {
+    let run = Run::of("dlsym", "alone");
+    assert_eq!(run.printed("threads"), [(1, 0)]);
+    assert_eq!(run.recorded().blocks(0).len(), 30);
+}
+
 /// A thread that asks the driver, which takes long to answer, has no lock that a fork needs.
 #[test]
 fn a_fork_waits_for_no_call_of_the_driver() {

@@ -49,7 +49,10 @@ macro_rules! wrapped {
                 if outermost.is_none() {
                     return $call();
                 }
-                $body
+                let status = $body;
+                drop(outermost);
+                $crate::looks::look_if_due();
+                status
             }
         )*
     };

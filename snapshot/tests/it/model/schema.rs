@@ -104,7 +104,8 @@ fn a_key_that_vanishes_does_not_fit() {
 const HEADINGS: [(u8, &str); 4] =
     [(1, "The container"), (8, "Segments and blocks"), (17, "Entries, for each device"), (34, "The rest")];
 
-const RULES_BEGIN: &str = "<!-- Made from `enum Rule`: MEMREEL_BLESS=1 cargo test -p memreel-snapshot --test it schema -->\n";
+const RULES_BEGIN: &str =
+    "<!-- Made from `enum Rule`: MEMREEL_BLESS=1 cargo test -p memreel-snapshot --test it schema -->\n";
 const RULES_END: &str = "\n<!-- End of the rules -->";
 
 /// The page's list of rules, as the code documents them.
