@@ -11,6 +11,7 @@
 
 mod types;
 mod notice;
+mod cancel;
 mod loader;
 mod entry;
 mod nested;

@@ -21,7 +21,9 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
+use super::{
+    cancel::Uncancelled, driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals,
+};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -99,6 +101,7 @@ pub(crate) fn switch_off() {
 #[cold]
 fn open() -> Option<&'static State> {
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
+    let _uncancelled = Uncancelled::begin();
     if IS_OPENING.swap(true, Ordering::Acquire) {
         for _ in 0..MAX_WAITS {
             thread::sleep(WAIT);
@@ -127,6 +130,7 @@ fn open() -> Option<&'static State> {
 #[cold]
 fn begin_again(state: &'static State) -> &'static State {
     if IS_FORKED.swap(false, Ordering::Relaxed) {
+        let _uncancelled = Uncancelled::begin();
         nested::forget_others();
         intervals::end();
         state.gpus().for_each(|gpu| gpu.alive().forget_look());

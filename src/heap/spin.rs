@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use crate::process::pause;
+
 /// A lock of one byte, for sections of some nanoseconds.
 ///
 /// Taking a free lock is one atomic exchange, and releasing it one store; std's mutex needs two exchanges.
@@ -49,7 +51,7 @@ impl<T> SpinLock<T> {
                 0..100 => spin_loop(),
                 100..200 => thread::yield_now(),
                 // A thread of a higher priority would keep the one with the lock from the processor.
-                _ => thread::sleep(Duration::from_micros(50)),
+                _ => pause::sleep(Duration::from_micros(50)),
             }
             if !self.is_locked.load(Ordering::Relaxed)
                 && let Some(guard) = self.try_lock()
@@ -75,6 +77,12 @@ impl<T> SpinLock<T> {
         if self.is_held_by_fork.swap(false, Ordering::Relaxed) {
             self.is_locked.store(false, Ordering::Release);
         }
+    }
+
+    /// Releases the lock in a child of a fork: the thread that has it is not there.
+    #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
+    pub(super) fn release_in_child(&self) {
+        self.is_locked.store(false, Ordering::Release);
     }
 }
 
@@ -122,6 +130,36 @@ mod tests {
             }
         });
         assert_eq!(*lock.lock(|| false).unwrap(), 4 * n_each);
+    }
+
+    /// A wait that a cancelled thread ended in would unwind through the program's `malloc`.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_cancelled_thread_waits_on() {
+        static LOCK: SpinLock<u64> = SpinLock {
+            is_locked: AtomicBool::new(false),
+            is_held_by_fork: AtomicBool::new(false),
+            value: UnsafeCell::new(0),
+        };
+        extern "C" fn waits(_: *mut libc::c_void) -> *mut libc::c_void {
+            *LOCK.lock(|| false).unwrap() += 1;
+            std::ptr::null_mut()
+        }
+        let held = LOCK.try_lock().unwrap();
+        // SAFETY: the thread is joined, and what it does is sound in any thread.
+        unsafe {
+            let mut thread = 0;
+            assert_eq!(
+                libc::pthread_create(&raw mut thread, std::ptr::null(), waits, std::ptr::null_mut()),
+                0
+            );
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(libc::pthread_cancel(thread), 0);
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+        }
+        assert_eq!(*LOCK.try_lock().unwrap(), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::process::sync::ReentryGuard;
+use crate::process::{pause, sync::ReentryGuard};
 
 /// How long a fork waits for all locks together.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -231,7 +231,7 @@ impl Held {
                 0..100 => std::hint::spin_loop(),
                 _ if Instant::now() >= self.until => break,
                 100..1000 => thread::yield_now(),
-                _ => thread::sleep(Duration::from_micros(50)),
+                _ => pause::sleep(Duration::from_micros(50)),
             }
         }
         false

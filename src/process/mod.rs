@@ -7,6 +7,7 @@ pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod mask;
 pub(crate) mod notice;
+pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;
 pub(crate) mod time;

@@ -1,0 +1,16 @@
+//! A sleep within the program's own calls.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+/// Sleeps. Unlike std's, this is no point where a thread that is cancelled (`pthread_cancel`) ends: its stack would be
+/// unwound through the call of the program that waits here, such as `malloc`.
+pub(crate) fn sleep(time: Duration) {
+    // A signal ends it early, and callers sleep in loops.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if let Ok(time) = time.try_into() {
+        let _ = rustix::thread::nanosleep(&time);
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    std::thread::sleep(time);
+}
