@@ -23,7 +23,7 @@ pub(super) struct Take {
     sample_bytes: Option<u64>,
     /// Whether only sampled blocks are in the segments.
     is_sample: bool,
-    /// Without segments and events: the event of this snapshot.
+    /// Without events: the event of this snapshot.
     with_snapshot: Option<Cut>,
 }
 
@@ -39,26 +39,26 @@ impl Take {
     pub(super) fn new(recorder: &Recorder, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
         let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
         let track = recorder.track(inventory.device());
-        let mut seen: Option<(Vec<InventorySegment>, Cut)> = None;
+        let mut seen: Option<Cut> = None;
         let mut with_snapshot = None;
-        inventory.inspect(&mut |segments| {
+        let segments = inventory.segments_at(&mut |active_bytes| {
             let cut = track.cut();
-            let is_empty = segments.is_empty() && cut.is_empty();
-            seen = Some((segments.to_vec(), cut));
+            let is_empty = cut.is_empty();
+            seen = Some(cut);
             if taking == Taking::Quiet {
                 return;
             }
             track.record_own(Event {
                 action: Action::Snapshot,
                 address: Address(0),
-                size_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
+                size_bytes: active_bytes,
                 stream: StreamId::DEFAULT,
                 pool: PoolId::DEFAULT,
                 stack: StackId::NONE,
             });
             with_snapshot = is_empty.then(|| track.cut());
         });
-        let (segments, cut) = seen.unwrap_or_else(|| (Vec::new(), track.cut()));
+        let cut = seen.unwrap_or_else(|| track.cut());
         // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
         let mut log = cut.read();
         let segments = match inventory.has_segments() {

@@ -12,7 +12,10 @@ pub(super) struct LiveBlock {
     pub(super) stack: StackId,
 }
 
-const EMPTY: LiveBlock = LiveBlock { address: 0, bytes: 0, stack: StackId::NONE };
+impl LiveBlock {
+    /// An empty slot.
+    pub(super) const EMPTY: LiveBlock = LiveBlock { address: 0, bytes: 0, stack: StackId::NONE };
+}
 
 /// A hash table with open addressing. It grows within the recorder's own work, so its memory comes from the allocator
 /// that the heap is around, and is not recorded.
@@ -21,6 +24,7 @@ pub(super) struct Blocks {
     /// A power of two, or none. At least a quarter is empty.
     slots: Vec<LiveBlock>,
     n_live: usize,
+    n_bytes: u64,
 }
 
 /// The outcome of an insertion.
@@ -44,6 +48,8 @@ impl Blocks {
         }
         let slot = self.slot_of(block.address);
         let before = std::mem::replace(&mut self.slots[slot], block);
+        // An empty slot has no bytes.
+        self.n_bytes = self.n_bytes.wrapping_add(block.bytes).wrapping_sub(before.bytes);
         if before.address == block.address {
             return Inserted::Replaced(before);
         }
@@ -63,6 +69,7 @@ impl Blocks {
             return None;
         }
         self.n_live -= 1;
+        self.n_bytes = self.n_bytes.wrapping_sub(removed.bytes);
         // The blocks behind it move up, unless they are at home between the hole and their place.
         let last = self.slots.len() - 1;
         let mut at = hole;
@@ -78,12 +85,22 @@ impl Blocks {
                 hole = at;
             }
         }
-        self.slots[hole] = EMPTY;
+        self.slots[hole] = LiveBlock::EMPTY;
         Some(removed)
     }
 
     pub(super) fn len(&self) -> usize {
         self.n_live
+    }
+
+    /// Returns the bytes of all blocks.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// Returns all slots, the empty ones too.
+    pub(super) fn slots(&self) -> &[LiveBlock] {
+        &self.slots
     }
 
     /// Every block, in no order.
@@ -117,7 +134,7 @@ impl Blocks {
         if slots.try_reserve_exact(n_slots).is_err() {
             return false;
         }
-        slots.resize(n_slots, EMPTY);
+        slots.resize(n_slots, LiveBlock::EMPTY);
         let before = std::mem::replace(&mut self.slots, slots);
         for block in before.into_iter().filter(|block| block.address != 0) {
             let slot = self.slot_of(block.address);

@@ -7,6 +7,7 @@ mod blocks;
 mod malloc_reports;
 mod process_heap;
 mod recorded;
+mod shard;
 mod spin;
 mod table;
 

@@ -68,7 +68,10 @@ pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory
 fn hold(held: &mut crate::process::fork::Held) {
     let Some(heap) = HEAP.get() else { return };
     heap.table.hold_for_fork(|is_held| _ = held.wait(is_held));
-    held.call(|| {}, || HEAP.get().into_iter().for_each(|heap| heap.table.release_after_fork()));
+    held.call(
+        || HEAP.get().into_iter().for_each(|heap| heap.table.begin_again_in_child()),
+        || HEAP.get().into_iter().for_each(|heap| heap.table.release_after_fork()),
+    );
 }
 
 impl ProcessHeap {
@@ -160,6 +163,16 @@ fn event(action: Action, block: LiveBlock) -> Event {
     }
 }
 
+fn in_use(block: LiveBlock) -> InventoryBlock {
+    InventoryBlock {
+        address: Address(block.address),
+        size_bytes: block.bytes,
+        requested_bytes: block.bytes,
+        state: BlockState::ActiveAllocated,
+        stack: block.stack,
+    }
+}
+
 impl Inventory for ProcessHeap {
     fn device(&self) -> DeviceId {
         self.track.device()
@@ -177,18 +190,34 @@ impl Inventory for ProcessHeap {
         let work = OwnWork::begin();
         let Some(table) = self.table.lock_all() else { return look(&[]) };
         let mut blocks = Vec::with_capacity(table.len());
-        blocks.extend(table.blocks().map(|block| InventoryBlock {
-            address: Address(block.address),
-            size_bytes: block.bytes,
-            requested_bytes: block.bytes,
-            state: BlockState::ActiveAllocated,
-            stack: block.stack,
-        }));
+        blocks.extend(table.blocks().map(in_use));
         let all = InventorySegment::of_blocks(blocks);
         // `look` may record events itself; what it allocates finds all shards locked.
         drop(work);
         // The clock that `look` reads is after the events of all shards.
         settle_loads();
         look(&[all]);
+    }
+
+    /// Threads that allocate wait for `cut`, and then for the copy of one shard at most.
+    fn segments_at(&self, cut: &mut dyn FnMut(u64)) -> Vec<InventorySegment> {
+        let work = OwnWork::begin();
+        let Some((dump, mut table)) = self.table.begin_dump().zip(self.table.lock_all()) else {
+            cut(0);
+            return Vec::new();
+        };
+        table.mark(&dump);
+        let (n_blocks, n_bytes) = (table.len(), table.n_bytes());
+        // As in `inspect`.
+        drop(work);
+        settle_loads();
+        cut(n_bytes);
+        drop(table);
+        let _work = OwnWork::begin();
+        let mut blocks = Vec::with_capacity(n_blocks);
+        if !dump.each_block(|block| blocks.push(in_use(block))) {
+            self.track.count_lost();
+        }
+        vec![InventorySegment::of_blocks(blocks)]
     }
 }

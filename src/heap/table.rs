@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    blocks::{Blocks, Inserted, LiveBlock, mixed},
+    blocks::{Inserted, LiveBlock, mixed},
+    shard::{ShardBlocks, ShardCopy},
     spin::{SpinGuard, SpinLock},
 };
 use crate::process::sync::{ReentryGuard, thread_local};
@@ -21,6 +22,8 @@ const PAGE_BITS: u32 = 12;
 thread_local! {
     /// Whether this thread has all shards locked.
     static HAS_ALL: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread marks the shards and copies them.
+    static DUMPS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The blocks by address.
@@ -30,13 +33,15 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Shard]>,
+    /// Taken by a thread that marks the shards and copies them, before any shard.
+    dump: SpinLock<()>,
 }
 
 /// Some of the blocks. Aligned so that threads in different shards write to different cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
-    blocks: SpinLock<Blocks>,
+    blocks: SpinLock<ShardBlocks>,
     /// For each hash, how many live blocks have it; 255 are 255 or more at any time. Changed under the lock, and read
     /// without it: a thread that has a block's address sees at least that block, which was counted before its
     /// allocation returned.
@@ -51,7 +56,10 @@ impl Default for Shard {
 
 impl Default for Table {
     fn default() -> Table {
-        Table { shards: std::iter::repeat_with(Shard::default).take(N_SHARDS).collect() }
+        Table {
+            shards: std::iter::repeat_with(Shard::default).take(N_SHARDS).collect(),
+            dump: SpinLock::default(),
+        }
     }
 }
 
@@ -74,8 +82,17 @@ impl Table {
     pub(super) fn lock_all(&self) -> Option<LockedTable<'_>> {
         // First, so that what this thread allocates from now on does not wait for itself.
         let flag = ReentryGuard::enter(&HAS_ALL)?;
-        let shards = self.shards.iter().filter_map(|shard| shard.blocks.lock(|| false)).collect();
+        // Before the first lock, because other threads wait for all of them.
+        let mut shards = Vec::with_capacity(N_SHARDS);
+        shards.extend(self.shards.iter().filter_map(|shard| shard.blocks.lock(|| false)));
         Some(LockedTable { shards, _flag: flag })
+    }
+
+    /// Returns the right to mark all shards and copy them; `None` if this thread has it already.
+    pub(super) fn begin_dump(&self) -> Option<Dump<'_>> {
+        let flag = ReentryGuard::enter(&DUMPS)?;
+        let turn = self.dump.lock(|| false)?;
+        Some(Dump { table: self, _turn: turn, _flag: flag })
     }
 
     /// Takes every lock before a fork. `waits` waits until what it is given returns true.
@@ -84,6 +101,18 @@ impl Table {
         for shard in &self.shards {
             waits(&mut || shard.blocks.try_hold_for_fork());
         }
+    }
+
+    /// Releases the locks in a child of a fork, and ends the dump of a thread that is not there.
+    #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
+    pub(super) fn begin_again_in_child(&self) {
+        self.release_after_fork();
+        for shard in &self.shards {
+            if let Some(mut blocks) = shard.blocks.try_lock() {
+                blocks.forget_mark();
+            }
+        }
+        self.dump.release_in_child();
     }
 
     /// Releases the locks that [`Table::hold_for_fork`] took.
@@ -107,7 +136,7 @@ fn sieve_place(address: u64) -> usize {
 
 /// A shard that this thread has locked.
 pub(super) struct LockedShard<'a> {
-    blocks: SpinGuard<'a, Blocks>,
+    blocks: SpinGuard<'a, ShardBlocks>,
     sieve: &'a [AtomicU8; N_SIEVE],
 }
 
@@ -139,7 +168,7 @@ impl LockedShard<'_> {
 
 /// All shards, which this thread has locked.
 pub(super) struct LockedTable<'a> {
-    shards: Vec<SpinGuard<'a, Blocks>>,
+    shards: Vec<SpinGuard<'a, ShardBlocks>>,
     /// Cleared last.
     _flag: ReentryGuard,
 }
@@ -147,12 +176,49 @@ pub(super) struct LockedTable<'a> {
 impl LockedTable<'_> {
     /// Every block, in no order.
     pub(super) fn blocks(&self) -> impl Iterator<Item = LiveBlock> {
-        self.shards.iter().flat_map(|blocks| blocks.iter())
+        self.shards.iter().flat_map(|shard| shard.blocks().iter())
     }
 
     /// Returns the number of blocks.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|blocks| blocks.len()).sum()
+        self.shards.iter().map(|shard| shard.blocks().len()).sum()
+    }
+
+    /// Returns the bytes of all blocks.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.blocks().n_bytes()).sum()
+    }
+
+    /// Marks this moment in every shard.
+    pub(super) fn mark(&mut self, _: &Dump<'_>) {
+        self.shards.iter_mut().for_each(|shard| shard.mark());
+    }
+}
+
+/// The right to mark all shards and copy them, which one thread has.
+pub(super) struct Dump<'a> {
+    table: &'a Table,
+    _turn: SpinGuard<'a, ()>,
+    /// Cleared last.
+    _flag: ReentryGuard,
+}
+
+impl Dump<'_> {
+    /// Calls `look` with every block at the moment of the mark, in no order. Returns whether these are all.
+    ///
+    /// Other threads wait for the copy of one shard at most. This one is within the recorder's own work.
+    pub(super) fn each_block(self, mut look: impl FnMut(LiveBlock)) -> bool {
+        let mut copy = ShardCopy::default();
+        let mut are_all = true;
+        for shard in &self.table.shards {
+            while let Some(Err(n_slots)) =
+                shard.blocks.lock(|| false).map(|mut blocks| blocks.copy_to(&mut copy))
+            {
+                copy.make_room(n_slots);
+            }
+            are_all &= copy.each(&mut look);
+        }
+        are_all
     }
 }
 
@@ -180,6 +246,38 @@ mod tests {
             assert_eq!(table.lock(address).unwrap().remove(address), None);
         }
         assert!(!addresses().any(|address| table.may_have(address)));
+    }
+
+    #[test]
+    fn a_dump_is_of_one_moment_and_a_child_has_none() {
+        let table = Table::default();
+        let addresses = || (1..5000_u64).map(|n| n * 48);
+        let add = |address| table.lock(address).unwrap().insert(block(address));
+        addresses().for_each(|address| _ = add(address));
+        let dump = table.begin_dump().unwrap();
+        assert!(table.begin_dump().is_none(), "this thread has it");
+        let mut all = table.lock_all().unwrap();
+        assert_eq!(all.n_bytes(), 4999);
+        all.mark(&dump);
+        drop(all);
+        addresses().for_each(|address| _ = table.lock(address).unwrap().remove(address));
+        add(16);
+        let mut seen = Vec::new();
+        assert!(dump.each_block(|block| seen.push(block.address)));
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(addresses()));
+        // A fork while another thread dumps: its mark and its turn end.
+        let dump = table.begin_dump().unwrap();
+        table.lock_all().unwrap().mark(&dump);
+        std::mem::forget(dump);
+        table.hold_for_fork(|is_held| assert!(is_held()));
+        DUMPS.set(false);
+        table.begin_again_in_child();
+        add(32);
+        let mut seen = Vec::new();
+        table.begin_dump().unwrap().each_block(|block| seen.push(block.address));
+        seen.sort_unstable();
+        assert_eq!(seen, [16, 32]);
     }
 
     #[test]

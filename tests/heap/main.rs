@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod at_the_ends;
+mod dumps;
 mod events;
 mod forks;
 mod sampling;

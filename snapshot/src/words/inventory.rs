@@ -158,6 +158,20 @@ pub trait Inventory: Send + Sync {
     /// events itself, but it must not use the allocator.
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment]));
 
+    /// Calls `cut` once, with the bytes in use, and returns all segments as they were at that moment.
+    ///
+    /// While `cut` runs no event of this allocator is recorded by another thread, as in [`Inventory::inspect`], by which the
+    /// default implementation does this. An allocator with millions of blocks may release its lock before it has copied
+    /// them.
+    fn segments_at(&self, cut: &mut dyn FnMut(u64)) -> Vec<InventorySegment> {
+        let mut all = Vec::new();
+        self.inspect(&mut |segments| {
+            cut(segments.iter().map(InventorySegment::active_bytes).sum());
+            all = segments.to_vec();
+        });
+        all
+    }
+
     /// Returns whether the allocator knows the segments of its memory. The default implementation returns `true`.
     ///
     /// The system's allocator does not know them. If this returns `false`, [`Inventory::inspect`] shows one segment, whose

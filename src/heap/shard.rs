@@ -1,0 +1,166 @@
+//! The live blocks of one shard, and how they were at a moment that is past.
+//!
+//! A dump marks all shards at one moment and copies them one after the other. Meanwhile a marked shard notes what was at
+//! each address that changes, so that the copy can be put back to that moment.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use super::blocks::{Blocks, Inserted, LiveBlock};
+
+/// The blocks of a shard.
+#[derive(Debug, Default)]
+pub(super) struct ShardBlocks {
+    blocks: Blocks,
+    /// What changed since the mark; `None` without a mark.
+    since: Option<Changes>,
+}
+
+/// What was at the addresses that changed, oldest first.
+#[derive(Debug, Default)]
+struct Changes {
+    before: Vec<(u64, Option<LiveBlock>)>,
+    /// Whether there was no memory for one.
+    lacks_one: bool,
+}
+
+impl ShardBlocks {
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Adds a block.
+    #[inline]
+    pub(super) fn insert(&mut self, block: LiveBlock) -> Inserted {
+        let inserted = self.blocks.insert(block);
+        if let Some(changes) = &mut self.since {
+            match inserted {
+                Inserted::New => changes.note(block.address, None),
+                Inserted::Replaced(before) => changes.note(block.address, Some(before)),
+                Inserted::NoRoom => {}
+            }
+        }
+        inserted
+    }
+
+    /// Removes the block at an address and returns it.
+    #[inline]
+    pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
+        let removed = self.blocks.remove(address)?;
+        if let Some(changes) = &mut self.since {
+            changes.note(address, Some(removed));
+        }
+        Some(removed)
+    }
+
+    /// Marks this moment.
+    pub(super) fn mark(&mut self) {
+        self.since = Some(Changes::default());
+    }
+
+    /// Ends the mark, of a dump that there is not any more.
+    pub(super) fn forget_mark(&mut self) {
+        // Not freed: a child of a fork does as little as it can.
+        std::mem::forget(self.since.take());
+    }
+
+    /// Ends the mark and copies the shard, if `copy` has room for it; else returns the number of slots.
+    pub(super) fn copy_to(&mut self, copy: &mut ShardCopy) -> Result<(), usize> {
+        let slots = self.blocks.slots();
+        let Some(room) = copy.room.get_mut(..slots.len()) else { return Err(slots.len()) };
+        room.copy_from_slice(slots);
+        copy.n_slots = slots.len();
+        copy.changes = self.since.take();
+        Ok(())
+    }
+}
+
+impl Changes {
+    #[cold]
+    fn note(&mut self, address: u64, before: Option<LiveBlock>) {
+        if self.before.try_reserve(1).is_ok() {
+            self.before.push((address, before));
+        } else {
+            self.lacks_one = true;
+        }
+    }
+}
+
+/// The slots of a shard as they were when it was copied, and what had changed since its mark.
+#[derive(Debug, Default)]
+pub(super) struct ShardCopy {
+    /// Memory for slots, which is in use already: a copy into new memory would wait for the kernel.
+    room: Vec<LiveBlock>,
+    n_slots: usize,
+    changes: Option<Changes>,
+}
+
+impl ShardCopy {
+    /// Makes room for a number of slots.
+    pub(super) fn make_room(&mut self, n_slots: usize) {
+        self.room.clear();
+        self.room.resize(n_slots, LiveBlock::EMPTY);
+    }
+
+    /// Calls `look` with each block at the moment of the mark, in no order. Returns whether these are all.
+    pub(super) fn each(&mut self, mut look: impl FnMut(LiveBlock)) -> bool {
+        let changes = self.changes.take().unwrap_or_default();
+        // Of the changes at an address the first one counts.
+        let mut before = HashMap::new();
+        for (address, block) in changes.before {
+            before.entry(address).or_insert(block);
+        }
+        let slots = self.room[..self.n_slots].iter().filter(|block| block.address != 0);
+        let is_as_then = |block: &&LiveBlock| before.is_empty() || !before.contains_key(&block.address);
+        slots.filter(is_as_then).for_each(|block| look(*block));
+        before.values().flatten().for_each(|block| look(*block));
+        !changes.lacks_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::testing::random::Random;
+    use memreel_snapshot::words::StackId;
+
+    fn copied(shard: &mut ShardBlocks) -> BTreeMap<u64, u64> {
+        let mut copy = ShardCopy::default();
+        let Err(n_slots) = shard.copy_to(&mut copy) else { return BTreeMap::new() };
+        copy.make_room(n_slots);
+        shard.copy_to(&mut copy).unwrap();
+        let mut blocks = BTreeMap::new();
+        assert!(copy.each(|block| assert_eq!(blocks.insert(block.address, block.bytes), None)));
+        blocks
+    }
+
+    /// Whatever happens between the mark and the copy: the table grows, addresses are used again, blocks move up.
+    #[test]
+    fn a_copy_is_of_the_moment_of_the_mark() {
+        let mut random = Random::new(7);
+        let mut shard = ShardBlocks::default();
+        let mut oracle = BTreeMap::new();
+        for n_changes in [0, 1, 10, 300, 3000, 20_000] {
+            shard.mark();
+            let at_mark = oracle.clone();
+            for step in 0..n_changes {
+                let address = 16 * (1 + random.below(2000));
+                if random.below(3) > 0 {
+                    shard.insert(LiveBlock { address, bytes: step, stack: StackId::NONE });
+                    oracle.insert(address, step);
+                } else {
+                    assert_eq!(shard.remove(address).map(|block| block.bytes), oracle.remove(&address));
+                }
+            }
+            assert_eq!(copied(&mut shard), at_mark);
+            assert_eq!(shard.blocks().n_bytes(), oracle.values().sum::<u64>());
+        }
+        shard.mark();
+        shard.forget_mark();
+        shard.remove(*oracle.keys().next().unwrap());
+        oracle.pop_first();
+        assert_eq!(copied(&mut shard), oracle);
+    }
+}
