@@ -47,10 +47,10 @@ impl MallocReports {
         Some(MallocReports(heap))
     }
 
-    /// Reports an allocation.
+    /// Reports an allocation. A block of 0 bytes is recorded as one of 1 byte, because a snapshot has no empty blocks.
     #[inline]
     pub fn allocated(self, address: u64, bytes: u64) {
-        self.0.allocated(address, bytes, 0);
+        self.0.allocated(address, bytes.max(1), 0);
     }
 
     /// Reports a free; returns the block if its allocation was recorded.
