@@ -1,4 +1,6 @@
 //! `malloc` and its relatives, as the C library has them.
+//!
+//! They let an exception pass: a handler that an allocator calls may throw.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,7 +9,8 @@ use std::{
 
 use super::{
     early, next,
-    reports::{allocated, freed, silently, still_has},
+    other::reallocated,
+    reports::{allocated, freed, silently},
 };
 
 /// Returns null with the error of a request that cannot be served.
@@ -22,7 +25,7 @@ fn refused() -> *mut c_void {
 /// # Safety
 /// As in the C library, for this function and all below.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn malloc(bytes: usize) -> *mut c_void {
     match next::malloc() {
         // SAFETY: the caller's promise, here and below.
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
@@ -32,7 +35,7 @@ pub(crate) unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn calloc(n: usize, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn calloc(n: usize, bytes: usize) -> *mut c_void {
     match next::calloc() {
         // SAFETY: the caller's promise. An overflow fails, and null is not reported.
         Some(next) => allocated(unsafe { next(n, bytes) }, n.wrapping_mul(bytes)),
@@ -42,7 +45,7 @@ pub(crate) unsafe extern "C" fn calloc(n: usize, bytes: usize) -> *mut c_void {
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
+pub(crate) unsafe extern "C-unwind" fn free(block: *mut c_void) {
     if block.is_null() || early::has(block) {
         return;
     }
@@ -55,7 +58,7 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
     if block.is_null() {
         // SAFETY: the caller's promise.
         return unsafe { malloc(bytes) };
@@ -65,18 +68,8 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mu
         return unsafe { moved_from_early(block, bytes) };
     }
     let Some(next) = next::realloc() else { return refused() };
-    // A block that moves is free within this call, so its free is recorded before.
-    let before = freed(block);
     // SAFETY: the caller's promise.
-    let moved = unsafe { next(block, bytes) };
-    match before {
-        // Zero bytes are a free, and null is then no failure.
-        Some(before) if moved.is_null() && bytes > 0 => {
-            still_has(&before);
-            moved
-        }
-        _ => allocated(moved, bytes),
-    }
+    reallocated(block, bytes, || unsafe { next(block, bytes) })
 }
 
 /// # Safety
@@ -96,7 +89,11 @@ unsafe fn moved_from_early(block: *mut c_void, bytes: usize) -> *mut c_void {
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, n: usize, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn reallocarray(
+    block: *mut c_void,
+    n: usize,
+    bytes: usize,
+) -> *mut c_void {
     match n.checked_mul(bytes) {
         // SAFETY: the caller's promise.
         Some(all) => unsafe { realloc(block, all) },
@@ -106,7 +103,7 @@ pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, n: usize, bytes
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> *mut c_void {
     match next::memalign() {
         // SAFETY: the caller's promise.
         Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
@@ -116,7 +113,7 @@ pub(crate) unsafe extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_v
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
     match next::aligned_alloc() {
         // SAFETY: the caller's promise.
         Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
@@ -126,7 +123,11 @@ pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mu
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn posix_memalign(
+    out: *mut *mut c_void,
+    align: usize,
+    bytes: usize,
+) -> c_int {
     let Some(next) = next::posix_memalign() else { return libc::ENOMEM };
     // SAFETY: the caller's promise.
     let status = unsafe { next(out, align, bytes) };
@@ -139,7 +140,7 @@ pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usi
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn valloc(bytes: usize) -> *mut c_void {
     match next::valloc() {
         // SAFETY: the caller's promise.
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
@@ -149,7 +150,7 @@ pub(crate) unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
 
 /// The C library's function.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+pub(crate) unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> *mut c_void {
     match next::pvalloc() {
         // SAFETY: the caller's promise.
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
@@ -160,7 +161,7 @@ pub(crate) unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 /// The C library's function. It allocates while it holds the thread's own lock, and a recorder asks it for the bounds of
 /// a thread's stack: what it allocates is not reported, or a thread would wait for itself.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_getattr_np(
+pub(crate) unsafe extern "C-unwind" fn pthread_getattr_np(
     thread: libc::pthread_t,
     attributes: *mut libc::pthread_attr_t,
 ) -> c_int {

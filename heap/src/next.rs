@@ -1,12 +1,14 @@
-//! The functions behind this library: those of glibc, or of another allocator that is preloaded too.
+//! The functions behind this library: those of glibc, of C++'s library, or of another allocator.
 
 use std::{
     cell::Cell,
     ffi::{CStr, c_int, c_void},
     mem::transmute,
     ptr,
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
+
+use super::{libraries, reports::silently};
 
 thread_local! {
     /// Whether this thread is looking functions up.
@@ -17,18 +19,44 @@ thread_local! {
 pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
+    /// How many libraries were loaded so far when none had the function.
+    absent_at: AtomicU64,
 }
 
 impl Next {
-    const fn new(name: &'static CStr) -> Next {
-        Next { name, found: AtomicPtr::new(ptr::null_mut()) }
+    pub(crate) const fn new(name: &'static CStr) -> Next {
+        Next { name, found: AtomicPtr::new(ptr::null_mut()), absent_at: AtomicU64::new(0) }
     }
 
-    /// Returns the address; null while this thread looks one up, and if there is none.
+    /// Returns the address in the libraries behind this one; null while this thread looks one up, and if there is none.
     #[inline]
     fn address(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
         if found.is_null() { self.look_up() } else { found }
+    }
+
+    /// Returns the address in any library. One that is opened with `dlopen` for its opener alone is not behind this one.
+    #[inline]
+    pub(crate) fn address_anywhere(&self) -> *mut c_void {
+        let found = self.found.load(Ordering::Relaxed);
+        if found.is_null() { self.look_everywhere() } else { found }
+    }
+
+    #[cold]
+    fn look_everywhere(&self) -> *mut c_void {
+        let n_loaded = libraries::n_loaded();
+        if self.absent_at.load(Ordering::Relaxed) == n_loaded {
+            return ptr::null_mut();
+        }
+        let mut found = self.look_up();
+        if found.is_null() {
+            found = libraries::find(self.name);
+            self.found.store(found, Ordering::Relaxed);
+        }
+        if found.is_null() {
+            self.absent_at.store(n_loaded, Ordering::Relaxed);
+        }
+        found
     }
 
     #[cold]
@@ -36,11 +64,44 @@ impl Next {
         if IS_LOOKING.replace(true) {
             return ptr::null_mut();
         }
-        // SAFETY: the name ends in nul.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let found = in_order(self.name);
         self.found.store(found, Ordering::Relaxed);
         IS_LOOKING.set(false);
         found
+    }
+}
+
+/// Returns the next function of a name, in the order of the program. What the loader allocates and frees for that is not
+/// reported: a first report would allocate, while functions are not known yet.
+pub(crate) fn in_order(name: &CStr) -> *mut c_void {
+    silently(|| {
+        // SAFETY: the name ends in nul.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        if found.is_null() {
+            forget_error();
+        }
+        found
+    })
+}
+
+/// The name of a function, as the loader knows it.
+macro_rules! named {
+    ($name:ident) => {
+        match ::std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!(),
+        }
+    };
+}
+
+pub(crate) use named;
+
+/// Has the loader forget its last error, which is not the program's: asked for twice, it frees the text now, and not within
+/// a call of the program.
+pub(crate) fn forget_error() {
+    for _ in 0..2 {
+        // SAFETY: any thread may ask for its own error.
+        unsafe { libc::dlerror() };
     }
 }
 
@@ -49,17 +110,20 @@ macro_rules! functions {
         $(
             /// The next function of this name; `None` while this thread looks one up.
             #[inline]
-            pub(crate) fn $name() -> Option<unsafe extern "C" fn($($type),*) -> $result> {
-                static NEXT: Next = Next::new(
-                    match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!(),
-                    },
-                );
+            pub(crate) fn $name() -> Option<unsafe extern "C-unwind" fn($($type),*) -> $result> {
+                static NEXT: Next = Next::new(named!($name));
                 // SAFETY: null is `None`; the C library fixes the type of a function of this name.
-                unsafe { transmute::<*mut c_void, Option<unsafe extern "C" fn($($type),*) -> $result>>(NEXT.address()) }
+                unsafe {
+                    transmute::<*mut c_void, Option<unsafe extern "C-unwind" fn($($type),*) -> $result>>(NEXT.address())
+                }
             }
         )*
+
+        /// Looks all of them up. `dlsym` frees the text of an error before it forgets it: if it had to be called to find
+        /// that `free`, the text would be freed twice.
+        pub(crate) fn find_all() {
+            $(let _ = $name();)*
+        }
     };
 }
 

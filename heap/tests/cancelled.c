@@ -1,0 +1,43 @@
+/* Threads that allocate are cancelled, while snapshots of many blocks are written; so is the only thread of a child. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *work(void *n) {
+    for (;;) {
+        for (int i = 0; i < 1000; i++) free(malloc(100 + i));
+        pthread_testcancel();
+    }
+}
+
+int main(int argc, char **argv) {
+    long n_blocks = atol(argv[1]), n_rounds = atol(argv[2]);
+    void **kept = malloc(n_blocks * sizeof *kept);
+    for (long i = 0; i < n_blocks; i++) kept[i] = malloc(16);
+    for (int round = 0; round < n_rounds; round++) {
+        pthread_t threads[8];
+        for (int i = 0; i < 8; i++) if (pthread_create(&threads[i], 0, work, 0)) return 2;
+        usleep(20000 + round % 7 * 3000);
+        for (int i = 0; i < 8; i++) pthread_cancel(threads[i]);
+        for (int i = 0; i < 8; i++) {
+            void *ended;
+            if (pthread_join(threads[i], &ended) || ended != PTHREAD_CANCELED) return 3;
+        }
+    }
+    pid_t child = fork();
+    if (!child) {
+        /* It ends at the first point where a thread can be cancelled, which no malloc is. */
+        pthread_cancel(pthread_self());
+        void *own = malloc(300000);
+        free(malloc(10));
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, 0);
+        _exit(own == 0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    printf("%ld 0\n", n_blocks);
+    return status ? 4 : 0;
+}
