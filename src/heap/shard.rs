@@ -4,7 +4,7 @@
 //! each address that changes, so that the copy can be put back to that moment.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::blocks::{Blocks, Inserted, LiveBlock};
 
@@ -16,10 +16,10 @@ pub(super) struct ShardBlocks {
     since: Option<Changes>,
 }
 
-/// What was at the addresses that changed, oldest first.
+/// What was at the addresses that changed: a thread may change one again and again.
 #[derive(Debug, Default)]
 struct Changes {
-    before: Vec<(u64, Option<LiveBlock>)>,
+    before: FxHashMap<u64, Option<LiveBlock>>,
     /// Whether there was no memory for one.
     lacks_one: bool,
 }
@@ -79,9 +79,10 @@ impl Changes {
     #[cold]
     fn note(&mut self, address: u64, before: Option<LiveBlock>) {
         if self.before.try_reserve(1).is_ok() {
-            self.before.push((address, before));
+            // The first change counts.
+            self.before.entry(address).or_insert(before);
         } else {
-            self.lacks_one = true;
+            self.lacks_one |= !self.before.contains_key(&address);
         }
     }
 }
@@ -104,17 +105,12 @@ impl ShardCopy {
 
     /// Calls `look` with each block at the moment of the mark, in no order. Returns whether these are all.
     pub(super) fn each(&mut self, mut look: impl FnMut(LiveBlock)) -> bool {
-        let changes = self.changes.take().unwrap_or_default();
-        // Of the changes at an address the first one counts.
-        let mut before = HashMap::new();
-        for (address, block) in changes.before {
-            before.entry(address).or_insert(block);
-        }
+        let Changes { before, lacks_one } = self.changes.take().unwrap_or_default();
         let slots = self.room[..self.n_slots].iter().filter(|block| block.address != 0);
         let is_as_then = |block: &&LiveBlock| before.is_empty() || !before.contains_key(&block.address);
         slots.filter(is_as_then).for_each(|block| look(*block));
         before.values().flatten().for_each(|block| look(*block));
-        !changes.lacks_one
+        !lacks_one
     }
 }
 
