@@ -17,6 +17,8 @@
 //! | `heap_none` | recording without stacks |
 //! | `heap_native` | recording with stacks, 20 frames deep, at each allocation and each free |
 //! | `heap_sampled` | the same, of one byte in 512 KiB |
+//! | `stop_alone` | the longest pair in a second, beside 10,000,000 live blocks that are recorded without stacks |
+//! | `stop_in_dump` | the same, while another thread takes a snapshot of them |
 //! | `dhat` | the crate dhat (built from `dhat/`, which needs a network once) |
 //! | `heaptrack` | `system` under heaptrack |
 //! | `memray_native` | the same loop, called from Python under `memray run --native`; `MEMREEL_BENCH_PYTHON` names a Python that has memray |
@@ -24,6 +26,7 @@
 //! A figure is the median of 31 batches, and `added_ns` its difference to the same loop without a profiler. A peer that
 //! is not installed gets a line that says so.
 
+mod dump;
 mod pairs;
 mod peers;
 mod report;
@@ -40,6 +43,7 @@ use memreel::{
     recorder::{Context, Recording},
 };
 
+use dump::{Other, longest_stop_us, n_blocks};
 use pairs::{Load, slowest_ns};
 use report::{Reporter, figure_of};
 
@@ -81,22 +85,30 @@ unsafe impl GlobalAlloc for Switched {
 /// What a child process measures.
 const CASES: [&str; 5] = ["system", "heap_off", "heap_none", "heap_native", "heap_sampled"];
 
+/// The same of the longest stop of a thread.
+const STOPS: [&str; 2] = ["stop_alone", "stop_in_dump"];
+
 fn history_of(case: &str) -> Option<Recording> {
     match case {
-        "heap_none" => Some(Recording::all().context(Context::None)),
+        "heap_none" | "stop_alone" | "stop_in_dump" => Some(Recording::all().context(Context::None)),
         "heap_native" => Some(Recording::all()),
         "heap_sampled" => Some(Recording::all().sample_every(512 << 10)),
         _ => None,
     }
 }
 
-/// Measures one case in this process and prints nanoseconds per pair.
+/// Measures one case in this process and prints nanoseconds per pair, or microseconds of a stop.
 fn measure(case: &str, n_threads: usize, load: Load) {
     ALLOCATOR.is_heap.store(case != "system", Ordering::Relaxed);
     if let Some(history) = history_of(case) {
         memreel::record_history(&history).expect("a reel of the host");
     }
-    println!("{:.2}", slowest_ns(n_threads, load));
+    let figure = match case {
+        "stop_alone" => longest_stop_us(load, Other::Sleeps),
+        "stop_in_dump" => longest_stop_us(load, Other::Dumps),
+        _ => slowest_ns(n_threads, load),
+    };
+    println!("{figure:.2}");
 }
 
 fn main() {
@@ -109,13 +121,17 @@ fn main() {
     }
     let reporter = Reporter { is_json: arguments.iter().any(|argument| argument == "--json") };
     let program = env::current_exe().expect("this program");
+    let child = |case: &str, n_threads: usize| {
+        let mut child = Command::new(&program);
+        child.args(["--child", case, &n_threads.to_string()]);
+        child.args(load.argument());
+        child
+    };
+    for case in STOPS {
+        reporter.report_stop(case, n_blocks(load), figure_of(&mut child(case, 1)));
+    }
     for n_threads in [1, 2] {
-        let child = |case: &str| {
-            let mut child = Command::new(&program);
-            child.args(["--child", case, &n_threads.to_string()]);
-            child.args(load.argument());
-            child
-        };
+        let child = |case: &str| child(case, n_threads);
         let mut base_ns = f64::NAN;
         for case in CASES {
             let figure = figure_of(&mut child(case));

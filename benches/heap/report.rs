@@ -26,6 +26,18 @@ impl Reporter {
             (Err(why), false) => println!("{case:<16} {n_threads} threads: {why}"),
         }
     }
+
+    /// Prints the longest stop in microseconds beside a number of live blocks, or why there is no figure.
+    pub(crate) fn report_stop(&self, case: &str, n_blocks: usize, figure: Result<f64, String>) {
+        match (figure, self.is_json) {
+            (Ok(us), true) => {
+                println!(r#"{{"case":"{case}","blocks":{n_blocks},"longest_stop_us":{us:.1}}}"#);
+            }
+            (Ok(us), false) => println!("{case:<16} {n_blocks} blocks {us:>10.1} us"),
+            (Err(why), true) => println!(r#"{{"case":"{case}","blocks":{n_blocks},"missing":{why:?}}}"#),
+            (Err(why), false) => println!("{case:<16} {n_blocks} blocks: {why}"),
+        }
+    }
 }
 
 /// Runs a program that prints one number, and returns the number: the last line of its output that is one.
