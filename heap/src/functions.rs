@@ -8,9 +8,10 @@ use std::{
 };
 
 use super::{
+    apart::silently,
     early, next,
     other::reallocated,
-    reports::{allocated, freed, silently},
+    reports::{allocated, freed},
 };
 
 /// Returns null with the error of a request that cannot be served.

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
+    apart::silently,
     libraries::{self, first_of, library_of},
     next::in_order,
-    reports::silently,
 };
 
 /// Allocators, by the beginning of the names of their own functions, and one that each of them has.

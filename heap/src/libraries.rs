@@ -5,7 +5,7 @@ use std::{
     mem, ptr,
 };
 
-use super::{next::forget_error, reports::silently};
+use super::apart::silently;
 
 /// Calls `look` with each library, in the order in which they were loaded, until it returns true.
 pub(crate) fn each(mut look: impl FnMut(&libc::dl_phdr_info) -> bool) {
@@ -79,6 +79,15 @@ impl Drop for Loaded {
     fn drop(&mut self) {
         // SAFETY: opened by `of`.
         unsafe { libc::dlclose(self.0) };
+    }
+}
+
+/// Has the loader forget its last error, which is not the program's: asked for twice, it frees the text now, and not within
+/// a call of the program.
+pub(crate) fn forget_error() {
+    for _ in 0..2 {
+        // SAFETY: any thread may ask for its own error.
+        unsafe { libc::dlerror() };
     }
 }
 

@@ -8,7 +8,10 @@ use std::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
 
-use super::{libraries, reports::silently};
+use super::{
+    apart::silently,
+    libraries::{self, forget_error},
+};
 
 thread_local! {
     /// Whether this thread is looking functions up.
@@ -95,15 +98,6 @@ macro_rules! named {
 }
 
 pub(crate) use named;
-
-/// Has the loader forget its last error, which is not the program's: asked for twice, it frees the text now, and not within
-/// a call of the program.
-pub(crate) fn forget_error() {
-    for _ in 0..2 {
-        // SAFETY: any thread may ask for its own error.
-        unsafe { libc::dlerror() };
-    }
-}
 
 macro_rules! functions {
     ($($name:ident: fn($($arg:ident: $type:ty),*) -> $result:ty;)*) => {

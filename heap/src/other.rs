@@ -9,9 +9,10 @@ use std::{
 };
 
 use super::{
+    apart::Watch,
     early,
     next::Next,
-    reports::{Kept, Watch, allocated, freed, is_recording},
+    reports::{Kept, allocated, freed, is_recording},
 };
 
 /// A function behind this library, and what it does with a request.

@@ -1,0 +1,45 @@
+//! The start of a recording, when the library is loaded.
+
+use std::{
+    env,
+    ffi::{CStr, c_void},
+    io::Write,
+    ptr,
+};
+
+use super::{
+    imports,
+    libraries::{first_of, is_import, library_of},
+    next, reports,
+};
+
+/// Runs when the library is loaded, before the program.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = connect;
+
+/// Finds the other library, if a recording was asked for. Until then nothing is reported.
+extern "C" fn connect() {
+    next::find_all();
+    if env::var_os("MEMREEL_RECORD").is_none() && env::var_os("MEMREEL").is_none() {
+        return;
+    }
+    let found = reports::FUNCTIONS.map(first_of);
+    if found.contains(&ptr::null_mut()) {
+        let missing = "memreel: the heap is not recorded: libmemreel_preload.so is not in LD_PRELOAD\n";
+        let _ = std::io::stderr().write_all(missing.as_bytes());
+        return;
+    }
+    // With half of the calls, blocks would overlap.
+    let is_behind = |name: &CStr| {
+        let first = first_of(name);
+        library_of(first) != library_of(connect as *mut c_void) && !is_import(first)
+    };
+    if [c"malloc", c"calloc", c"realloc", c"free"].into_iter().any(is_behind) {
+        let behind = "memreel: the heap is not recorded: another library's malloc is in front of memreel's\n";
+        let _ = std::io::stderr().write_all(behind.as_bytes());
+        return;
+    }
+    imports::report();
+    reports::begin(found);
+}
