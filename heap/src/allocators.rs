@@ -19,50 +19,50 @@ fn align_of(flags: c_int) -> usize {
 }
 
 allocations! {
-    mallocx(bytes: usize, flags: c_int) => bytes, align_of(flags);
-    mi_malloc(bytes: usize) => bytes, 1;
-    mi_malloc_small(bytes: usize) => bytes, 1;
-    mi_zalloc(bytes: usize) => bytes, 1;
-    mi_zalloc_small(bytes: usize) => bytes, 1;
-    mi_calloc(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
-    mi_mallocn(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
-    mi_malloc_aligned(bytes: usize, align: usize) => bytes, align;
-    mi_zalloc_aligned(bytes: usize, align: usize) => bytes, align;
-    mi_calloc_aligned(n: usize, bytes: usize, align: usize) => n.saturating_mul(bytes), align;
-    mi_memalign(align: usize, bytes: usize) => bytes, align;
-    mi_aligned_alloc(align: usize, bytes: usize) => bytes, align;
-    mi_valloc(bytes: usize) => bytes, 4096;
-    mi_pvalloc(bytes: usize) => bytes, 4096;
-    mi_new(bytes: usize) => bytes, 1;
-    mi_new_n(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
-    mi_new_nothrow(bytes: usize) => bytes, 1;
-    mi_new_aligned(bytes: usize, align: usize) => bytes, align;
-    mi_new_aligned_nothrow(bytes: usize, align: usize) => bytes, align;
+    unsafe fn mallocx(bytes: usize, flags: c_int) => bytes, align_of(flags);
+    unsafe fn mi_malloc(bytes: usize) => bytes, 1;
+    unsafe fn mi_malloc_small(bytes: usize) => bytes, 1;
+    unsafe fn mi_zalloc(bytes: usize) => bytes, 1;
+    unsafe fn mi_zalloc_small(bytes: usize) => bytes, 1;
+    unsafe fn mi_calloc(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
+    unsafe fn mi_mallocn(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
+    unsafe fn mi_malloc_aligned(bytes: usize, align: usize) => bytes, align;
+    unsafe fn mi_zalloc_aligned(bytes: usize, align: usize) => bytes, align;
+    unsafe fn mi_calloc_aligned(n: usize, bytes: usize, align: usize) => n.saturating_mul(bytes), align;
+    unsafe fn mi_memalign(align: usize, bytes: usize) => bytes, align;
+    unsafe fn mi_aligned_alloc(align: usize, bytes: usize) => bytes, align;
+    unsafe fn mi_valloc(bytes: usize) => bytes, 4096;
+    unsafe fn mi_pvalloc(bytes: usize) => bytes, 4096;
+    unsafe fn mi_new(bytes: usize) => bytes, 1;
+    unsafe fn mi_new_n(n: usize, bytes: usize) => n.saturating_mul(bytes), 1;
+    unsafe fn mi_new_nothrow(bytes: usize) => bytes, 1;
+    unsafe fn mi_new_aligned(bytes: usize, align: usize) => bytes, align;
+    unsafe fn mi_new_aligned_nothrow(bytes: usize, align: usize) => bytes, align;
 }
 
 reallocations! {
-    rallocx(block: *mut c_void, bytes: usize, flags: c_int) => bytes;
-    mi_realloc(block: *mut c_void, bytes: usize) => bytes;
-    mi_reallocn(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
-    mi_reallocarray(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
-    mi_rezalloc(block: *mut c_void, bytes: usize) => bytes;
-    mi_recalloc(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
-    mi_realloc_aligned(block: *mut c_void, bytes: usize, align: usize) => bytes;
-    mi_rezalloc_aligned(block: *mut c_void, bytes: usize, align: usize) => bytes;
-    mi_recalloc_aligned(block: *mut c_void, n: usize, bytes: usize, align: usize) => n.saturating_mul(bytes);
-    mi_new_realloc(block: *mut c_void, bytes: usize) => bytes;
-    mi_new_reallocn(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
-    mi_expand(block: *mut c_void, bytes: usize) => bytes;
+    unsafe fn rallocx(block: *mut c_void, bytes: usize, flags: c_int) => bytes;
+    unsafe fn mi_realloc(block: *mut c_void, bytes: usize) => bytes;
+    unsafe fn mi_reallocn(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
+    unsafe fn mi_reallocarray(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
+    unsafe fn mi_rezalloc(block: *mut c_void, bytes: usize) => bytes;
+    unsafe fn mi_recalloc(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
+    unsafe fn mi_realloc_aligned(block: *mut c_void, bytes: usize, align: usize) => bytes;
+    unsafe fn mi_rezalloc_aligned(block: *mut c_void, bytes: usize, align: usize) => bytes;
+    unsafe fn mi_recalloc_aligned(block: *mut c_void, n: usize, bytes: usize, align: usize) => n.saturating_mul(bytes);
+    unsafe fn mi_new_realloc(block: *mut c_void, bytes: usize) => bytes;
+    unsafe fn mi_new_reallocn(block: *mut c_void, n: usize, bytes: usize) => n.saturating_mul(bytes);
+    unsafe fn mi_expand(block: *mut c_void, bytes: usize) => bytes;
 }
 
 frees! {
-    dallocx(block: *mut c_void, flags: c_int);
-    sdallocx(block: *mut c_void, bytes: usize, flags: c_int);
-    mi_free(block: *mut c_void);
-    mi_cfree(block: *mut c_void);
-    mi_free_size(block: *mut c_void, bytes: usize);
-    mi_free_size_aligned(block: *mut c_void, bytes: usize, align: usize);
-    mi_free_aligned(block: *mut c_void, align: usize);
+    unsafe fn dallocx(block: *mut c_void, flags: c_int);
+    unsafe fn sdallocx(block: *mut c_void, bytes: usize, flags: c_int);
+    unsafe fn mi_free(block: *mut c_void);
+    unsafe fn mi_cfree(block: *mut c_void);
+    unsafe fn mi_free_size(block: *mut c_void, bytes: usize);
+    unsafe fn mi_free_size_aligned(block: *mut c_void, bytes: usize, align: usize);
+    unsafe fn mi_free_aligned(block: *mut c_void, align: usize);
 }
 
 /// jemalloc's function, which changes a block's size where it is. It returns the bytes that the block has then.

@@ -1,4 +1,5 @@
 //! Threads that report nothing, and threads of which the last blocks are kept.
+#![forbid(unsafe_code)]
 
 use std::{
     cell::Cell,

@@ -2,6 +2,7 @@
 //!
 //! Such a function either serves a request itself, or passes it on to a function of this library: libstdc++'s
 //! `operator new` calls `malloc`, and that of tcmalloc does not. Its first call shows which, so a block is reported once.
+#![forbid(unsafe_code)]
 
 use std::{
     ffi::{CStr, c_void},

@@ -29,7 +29,7 @@ pub(crate) unsafe fn served_by_c(bytes: usize, align: usize) -> *mut c_void {
 }
 
 macro_rules! allocations {
-    ($($name:ident($($arg:ident: $type:ty),*) => $bytes:expr, $align:expr;)*) => {$(
+    ($(unsafe fn $name:ident($($arg:ident: $type:ty),*) => $bytes:expr, $align:expr;)*) => {$(
         /// The function of this name.
         ///
         /// # Safety
@@ -50,7 +50,7 @@ macro_rules! allocations {
 }
 
 macro_rules! reallocations {
-    ($($name:ident($block:ident: $pointer:ty $(, $arg:ident: $type:ty)*) => $bytes:expr;)*) => {$(
+    ($(unsafe fn $name:ident($block:ident: $pointer:ty $(, $arg:ident: $type:ty)*) => $bytes:expr;)*) => {$(
         /// The function of this name.
         ///
         /// # Safety
@@ -71,7 +71,7 @@ macro_rules! reallocations {
 }
 
 macro_rules! frees {
-    ($($name:ident($block:ident: $pointer:ty $(, $arg:ident: $type:ty)*);)*) => {$(
+    ($(unsafe fn $name:ident($block:ident: $pointer:ty $(, $arg:ident: $type:ty)*);)*) => {$(
         /// The function of this name.
         ///
         /// # Safety
