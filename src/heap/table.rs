@@ -22,6 +22,9 @@ const PAGE_BITS: u32 = 12;
 thread_local! {
     /// Whether this thread has all shards locked.
     static HAS_ALL: Cell<bool> = const { Cell::new(false) };
+}
+
+thread_local! {
     /// Whether this thread marks the shards and copies them.
     static DUMPS: Cell<bool> = const { Cell::new(false) };
 }
