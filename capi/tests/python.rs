@@ -5,14 +5,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeMap,
-    env, fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    str::from_utf8,
 };
 
 use memreel::{Action, Recovered, snapshot::Snapshot};
+use memreel_testing::interpreters;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python_frames.py");
 
@@ -21,23 +19,6 @@ const N: &str = "10000";
 
 fn library() -> PathBuf {
     memreel_testing::built(&["memreel-capi"]).join("libmemreel.so")
-}
-
-/// The interpreters that memreel can read, by their versions.
-fn interpreters() -> BTreeMap<String, PathBuf> {
-    let named = env::var_os("MEMREEL_PYTHONS").unwrap_or_default();
-    let pyenv = Path::new(&env::var_os("HOME").unwrap_or_default()).join(".pyenv/versions");
-    let of_pyenv = fs::read_dir(pyenv).into_iter().flatten().flatten();
-    let all = env::split_paths(&named)
-        .chain(of_pyenv.map(|version| version.path().join("bin/python3")))
-        .chain(["python3".into(), "/usr/bin/python3".into()]);
-    let version = |python: &PathBuf| {
-        let program =
-            "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9), end='')";
-        let output = Command::new(python).args(["-c", program]).output().ok()?;
-        from_utf8(&output.stdout).ok()?.strip_suffix(" True").map(str::to_owned)
-    };
-    all.filter_map(|python| Some((version(&python)?, python))).collect()
 }
 
 fn run(python: &Path, folder: &Path, more: &[(&str, &str)], arguments: &[&str]) -> Output {

@@ -4,6 +4,7 @@
 
 mod built;
 pub mod fixtures;
+mod interpreters;
 pub mod recorded;
 mod repository;
 pub mod seeds;
@@ -12,5 +13,6 @@ pub mod seeds;
 mod unit;
 
 pub use built::built;
+pub use interpreters::interpreters;
 pub use repository::{repository, say};
 pub use unit::{library, own_process, random};

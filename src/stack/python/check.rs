@@ -23,6 +23,7 @@ impl PythonFrames {
                 "the thread does not have the lock of the interpreter; check Python frames with it",
             ));
         }
+        super::ending::register();
         let checked = compared(self, interpreter);
         if checked.is_err() {
             self.stop();

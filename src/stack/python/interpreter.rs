@@ -1,6 +1,6 @@
 //! The interpreter of this process, found by the names that CPython exports.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 use std::ffi::{CStr, c_char};
 
@@ -8,6 +8,9 @@ use super::layout::Layout;
 
 /// A function that returns the state of the calling thread, or null.
 type StateFunction = unsafe extern "C" fn() -> *mut c_void;
+
+/// A function that returns whether something is so.
+type FlagFunction = unsafe extern "C" fn() -> c_int;
 
 /// A CPython that memreel can read.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) struct Interpreter {
     pub(super) code_type: usize,
     this_thread: StateFunction,
     attached: StateFunction,
+    initialized: FlagFunction,
+    finalizing: FlagFunction,
 }
 
 /// Why there is none.
@@ -42,6 +47,18 @@ impl Interpreter {
         // SAFETY: as above.
         let attached = unsafe { (self.attached)() }.expose_provenance();
         attached != 0 && attached == self.this_thread()
+    }
+
+    /// Returns whether the interpreter was started completely, and does not end yet.
+    pub(super) fn is_initialized(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (self.initialized)() != 0 }
+    }
+
+    /// Returns whether the interpreter ends.
+    pub(super) fn is_finalizing(&self) -> bool {
+        // SAFETY: takes nothing, may be called by any thread at any time, and waits for nothing.
+        unsafe { (self.finalizing)() != 0 }
     }
 
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri))))]
@@ -77,11 +94,17 @@ impl Interpreter {
         let attached = attached.ok_or_else(|| lacks("PyThreadState_GetUnchecked"))?;
         let this_thread =
             symbol(c"PyGILState_GetThisThreadState").ok_or_else(|| lacks("PyGILState_GetThisThreadState"))?;
+        let finalizing = symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"));
+        let finalizing = finalizing.ok_or_else(|| lacks("Py_IsFinalizing"))?;
+        let initialized = symbol(c"Py_IsInitialized").ok_or_else(|| lacks("Py_IsInitialized"))?;
         let code_type = symbol(c"PyCode_Type").ok_or_else(|| lacks("PyCode_Type"))?.expose_provenance();
         // SAFETY: CPython's functions of these names have this type.
         let [this_thread, attached] =
             [this_thread, attached].map(|f| unsafe { std::mem::transmute::<*mut c_void, StateFunction>(f) });
-        Ok(Interpreter { version, layout, code_type, this_thread, attached })
+        let [initialized, finalizing] = [initialized, finalizing]
+            // SAFETY: as above.
+            .map(|f| unsafe { std::mem::transmute::<*mut c_void, FlagFunction>(f) });
+        Ok(Interpreter { version, layout, code_type, this_thread, attached, initialized, finalizing })
     }
 }
 

@@ -15,6 +15,7 @@ use once_cell::race::OnceBox;
 use super::{
     code::{frame_of, number_of},
     codes::{Codes, TOO_MANY},
+    ending,
     interpreter::{Interpreter, Missing},
     walk::walk,
 };
@@ -59,7 +60,7 @@ impl PythonFrames {
     pub fn new() -> Arc<PythonFrames> {
         let frames =
             PythonFrames { found: OnceBox::new(), is_wrong: AtomicBool::new(false), codes: Codes::new() };
-        let _ = frames.look();
+        let _ = frames.prepare();
         Arc::new(frames)
     }
 
@@ -102,6 +103,13 @@ impl PythonFrames {
         found?.as_ref().map_err(|why| Missing::Unknown(why.clone()))
     }
 
+    /// Returns the interpreter, and prepares walks of threads that do not have its lock.
+    fn prepare(&self) -> Result<&Interpreter, Missing> {
+        let interpreter = self.look()?;
+        ending::ask(interpreter);
+        Ok(interpreter)
+    }
+
     /// Returns the interpreter for a capture. Looking for one takes microseconds, so it is not done at each capture.
     #[inline(always)]
     fn present(&self) -> Option<&Interpreter> {
@@ -116,7 +124,7 @@ impl PythonFrames {
     #[inline(never)]
     fn look_at_times(&self) -> Option<&Interpreter> {
         let n = ASKED.try_with(|asked| asked.replace(asked.get().wrapping_add(1))).ok()?;
-        if n.is_power_of_two() || n.is_multiple_of(EVERY) { self.look().ok() } else { None }
+        if n.is_power_of_two() || n.is_multiple_of(EVERY) { self.prepare().ok() } else { None }
     }
 
     /// Returns the words of this thread's frames, and writes no more than there is room for.
@@ -126,7 +134,9 @@ impl PythonFrames {
         if state == 0 {
             return 0;
         }
-        // SAFETY: the state is this thread's own, and the layout is that of the interpreter's version.
+        let Some(_permit) = ending::permit(interpreter) else { return 0 };
+        // SAFETY: the state is this thread's own, nothing frees it while there is the permit, and the layout is that of
+        // the interpreter's version.
         unsafe { walk(&interpreter.layout, interpreter.code_type, state, &self.codes, words) }
     }
 

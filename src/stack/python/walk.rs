@@ -17,7 +17,8 @@ const TAG: usize = 0b111;
 ///
 /// # Safety
 ///
-/// The state is the calling thread's, of an interpreter with this layout and type of code objects.
+/// The state is the calling thread's, of an interpreter with this layout and type of code objects, and is not freed
+/// meanwhile (`ending.rs`).
 #[inline]
 pub(super) unsafe fn walk(
     layout: &Layout,

@@ -6,6 +6,7 @@
 //! - `heap`: `--heap`, on programs that count their own memory.
 //! - `threads`: a recorded process has its own threads only, and every block is in the snapshot all the same.
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
+//! - `python`: interpreters that end while their threads allocate.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod cuda;
 mod environment;
 mod files;
 mod heap;
+mod python;
 mod status;
 mod threads;
 mod trouble;
@@ -71,6 +73,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("counting"), &source("counting.c"), "-lpthread"]);
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
+        cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);
         folder
     };

@@ -1,0 +1,29 @@
+//! The interpreters of Python of this machine.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    str::from_utf8,
+};
+
+/// Returns the interpreters that memreel can read, by their versions: `python3`, those of pyenv, and those that
+/// `MEMREEL_PYTHONS` names, separated by colons.
+#[must_use]
+pub fn interpreters() -> BTreeMap<String, PathBuf> {
+    let named = env::var_os("MEMREEL_PYTHONS").unwrap_or_default();
+    let pyenv = Path::new(&env::var_os("HOME").unwrap_or_default()).join(".pyenv/versions");
+    let of_pyenv = fs::read_dir(pyenv).into_iter().flatten().flatten();
+    let all = env::split_paths(&named)
+        .chain(of_pyenv.map(|version| version.path().join("bin/python3")))
+        .chain(["python3".into(), "/usr/bin/python3".into()]);
+    let version = |python: &PathBuf| {
+        let program =
+            "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.version_info >= (3, 9), end='')";
+        let output = Command::new(python).args(["-c", program]).output().ok()?;
+        from_utf8(&output.stdout).ok()?.strip_suffix(" True").map(str::to_owned)
+    };
+    all.filter_map(|python| Some((version(&python)?, python))).collect()
+}
