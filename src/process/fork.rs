@@ -276,7 +276,10 @@ fn install() {
     if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the three functions take no argument and do not unwind. If the system has no memory for them, the
         // process forks without them.
-        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        if refused == 0 {
+            crate::process::wiped::install();
+        }
     }
 }
 
@@ -303,6 +306,7 @@ extern "C" fn in_parent() {
 
 #[cfg(all(unix, not(miri)))]
 extern "C" fn in_child() {
+    crate::process::wiped::mark();
     GENERATION.fetch_add(1, Ordering::Relaxed);
     if let Some(mut held) = HELD.try_with(RefCell::take).ok().flatten() {
         held.steps.iter_mut().for_each(|step| step.in_child());

@@ -8,7 +8,10 @@
 
 use std::cell::Cell;
 
-use crate::process::sync::{ReentryGuard, thread_local};
+use crate::process::{
+    sync::{ReentryGuard, thread_local},
+    wiped,
+};
 
 thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
@@ -21,8 +24,12 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Returns the guard, or `None` if this thread already has one or is being destroyed.
+    /// Returns the guard, or `None` if this thread already has one or is being destroyed, and in a child that nothing is
+    /// recorded in (`wiped.rs`).
     pub(crate) fn enter() -> Option<Guard> {
+        if wiped::is_stranger() {
+            return None;
+        }
         ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })
     }
 
@@ -32,9 +39,9 @@ impl Guard {
         held.set(&RECORDING);
     }
 
-    /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
+    /// Returns whether this thread is doing the recorder's work; also `true` where [`Guard::enter`] returns `None`.
     #[inline]
     pub(crate) fn is_held() -> bool {
-        ReentryGuard::is_held(&RECORDING)
+        ReentryGuard::is_held(&RECORDING) || wiped::is_stranger()
     }
 }

@@ -11,3 +11,4 @@ pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;
 pub(crate) mod time;
+pub(crate) mod wiped;

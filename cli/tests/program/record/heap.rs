@@ -85,6 +85,16 @@ fn a_thread_that_begins_with_its_attributes_goes_on() {
     assert!(recorded, "{}", run.err);
 }
 
+/// They have the tape of their parent and write nothing there; nothing of them is recorded.
+#[test]
+fn children_of_forks_without_handlers_are_not_recorded() {
+    let run = record(&FILE, &["timeout", "60", &program("program"), "unseen"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    let recorded = run.snapshots().into_iter().map(|(_, snapshot)| live_from(&snapshot, 100_000));
+    let recorded: Vec<_> = recorded.filter(|live| *live != (0, 0)).collect();
+    assert_eq!(recorded, [run.counted()], "{}", run.err);
+}
+
 #[test]
 fn programs_behave_as_without_it() {
     assert_undisturbed(&["ls", "/proc/self/task/../attr"], &[]);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,15 @@ static int n_tasks(void) {
   for (struct dirent *task; (task = readdir(tasks));) n += task->d_name[0] != '.';
   closedir(tasks);
   return n;
+}
+
+static volatile int is_done;
+static void *busy(void *unused) {
+  for (long i = 0; !is_done; i++) {
+    free(malloc(5000));
+    if (i % 8 == 0) usleep(50);
+  }
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -88,6 +98,25 @@ int main(int argc, char **argv) {
   } else if (!strcmp(what, "forks")) {
     // The child allocates nothing and runs nothing else.
     for (int i = 0; i < 3; i++) { if (!fork()) _exit(0); int status; wait(&status); if (status) return 8; }
+    get(300000);
+  } else if (!strcmp(what, "unseen")) {
+    // Children that no handler of forks sees, while another thread is in the middle of an allocation.
+    pthread_t t;
+    pthread_create(&t, 0, busy, 0);
+    for (int i = 0; i < 40; i++) {
+      long child = i % 2 ? syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : syscall(SYS_fork);
+      if (!child) {
+        // Large blocks are mappings of their own: the C library takes no lock for them, which the other thread may have.
+        for (int j = 0; j < 300; j++) get(150000 + j);
+        _exit(0);
+      }
+      for (int j = 0; j < 300; j++) free(malloc(100));
+      int status;
+      waitpid(child, &status, 0);
+      if (status) return 8;
+    }
+    is_done = 1;
+    pthread_join(t, 0);
     get(300000);
   } else if (!strcmp(what, "runs")) {
     print();
