@@ -4,55 +4,55 @@
 //! wait for locks that other threads had. The system gives each child one page as zeros (`MADV_WIPEONFORK`), and the
 //! handler of a fork that has handlers writes into it again. So a zero there is the mark of such a child.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is read until there is a page.
-static NO_PAGE: AtomicBool = AtomicBool::new(true);
+const PAGE_BYTES: usize = 4096;
 
-/// Whether this process is one whose forks were seen.
-static IS_KNOWN: AtomicPtr<AtomicBool> = AtomicPtr::new((&raw const NO_PAGE).cast_mut());
+/// Whether this process is one whose forks were seen, alone on its page: [`install`] puts another page in its place.
+#[repr(C, align(4096))]
+struct Page(AtomicBool, [u8; PAGE_BYTES - 1]);
 
-/// Returns whether this process is a child whose fork no handler saw. It costs two loads.
+static PAGE: Page = Page(AtomicBool::new(true), [0; PAGE_BYTES - 1]);
+
+/// Returns whether this process is a child whose fork no handler saw. It costs one load.
 #[inline(always)]
 pub(crate) fn is_stranger() -> bool {
-    // SAFETY: the static above, or a page that is never unmapped.
-    !unsafe { &*IS_KNOWN.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
+    !PAGE.0.load(Ordering::Relaxed)
 }
 
 /// Marks this process as known: it is the first, or a handler saw the fork.
 pub(crate) fn mark() {
-    // SAFETY: as above.
-    unsafe { &*IS_KNOWN.load(Ordering::Relaxed) }.store(true, Ordering::Relaxed);
+    PAGE.0.store(true, Ordering::Relaxed);
 }
 
-/// Makes the page, once a process. If the system refuses it, children that no handler saw are not found.
+/// Has the system wipe the page in children, once a process. If it refuses, children that no handler saw are not found.
 pub(crate) fn install() {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if let Some(page) = page() {
-        // SAFETY: a page of zeros that is never unmapped.
-        unsafe { &*page }.store(true, Ordering::Relaxed);
-        IS_KNOWN.store(page, Ordering::Release);
-    }
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+    let _ = install_page();
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
-fn page() -> Option<*mut AtomicBool> {
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+fn install_page() -> rustix::io::Result<()> {
+    use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap};
+    use std::ptr;
 
-    const PAGE_BYTES: usize = 4096;
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, which no one else knows; it is unmapped only here, before it is returned.
+    // SAFETY: the new page belongs to this function until it takes the place of the static's, in one step and with the
+    // same contents; the static has the page alone.
     unsafe {
-        let page = mmap_anonymous(std::ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE).ok()?;
-        if madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork).is_err() {
+        let page = mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE)?;
+        (*page.cast::<AtomicBool>()).store(true, Ordering::Relaxed);
+        let place = (&raw const PAGE).cast_mut().cast();
+        let moved = madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork)
+            .and_then(|()| mremap_fixed(page, PAGE_BYTES, PAGE_BYTES, MremapFlags::MAYMOVE, place));
+        if moved.is_err() {
             let _ = munmap(page, PAGE_BYTES);
-            return None;
         }
-        Some(page.cast())
+        moved.map(|_| ())
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64", not(miri)))]
 mod tests {
     use super::*;
     use crate::process::fork;
