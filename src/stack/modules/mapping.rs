@@ -4,7 +4,7 @@ use std::{ops::Range, ptr, slice};
 
 use object::{
     NativeEndian,
-    elf::{PF_R, PT_GNU_EH_FRAME, PT_LOAD},
+    elf::{PF_R, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD},
     read::elf::ProgramHeader,
 };
 
@@ -57,6 +57,13 @@ impl Mapping {
     pub(in crate::stack) fn unwind_index(&self) -> Option<usize> {
         let is_index = |header: &&Header| header.p_type(NativeEndian) == PT_GNU_EH_FRAME;
         self.headers().iter().find(is_index).map(|header| self.range(header, 0).start)
+    }
+
+    /// The address of the dynamic section.
+    #[cfg_attr(any(loom, miri), allow(dead_code))]
+    pub(super) fn dynamic_section(&self) -> Option<usize> {
+        let is_dynamic = |header: &&Header| header.p_type(NativeEndian) == PT_DYNAMIC;
+        self.headers().iter().find(is_dynamic).map(|header| self.range(header, 0).start)
     }
 
     /// The bytes from an address to the end of the readable segment of the file that contains it.

@@ -4,6 +4,8 @@
 //! address ([`find`]); the interner notes the modules that a new stack runs through
 //! ([`note`]); names ask which module an address was in when its stack was noted ([`owners`]).
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+mod exported;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 mod find;
 mod fingerprint;
@@ -13,6 +15,8 @@ mod loader;
 mod mapping;
 mod module;
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+pub(super) use exported::exported;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
 pub(super) use find::{find, prepare};
 pub(super) use fingerprint::Fingerprint;

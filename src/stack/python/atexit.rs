@@ -57,6 +57,10 @@ mod registration {
     static AT_EXIT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
     static AT_DROP: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
+    /// `Py_IncRef` and `None`.
+    static KEEP: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    static NONE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
     fn set(place: &AtomicPtr<()>, function: fn()) {
         place.store(function as *mut (), Ordering::Release);
     }
@@ -78,11 +82,10 @@ mod registration {
 
     unsafe extern "C" fn on_exit(_: Object, _: Object) -> Object {
         call(&AT_EXIT);
-        let none = symbol(c"_Py_NoneStruct").unwrap_or(ptr::null_mut());
-        if let Some(keep) = symbol(c"Py_IncRef") {
-            // SAFETY: CPython's function of this name has this type; the interpreter is in force during the call.
-            unsafe { transmute::<Object, unsafe extern "C" fn(Object)>(keep)(none) };
-        }
+        let keep = KEEP.load(Ordering::Acquire);
+        let none = NONE.load(Ordering::Acquire);
+        // SAFETY: CPython's function and object, which `registered` found before it passed this function on.
+        unsafe { transmute::<Object, unsafe extern "C" fn(Object)>(keep)(none) };
         none
     }
 
@@ -151,6 +154,9 @@ mod registration {
             let call = transmute::<Object, unsafe extern "C" fn(Object, ...) -> Object>(symbol(
                 c"PyObject_CallFunctionObjArgs",
             )?);
+
+            KEEP.store(symbol(c"Py_IncRef")?, Ordering::Release);
+            NONE.store(symbol(c"_Py_NoneStruct")?, Ordering::Release);
 
             let null: Object = ptr::null_mut();
             let of = |made: Object| if made.is_null() { None } else { Some(made) };

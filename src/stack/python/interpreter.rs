@@ -5,6 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::ffi::{CStr, c_char};
 
 use super::layout::Layout;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+use crate::stack::modules::exported;
 
 /// A function that returns the state of the calling thread, or null.
 type StateFunction = unsafe extern "C" fn() -> *mut c_void;
@@ -69,7 +71,20 @@ impl Interpreter {
     /// Looks for an interpreter in this process.
     #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
     pub(super) fn find() -> Result<Interpreter, Missing> {
-        let name = symbol(c"Py_GetVersion").ok_or(Missing::NotLoaded)?;
+        let found = exported([
+            c"Py_GetVersion",
+            c"_PyRuntime",
+            c"PyThreadState_GetUnchecked",
+            c"_PyThreadState_UncheckedGet",
+            c"PyGILState_GetThisThreadState",
+            c"Py_IsFinalizing",
+            c"_Py_IsFinalizing",
+            c"Py_IsInitialized",
+            c"PyCode_Type",
+        ]);
+        let [name, runtime, now, before, this_thread, ends, ended, initialized, code_type] =
+            found.ok_or(Missing::NotLoaded)?;
+        let name = name.ok_or(Missing::NotLoaded)?;
         // SAFETY: CPython's function of this name returns a constant text, also before it is initialised.
         let version = unsafe {
             let name: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(name);
@@ -82,22 +97,18 @@ impl Interpreter {
         let layout = match Layout::of_version(minor) {
             Some(layout) => layout,
             None => {
-                let runtime = symbol(c"_PyRuntime").ok_or_else(|| lacks("_PyRuntime"))?;
+                let runtime = runtime.ok_or_else(|| lacks("_PyRuntime"))?;
                 // SAFETY: the runtime's state begins with the offsets and is longer than what is read of it.
                 let bytes = unsafe { runtime.cast::<[u8; super::published::N_BYTES]>().read() };
                 super::published::layout(minor, &bytes)
                     .map_err(|why| Missing::Unknown(format!("CPython {version}: {why}")))?
             }
         };
-        let attached =
-            symbol(c"PyThreadState_GetUnchecked").or_else(|| symbol(c"_PyThreadState_UncheckedGet"));
-        let attached = attached.ok_or_else(|| lacks("PyThreadState_GetUnchecked"))?;
-        let this_thread =
-            symbol(c"PyGILState_GetThisThreadState").ok_or_else(|| lacks("PyGILState_GetThisThreadState"))?;
-        let finalizing = symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"));
-        let finalizing = finalizing.ok_or_else(|| lacks("Py_IsFinalizing"))?;
-        let initialized = symbol(c"Py_IsInitialized").ok_or_else(|| lacks("Py_IsInitialized"))?;
-        let code_type = symbol(c"PyCode_Type").ok_or_else(|| lacks("PyCode_Type"))?.expose_provenance();
+        let attached = now.or(before).ok_or_else(|| lacks("PyThreadState_GetUnchecked"))?;
+        let this_thread = this_thread.ok_or_else(|| lacks("PyGILState_GetThisThreadState"))?;
+        let finalizing = ends.or(ended).ok_or_else(|| lacks("Py_IsFinalizing"))?;
+        let initialized = initialized.ok_or_else(|| lacks("Py_IsInitialized"))?;
+        let code_type = code_type.ok_or_else(|| lacks("PyCode_Type"))?.expose_provenance();
         // SAFETY: CPython's functions of these names have this type.
         let [this_thread, attached] =
             [this_thread, attached].map(|f| unsafe { std::mem::transmute::<*mut c_void, StateFunction>(f) });
@@ -111,9 +122,8 @@ impl Interpreter {
 /// Returns the address of what the process exports under a name.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 pub(super) fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: takes a text and looks it up.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
+    let [found] = exported([name])?;
+    found
 }
 
 /// Returns the minor version of an interpreter that memreel can read, or why it cannot.

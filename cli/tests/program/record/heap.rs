@@ -85,6 +85,13 @@ fn a_thread_that_begins_with_its_attributes_goes_on() {
     assert!(recorded, "{}", run.err);
 }
 
+/// A thread's end frees the loader's text of an error, if there is one.
+#[test]
+fn threads_end_after_any_number_of_captures() {
+    let run = record(&FILE, &["timeout", "60", &program("program"), "threads"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+}
+
 /// They have the tape of their parent and write nothing there; nothing of them is recorded.
 #[test]
 fn children_of_forks_without_handlers_are_not_recorded() {

@@ -49,6 +49,12 @@ static int n_tasks(void) {
   return n;
 }
 
+// Ends with another number of captures than the threads before it.
+static void *counted(void *n) {
+  for (long i = 0; i < (long)n; i++) free(malloc(100));
+  return 0;
+}
+
 static volatile int is_done;
 static void *busy(void *unused) {
   for (long i = 0; !is_done; i++) {
@@ -99,6 +105,12 @@ int main(int argc, char **argv) {
     // The child allocates nothing and runs nothing else.
     for (int i = 0; i < 3; i++) { if (!fork()) _exit(0); int status; wait(&status); if (status) return 8; }
     get(300000);
+  } else if (!strcmp(what, "threads")) {
+    // With many blocks, most frees look like those of a recorded one.
+    for (int i = 0; i < 100000; i++) *(volatile char *)malloc(24) = 1;
+    pthread_t t[200];
+    for (long i = 0; i < 200; i++) pthread_create(t + i, 0, counted, (void *)(i % 20));
+    for (int i = 0; i < 200; i++) pthread_join(t[i], 0);
   } else if (!strcmp(what, "unseen")) {
     // Children that no handler of forks sees, while another thread is in the middle of an allocation.
     pthread_t t;
