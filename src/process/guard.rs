@@ -24,8 +24,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Returns the guard, or `None` if this thread already has one or is being destroyed, and in a child that nothing is
-    /// recorded in (`wiped.rs`).
+    /// Returns the guard, or `None` if this thread already has one or is being destroyed, and in a child whose fork no
+    /// handler saw (`wiped.rs`): what asks for the guard first, such as the process's heap, records nothing there.
     pub(crate) fn enter() -> Option<Guard> {
         if wiped::is_stranger() {
             return None;
@@ -39,9 +39,9 @@ impl Guard {
         held.set(&RECORDING);
     }
 
-    /// Returns whether this thread is doing the recorder's work; also `true` where [`Guard::enter`] returns `None`.
+    /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
     #[inline]
     pub(crate) fn is_held() -> bool {
-        ReentryGuard::is_held(&RECORDING) || wiped::is_stranger()
+        ReentryGuard::is_held(&RECORDING)
     }
 }

@@ -33,7 +33,9 @@ pub(crate) fn install() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 fn install_page() -> rustix::io::Result<()> {
-    use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap};
+    use rustix::mm::{
+        Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
+    };
     use std::ptr;
 
     let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -77,7 +79,8 @@ mod tests {
         let none: libc::c_long = 0;
         // SAFETY: the children call nothing that takes a lock.
         let (seen, unseen) = unsafe {
-            let clone = || libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none) as libc::pid_t;
+            let clone =
+                || libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none) as libc::pid_t;
             (in_child(|| libc::fork()), in_child(clone))
         };
         assert_eq!((seen, unseen, is_stranger()), (0, 1, false));

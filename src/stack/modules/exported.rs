@@ -87,7 +87,8 @@ impl Table {
     ///
     /// The module is loaded.
     unsafe fn find(&self, name: &CStr) -> Option<usize> {
-        let hash = name.to_bytes().iter().fold(5381_u32, |h, byte| h.wrapping_mul(33).wrapping_add((*byte).into()));
+        let hash =
+            name.to_bytes().iter().fold(5381_u32, |h, byte| h.wrapping_mul(33).wrapping_add((*byte).into()));
         // SAFETY: by the contract; the layout is that of the section `.gnu.hash`: four numbers, a filter, buckets,
         // chains.
         unsafe {
@@ -104,10 +105,10 @@ impl Table {
             let mut number: u32 = read(buckets + 4 * (hash % n_buckets) as usize);
             while number >= first {
                 let of_number: u32 = read(chains + 4 * (number - first) as usize);
-                if of_number | 1 == hash | 1 {
-                    if let Some(address) = self.defined(number, name) {
-                        return Some(address);
-                    }
+                if of_number | 1 == hash | 1
+                    && let Some(address) = self.defined(number, name)
+                {
+                    return Some(address);
                 }
                 if of_number & 1 == 1 {
                     break;
@@ -129,7 +130,8 @@ impl Table {
         unsafe {
             let (at, kind, section): (u32, u8, u16) = (read(symbol), read(symbol + 4), read(symbol + 6));
             let is_here = section != 0 && section < FIRST_SPECIAL && PLAIN_TYPES.contains(&(kind & 15));
-            let is_it = is_here && CStr::from_ptr(ptr::with_exposed_provenance(self.names + at as usize)) == name;
+            let is_it =
+                is_here && CStr::from_ptr(ptr::with_exposed_provenance(self.names + at as usize)) == name;
             is_it.then(|| self.bias + read::<usize>(symbol + 8))
         }
     }

@@ -137,10 +137,10 @@ mod registration {
         unsafe {
             let release = transmute::<Object, Drop>(symbol(c"Py_DecRef")?);
             let clear_error = transmute::<Object, unsafe extern "C" fn()>(symbol(c"PyErr_Clear")?);
-            let capsule =
-                transmute::<Object, unsafe extern "C" fn(*const c_void, *const c_char, Option<Drop>) -> Object>(
-                    symbol(c"PyCapsule_New")?,
-                );
+            let capsule = transmute::<
+                Object,
+                unsafe extern "C" fn(*const c_void, *const c_char, Option<Drop>) -> Object,
+            >(symbol(c"PyCapsule_New")?);
             let function = transmute::<
                 Object,
                 unsafe extern "C" fn(*const Definition, Object, Object) -> Object,

@@ -1,8 +1,8 @@
 //! The interpreter of this process, found by the names that CPython exports.
 
-use std::ffi::{c_int, c_void};
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 use std::ffi::{CStr, c_char};
+use std::ffi::{c_int, c_void};
 
 use super::layout::Layout;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]

@@ -9,7 +9,7 @@
 use std::{
     cell::Cell,
     ptr,
-    sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering, compiler_fence, fence},
     thread,
     time::{Duration, Instant},
 };
@@ -17,10 +17,12 @@ use std::{
 /// How long [`close`] waits. A walk takes microseconds; one whose thread was stopped in the middle may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-static IS_OPEN: AtomicBool = AtomicBool::new(false);
+static STATE: AtomicU8 = AtomicU8::new(CLOSED);
 
-/// Whether the system puts no barriers into other threads.
-static NEEDS_BARRIER: AtomicBool = AtomicBool::new(false);
+const CLOSED: u8 = 0;
+const OPEN: u8 = 1;
+/// The system puts no barriers into other threads.
+const OPEN_WITH_BARRIER: u8 = 2;
 
 /// The places of all threads that ever walked at the same time, in a list that only grows.
 static PLACES: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
@@ -65,7 +67,8 @@ impl Drop for Walk {
 /// Begins a walk, unless walks are closed.
 #[inline(always)]
 pub(super) fn enter() -> Option<Walk> {
-    if !IS_OPEN.load(Ordering::Relaxed) {
+    let state = STATE.load(Ordering::Relaxed);
+    if state == CLOSED {
         return None;
     }
     // SAFETY: null, or a place of the list.
@@ -75,12 +78,12 @@ pub(super) fn enter() -> Option<Walk> {
     };
     let walk = Walk { place, was_walking: place.is_walking.load(Ordering::Relaxed) };
     place.is_walking.store(true, Ordering::Relaxed);
-    if NEEDS_BARRIER.load(Ordering::Relaxed) {
+    if state == OPEN_WITH_BARRIER {
         fence(Ordering::SeqCst);
     } else {
         compiler_fence(Ordering::SeqCst);
     }
-    IS_OPEN.load(Ordering::Acquire).then_some(walk)
+    (STATE.load(Ordering::Acquire) != CLOSED).then_some(walk)
 }
 
 /// Takes a place for this thread; none while the thread ends.
@@ -131,15 +134,17 @@ pub(super) fn open() {
     crate::process::fork::register_static(crate::process::fork::Level::Modules, |held| {
         held.call(forget_others, || {});
     });
-    NEEDS_BARRIER.store(!membarrier(Membarrier::Register), Ordering::SeqCst);
-    IS_OPEN.store(true, Ordering::SeqCst);
+    STATE.store(state_when_open(), Ordering::SeqCst);
+}
+
+fn state_when_open() -> u8 {
+    if membarrier(Membarrier::Register) { OPEN } else { OPEN_WITH_BARRIER }
 }
 
 /// Lets no walk begin from now on, and waits for those of other threads; returns whether all have ended.
 pub(super) fn close() -> bool {
-    IS_OPEN.store(false, Ordering::SeqCst);
-    if NEEDS_BARRIER.load(Ordering::Relaxed) || !membarrier(Membarrier::All) {
-        fence(Ordering::SeqCst);
+    if STATE.swap(CLOSED, Ordering::SeqCst) == OPEN {
+        membarrier(Membarrier::All);
     }
     let until = Instant::now() + PATIENCE;
     let own = PLACE.get();
@@ -157,7 +162,9 @@ pub(super) fn close() -> bool {
 /// In a child of fork, ends the walks of threads that it does not have.
 #[cfg(not(loom))]
 fn forget_others() {
-    NEEDS_BARRIER.store(!membarrier(Membarrier::Register), Ordering::Relaxed);
+    if STATE.load(Ordering::Relaxed) != CLOSED {
+        STATE.store(state_when_open(), Ordering::Relaxed);
+    }
     let own = PLACE.get();
     for place in places().filter(|place| !ptr::eq(*place, own)) {
         place.is_walking.store(false, Ordering::Relaxed);

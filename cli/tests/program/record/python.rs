@@ -51,7 +51,12 @@ fn assert_ends(version: &str, python: &Path, option: &str, what: &str) {
     let words = [&python, option, "-c", SCRIPT, &program("libnative.so"), what];
     let run = record(&["--heap", "--stacks", "all", "-o", "run.pickle"], &words);
     let run = run.env("MALLOC_PERTURB_", "165").run();
-    assert_eq!((run.status, &*run.out), (Some(0), "ends\n"), "CPython {version} {option} {what}: {}", run.err);
+    assert_eq!(
+        (run.status, &*run.out),
+        (Some(0), "ends\n"),
+        "CPython {version} {option} {what}: {}",
+        run.err
+    );
     let snapshot = run.snapshot("run.pickle");
     let kept: Vec<_> = live(&snapshot).filter(|block| block.requested_size == 123_456).collect();
     let has_frame = |stack| snapshot.stacks.frames(stack).any(|frame| &*frame.name == "daemon");

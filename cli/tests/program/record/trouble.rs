@@ -51,6 +51,22 @@ fn a_disk_that_fills_disturbs_no_program() {
     }
 }
 
+#[test]
+fn odd_preloads_and_few_descriptors_disturb_no_program() {
+    let words = [&*program("program"), "many"];
+    let plain = Start::of(words[0], &words[1..]).run();
+    for preload in ["", " : ", "libmemreel_is_not_there.so", "/a b.so::"] {
+        let run = record(&FILE, &words).env("LD_PRELOAD", preload).run();
+        assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{preload:?}: {}", run.err);
+        assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{preload:?}");
+    }
+    let memreel = env!("CARGO_BIN_EXE_memreel");
+    let limited = format!("ulimit -n 16; exec {memreel} record --heap -o run.pickle -- {} many", words[0]);
+    let run = Start::of("sh", &["-c", &limited]).run();
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+}
+
 /// The limit ends a process that has not asked to live with it, and memreel asks for less than it.
 #[test]
 fn a_limit_of_file_sizes_disturbs_no_program() {
