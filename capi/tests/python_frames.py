@@ -155,6 +155,9 @@ if not kill:
     assert lib.memreel_check_python() == -1 and b"lock" in lib.memreel_error(), lib.memreel_error()
     options = {"stacks": "python", "context": "alloc", "max_entries": 1_000_000}
     assert lib.memreel_record(json.dumps(options).encode()) == 0, lib.memreel_error()
+else:
+    # A call without the lock that finds the interpreter has no Python frames: they begin when Python code runs next.
+    lib.memreel_free(lib.memreel_malloc(BASE - 1, 0, None), BASE - 1, 0, None)
 random.seed(17)
 many(n // 2, 0)
 deep(50), deep(DEEPEST - 3), deep(300)

@@ -4,6 +4,7 @@
 //! itself. Other threads walk only while a function of ours is registered with Python's `atexit`, which calls it
 //! before anything is freed; it closes the walks (`walks.rs`). If the program removes it without a call
 //! (`atexit._clear()`), walks are closed until it is registered again.
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
