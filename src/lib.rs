@@ -240,7 +240,7 @@ pub use memreel_snapshot::{
 
 #[cfg(not(loom))]
 #[doc(inline)]
-pub use crate::reel::recover::Recovered;
+pub use crate::reel::recover::{Recovered, RunNames, TapeProcess};
 #[cfg(feature = "cuda")]
 #[doc(inline)]
 pub use crate::typed::cuda;

@@ -4,8 +4,7 @@ use std::{
     cell::Cell,
     env, fs,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    process,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -152,7 +151,7 @@ extern "C" fn in_child() {
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; for `memreel record`
 /// on a tape, which that process keeps.
 fn history() -> Recording {
-    let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| new_tape(Path::new(&folder)));
+    let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| integrate::take_tape_name(folder));
     let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
     match tape {
         Some(tape) => history.tape(tape).kept_elsewhere(),
@@ -241,13 +240,6 @@ impl State {
 fn dump(path: &Path) -> Result<()> {
     // A trigger may be faster than the state is made.
     STATE.get().map_or(Ok(()), |state| state.save(path))
-}
-
-/// Returns the path of a tape that does not exist yet: a process that runs another program keeps its number.
-fn new_tape(folder: &Path) -> Option<PathBuf> {
-    let rank = integrate::rank().map_or_else(String::new, |rank| format!("-rank{rank}"));
-    let path = |n: u32| folder.join(format!("{}-{n}{rank}.tape", process::id()));
-    (0..10_000).map(path).find(|path| !path.exists())
 }
 
 /// The number of GPUs, at least 1: the numbers behind them are those of the host's memory.

@@ -7,14 +7,16 @@ use std::env;
 ///
 /// Those of MPI are before Slurm's: under `mpirun` within a Slurm job, `SLURM_PROCID` is that of the one task that started
 /// `mpirun`. Under `srun`, MPI's are Slurm's number too.
-const VARIABLES: [&str; 7] = [
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "PALS_RANKID",
-    "FLUX_TASK_RANK",
-    "SLURM_PROCID",
-    "LOCAL_RANK",
+///
+/// With each is the variable for the number of ranks, where there is one. A batch script of Slurm is a step of one task.
+const VARIABLES: [(&str, &str); 7] = [
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PALS_RANKID", ""),
+    ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 ];
 
 /// Returns the rank of this process in a distributed run: the first number among the variables `RANK` (PyTorch's),
@@ -22,11 +24,20 @@ const VARIABLES: [&str; 7] = [
 /// `LOCAL_RANK`. `None` outside of such a run.
 #[must_use]
 pub fn rank() -> Option<u64> {
-    first(|name| env::var(name).ok())
+    first(|name| env::var(name).ok()).map(|(rank, _)| rank)
 }
 
-fn first(variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
-    VARIABLES.iter().find_map(|name| variable(name)?.trim().parse().ok())
+/// Returns the number of ranks of the run in which this process has a [`rank`]; `None` outside of such a run, and if the
+/// launcher does not say.
+#[must_use]
+pub fn n_ranks() -> Option<u64> {
+    first(|name| env::var(name).ok())?.1
+}
+
+/// Returns the rank, and the number of ranks.
+fn first(variable: impl Fn(&str) -> Option<String>) -> Option<(u64, Option<u64>)> {
+    let number = |name: &str| variable(name)?.trim().parse().ok();
+    VARIABLES.iter().find_map(|(rank, count)| Some((number(rank)?, number(count))))
 }
 
 #[cfg(test)]
@@ -36,7 +47,8 @@ mod tests {
     #[test]
     fn the_first_variable_with_a_number_counts() {
         let of = |pairs: &[(&str, &str)]| {
-            first(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+            let found = |name: &str| pairs.iter().find(|(key, _)| *key == name);
+            first(|name| found(name).map(|(_, value)| (*value).to_owned())).map(|(rank, _)| rank)
         };
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("LOCAL_RANK", "1"), ("SLURM_PROCID", "9")]), Some(9));
@@ -49,5 +61,17 @@ mod tests {
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("PALS_RANKID", "3")]), Some(3));
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("FLUX_TASK_RANK", "4")]), Some(4));
         assert_eq!(of(&[("RANK", "-1")]), None);
+    }
+
+    #[test]
+    fn the_number_of_ranks_is_of_the_same_launcher() {
+        let of = |name: &str| match name {
+            "SLURM_PROCID" => Some("2".to_owned()),
+            "SLURM_STEP_NUM_TASKS" => Some("8".to_owned()),
+            "WORLD_SIZE" => Some("16".to_owned()),
+            _ => None,
+        };
+        assert_eq!(first(of), Some((2, Some(8))));
+        assert_eq!(first(|name| of(name).filter(|_| name != "SLURM_STEP_NUM_TASKS")), Some((2, None)));
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     process::sync::{Mutex, lock},
-    stack::{FrameSource, Generation, PastModules, SourceCode, SourceFrame, python},
+    stack::{FrameSource, Generation, PastModules, SharedNames, SourceCode, SourceFrame, python},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
@@ -120,7 +120,7 @@ pub(super) struct Notes {
 
 /// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
 /// added to the problems of the contents.
-pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>) {
+pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (Recorder, Vec<PastInventory>) {
     let notes = Notes::of(std::mem::take(&mut contents.notes));
     let mut shared = Shared::new(0);
     shared.clock = clock(contents);
@@ -128,7 +128,7 @@ pub(crate) fn restore(contents: &mut Contents) -> (Recorder, Vec<PastInventory>)
     restore_contexts(&notes, &mut lock(&shared.contexts), &mut contents.problems);
     restore_stacks(contents, &shared);
     let modules = notes.modules.iter().map(|(generation, modules)| (*generation, &**modules));
-    let _ = shared.past_modules.set(Arc::new(PastModules::of(modules, notes.landmark)));
+    let _ = shared.past_modules.set(Arc::new(PastModules::of(modules, notes.landmark, names)));
     let mut annotations = Ring::new(notes.annotations.len());
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);

@@ -78,12 +78,6 @@ impl TapeKeeper {
         has_folded
     }
 
-    /// Returns whether the process may record on: it lives, and has not closed the tape.
-    #[must_use]
-    pub fn is_needed(&self) -> bool {
-        Contents::read_header(self.file.path()).is_ok_and(|header| header.is_running && !header.is_closed)
-    }
-
     /// Gives the chunks of a tape whose process has ended the checksums that a keeper in that process would have written.
     ///
     /// # Errors

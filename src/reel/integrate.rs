@@ -111,7 +111,11 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
 }
 
 #[doc(inline)]
-pub use crate::process::{host::host, rank::rank, time::time_text};
+pub use crate::process::{
+    host::host,
+    rank::{n_ranks, rank},
+    time::time_text,
+};
 pub use crate::{
     device::{Device, Mark},
     heap::{FreedBlock, MallocReports},
@@ -126,6 +130,9 @@ pub use crate::{
 pub use memreel_snapshot::words::{
     Event, Inventory, InventoryBlock, InventorySegment, Refusal, SettingsReport, StackId, UsageReport,
 };
+
+#[cfg(not(loom))]
+pub use crate::tape::take_tape_name;
 
 #[cfg(loom)]
 #[doc(hidden)]

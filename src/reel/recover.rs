@@ -6,8 +6,8 @@ use std::{fs::File, io::Read, path::Path};
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
     recorder::{PastInventory, Recorder, restore},
-    stack::for_each_missing,
-    tape::{Contents, is_tape},
+    stack::{self, for_each_missing},
+    tape::{Contents, is_tape, own_start},
 };
 use memreel_snapshot::{
     model::Snapshot,
@@ -45,6 +45,45 @@ pub struct Recovered {
     is_running: bool,
 }
 
+/// The names of functions that the processes of one run share: each address of a library is looked up once, for all tapes
+/// that are read with the same value ([`Recovered::read_of_run`]).
+#[derive(Clone, Debug, Default)]
+pub struct RunNames(stack::SharedNames);
+
+/// The process of a tape, by the tape's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TapeProcess {
+    number: u32,
+    /// When it began, and the namespace of its number.
+    began: (u64, u64),
+    has_ended: bool,
+}
+
+impl TapeProcess {
+    /// Reads the header of a tape.
+    ///
+    /// # Errors
+    /// Those of [`Recovered::read`].
+    pub fn of(path: impl AsRef<Path>) -> Result<TapeProcess> {
+        let Contents { process, began, is_running, .. } = Contents::header(path.as_ref())?;
+        // Where processes cannot be seen, none is known to have ended.
+        let has_ended = !is_running && began.0 != 0 && own_start().is_some();
+        Ok(TapeProcess { number: process, began, has_ended })
+    }
+
+    /// Returns whether the process had certainly ended when the header was read.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Returns whether another tape is of the same process, which then ran several programs.
+    #[must_use]
+    pub fn is_same(&self, other: &TapeProcess) -> bool {
+        (self.number, self.began) == (other.number, other.began)
+    }
+}
+
 impl Recovered {
     /// Reads a file.
     ///
@@ -52,8 +91,19 @@ impl Recovered {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) for a file that is not a tape, has another byte order or is of
     /// another version. A tape that is damaged or cut is read as far as it goes: see [`Recovered::problems`].
     pub fn read(path: impl AsRef<Path>) -> Result<Recovered> {
-        let mut contents = Contents::read(path.as_ref())?;
-        let (recorder, inventories) = restore(&mut contents);
+        Ok(Recovered::of(Contents::read(path.as_ref())?, None))
+    }
+
+    /// Reads a file of a run of several processes, which share the names of their functions.
+    ///
+    /// # Errors
+    /// Those of [`Recovered::read`].
+    pub fn read_of_run(path: impl AsRef<Path>, names: &RunNames) -> Result<Recovered> {
+        Ok(Recovered::of(Contents::read(path.as_ref())?, Some(names.0.clone())))
+    }
+
+    fn of(mut contents: Contents, names: Option<stack::SharedNames>) -> Recovered {
+        let (recorder, inventories) = restore(&mut contents, names);
         if contents.n_elsewhere > 0 {
             let often = match contents.n_elsewhere {
                 1 => "once".to_owned(),
@@ -70,7 +120,7 @@ impl Recovered {
             });
         }
         let Contents { problems, process, is_closed, is_running, .. } = contents;
-        Ok(Recovered { recorder, inventories, problems, process, is_closed, is_running })
+        Recovered { recorder, inventories, problems, process, is_closed, is_running }
     }
 
     /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would

@@ -17,9 +17,10 @@ use std::{
 use super::{
     layout::{
         BODY_BYTES, BYTE_ORDER, HEADER_BYTES, HeaderWord, Kind, Owner, SLOT_BYTES, SLOT_HEADER_BYTES,
-        STEP_BYTES, SlotWord, VERSION, is_intact, is_tape, start_of_process,
+        STEP_BYTES, SlotWord, VERSION, is_intact, is_tape,
     },
     notes::{Note, for_each_note},
+    owner_process::is_running,
     rows::Rows,
 };
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet};
@@ -51,6 +52,8 @@ pub(crate) struct Contents {
     pub(crate) is_closed: bool,
     /// Whether the process that recorded still runs on this machine.
     pub(crate) is_running: bool,
+    /// When the process began, and the namespace of its number.
+    pub(crate) began: (u64, u64),
     /// The number of chunks that the file had no room for.
     pub(crate) n_elsewhere: u64,
     pub(crate) chunks: Vec<EventChunk>,
@@ -169,13 +172,13 @@ impl Contents {
     /// that is older than another.
     fn pass(file: &mut File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        let mut contents = Contents::header(file).map_err(failed)??;
+        let mut contents = Contents::header_of(file).map_err(failed)??;
         let slots = contents.slots(file, &|_| true).map_err(failed)?;
         contents.take(slots);
         Ok(contents)
     }
 
-    fn header(file: &mut File) -> io::Result<Result<Contents>> {
+    fn header_of(file: &mut File) -> io::Result<Result<Contents>> {
         let mut start = [0; HEADER_BYTES];
         let n_bytes = read_at(file, 0, &mut start)?;
         Ok(Contents::of_header(&start[..n_bytes]))
@@ -185,9 +188,9 @@ impl Contents {
     ///
     /// # Errors
     /// As [`Contents::read`].
-    pub(crate) fn read_header(path: &Path) -> Result<Contents> {
+    pub(crate) fn header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        Contents::header(&mut File::open(path).map_err(failed)?).map_err(failed)?
+        Contents::header_of(&mut File::open(path).map_err(failed)?).map_err(failed)?
     }
 
     /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the
@@ -199,7 +202,7 @@ impl Contents {
     pub(crate) fn read_until(path: &Path, device: DeviceId, until: u64) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut file = File::open(path).map_err(failed)?;
-        let mut contents = Contents::header(&mut file).map_err(failed)??;
+        let mut contents = Contents::header_of(&mut file).map_err(failed)??;
         let is_wanted = |slot: &Preview| {
             let is_of_device = slot.owner == Owner::Device(device).number();
             match slot.kind {
@@ -274,9 +277,10 @@ impl Contents {
         if slot_bytes as usize != SLOT_BYTES {
             return refused(format!("the tape has slots of {slot_bytes} bytes instead of {SLOT_BYTES}"));
         }
-        let began = word(HeaderWord::ProcessStart);
+        let began = (word(HeaderWord::ProcessStart), word(HeaderWord::PidNamespace));
         Ok(Contents {
-            is_running: began != 0 && start_of_process(process) == Some(began),
+            is_running: is_running(process, began.0, began.1),
+            began,
             process,
             start_us: word(HeaderWord::StartUs),
             ns_of_ticks: word(HeaderWord::NsOfTicks),

@@ -63,7 +63,7 @@ impl TapeFile {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
     /// of this version.
     pub(crate) fn attach(path: &Path) -> Result<TapeFile> {
-        Contents::read_header(path)?;
+        Contents::header(path)?;
         Ok(TapeFile::of(Mapped::attach(path)?))
     }
 

@@ -72,6 +72,8 @@ pub(super) enum HeaderWord {
     NextUse = 10,
     /// The steps that the file has, those of the keeper included.
     NSteps = 11,
+    /// The namespace in which the process has its number; 0 if it is not known.
+    PidNamespace = 12,
 }
 
 /// The first of the header's words about devices, four for each.
@@ -152,16 +154,6 @@ pub(super) fn sum_of_word(word: [u8; 4]) -> u64 {
 /// Returns whether bytes are those of a checksum. A fuzzer finds no checksums, so for it all bytes are.
 pub(super) fn is_intact(bytes: &[u8], sum: u64) -> bool {
     cfg!(fuzzing) || checksum(bytes) == sum
-}
-
-/// Returns when a process began, in ticks of the kernel since the machine did; `None` if there is no such process.
-pub(super) fn start_of_process(process: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program is in brackets and may have spaces. The state is the first word after it, the beginning
-    // the twentieth. A zombie has ended, although nothing has asked for its exit status.
-    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let is_running = !matches!(words.next()?, "Z" | "X");
-    words.nth(18).filter(|_| is_running)?.parse().ok()
 }
 
 /// Returns whether bytes are the beginning of a tape.

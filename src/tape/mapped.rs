@@ -23,8 +23,9 @@ use rustix::{
 use super::{
     layout::{
         BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, VERSION,
-        checksum, start_of_process,
+        checksum,
     },
+    owner_process::{own_start, pid_namespace},
     steps::{Slots, Step},
 };
 use crate::process::notice;
@@ -69,7 +70,7 @@ pub(crate) struct Beginning {
 
 impl Mapped {
     /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run
-    /// that crashed.
+    /// that crashed. An empty file is the name that was taken for this tape.
     ///
     /// # Errors
     /// [`Error::is_io`].
@@ -78,8 +79,9 @@ impl Mapped {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
+        let is_taken = path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
         // A folder stays: what is in it is not memreel's.
-        if path.exists() && !path.is_dir() {
+        if !is_taken && path.exists() && !path.is_dir() {
             let mut old = path.as_os_str().to_owned();
             old.push(".old");
             std::fs::rename(path, old).map_err(failed)?;
@@ -87,7 +89,8 @@ impl Mapped {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create_new(true)
+            .create(true)
+            .create_new(!is_taken)
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
@@ -135,7 +138,7 @@ impl Mapped {
             (HeaderWord::Slot, pair(SLOT_BYTES as u32, std::process::id())),
             (HeaderWord::StartUs, start_us),
             (HeaderWord::NsOfTicks, ns_of_ticks),
-            (HeaderWord::ProcessStart, start_of_process(std::process::id()).unwrap_or(0)),
+            (HeaderWord::ProcessStart, own_start().unwrap_or(0)),
         ];
         let mut bytes = MAGIC.to_vec();
         for (word, value) in words {
@@ -143,6 +146,7 @@ impl Mapped {
             bytes.extend(value.to_ne_bytes());
         }
         self.word(HeaderWord::Checksum).store(checksum(&bytes), Ordering::Relaxed);
+        self.word(HeaderWord::PidNamespace).store(pid_namespace(), Ordering::Relaxed);
         for (at, part) in MAGIC.chunks_exact(8).enumerate() {
             let word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
             self.word_at(at).store(word, Ordering::Release);

@@ -17,11 +17,13 @@
 
 mod layout;
 mod notes;
+mod owner_process;
 mod rows;
 mod steps;
 mod mapped;
 mod agreement;
 mod slot;
+mod taken_name;
 mod file;
 mod contents;
 mod seal;
@@ -32,6 +34,8 @@ pub(crate) use file::TapeFile;
 pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
+pub(crate) use owner_process::own_start;
 pub(crate) use rows::{ROW_BYTES, Rows};
 pub(crate) use seal::seal;
 pub(crate) use slot::{Slot, TakenAt};
+pub use taken_name::take_tape_name;

@@ -12,6 +12,7 @@ mod oom;
 mod thread;
 mod when;
 
+pub use files::template::fill;
 pub use when::checked::{check, seconds};
 pub use when::signal_number::Signal;
 pub use when::triggers::Triggers;

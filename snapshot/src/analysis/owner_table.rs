@@ -4,8 +4,6 @@
 //! A table can be of several snapshots, one for each process of a run. A process is there from the beginning of its recording
 //! to its last event or report, and holds nothing afterwards.
 //!
-//! Over 400 lines, because the rows add up only together: each row is what the others leave.
-//!
 //! The file is long because the rows of a table are computed from one another.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use super::{
-    holdings::{Holding, has_requests, holdings, of_blocks},
-    lives::Lives,
-    owner::{ALIAS, IMPORTED, MANAGED, Owners, is_of_driver},
+    holdings::Holding,
+    owner::{ALIAS, IMPORTED, MANAGED, is_of_driver},
+    owner_part::{Part, parts_of, time_of},
 };
 use crate::{
-    history::{Moment, Times},
-    model::{DeviceUsage, Segment, Snapshot, StackIndex, Text, TimedUsage, TraceEntry},
+    history::Moment,
+    model::{Snapshot, StackIndex, Text, TimedUsage},
     words::{DeviceId, SeededMap},
 };
 
@@ -136,128 +134,42 @@ fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, 
 /// ```
 #[must_use]
 pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {
-    let mut devices: BTreeMap<(DeviceId, String), Vec<Part<'_>>> = BTreeMap::new();
-    let mut known: BTreeMap<String, DeviceId> = BTreeMap::new();
+    let mut devices = Devices::default();
     for (number, snapshot) in snapshots.iter().enumerate() {
-        let (mut judge, usage) = (Owners::new(snapshot), snapshot.usage());
-        for device in devices_of(snapshot, &usage) {
-            let of_device = usage.iter().find(|usage| usage.device == device);
-            let part = Part::new(number, snapshot, device, of_device, &mut judge);
-            let uuid = part.uuid.clone();
-            let first = if uuid.is_empty() { device } else { *known.entry(uuid.clone()).or_insert(device) };
-            devices.entry((first, uuid)).or_default().push(part);
-        }
+        parts_of(number, snapshot).into_iter().for_each(|part| devices.add(part));
     }
-    devices.into_values().map(|parts| Table { parts: &parts }.table()).collect()
+    devices.tables()
 }
 
-/// Returns every device with memory, events or reports; [`DeviceId::HOST`] is pinned memory.
-fn devices_of(snapshot: &Snapshot, usage: &[DeviceUsage]) -> BTreeSet<DeviceId> {
-    let of_traces = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
-    let has_host = !snapshot.host_segments.is_empty() || !snapshot.host_traces.is_empty();
-    let of_usage = usage.iter().filter(|usage| !usage.reports.is_empty()).map(|usage| usage.device);
-    let mut found: BTreeSet<DeviceId> = snapshot
-        .segments
-        .iter()
-        .map(|segment| segment.device)
-        .chain(of_traces.map(|(device, _)| DeviceId::from(device)))
-        .chain(has_host.then_some(DeviceId::HOST))
-        .chain(of_usage)
-        .collect();
-    if found.is_empty() {
-        found.insert(DeviceId(0));
-    }
-    found
+/// The parts of each device: those with one UUID, or with one number if there is none.
+#[derive(Debug, Default)]
+pub(super) struct Devices<'a> {
+    devices: BTreeMap<(DeviceId, String), Vec<Part<'a>>>,
+    known: BTreeMap<String, DeviceId>,
 }
 
-/// The memory of one device in one snapshot.
-struct Part<'a> {
-    number: usize,
-    device: DeviceId,
-    name: String,
-    uuid: String,
-    reports: Vec<TimedUsage>,
-    holdings: Vec<(Holding, Text)>,
-    is_of_blocks: bool,
-    times: Times<'a>,
-    n_entries: usize,
-    /// The time of its last event or report; `None` if nothing is dated.
-    last_us: Option<i64>,
-}
-
-impl<'a> Part<'a> {
-    fn new(
-        number: usize,
-        snapshot: &'a Snapshot,
-        device: DeviceId,
-        usage: Option<&DeviceUsage>,
-        judge: &mut Owners<'_>,
-    ) -> Part<'a> {
-        let entries = snapshot.trace(device);
-        let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
-        let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
-        let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
-        let holdings = match is_of_blocks {
-            true => of_heap(snapshot, device, entries, &segments),
-            false => holdings(&segments, entries),
-        };
-        let owned = |holding: Holding| (holding, judge.of(holding.stack));
-        let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
-        let times = Times::new(entries).rising();
-        let last_entry =
-            entries.len().checked_sub(1).and_then(|last| times.get(last)).filter(|time_us| *time_us != 0);
-        let last_us = reports.last().map(time_of).into_iter().chain(last_entry).max();
-        let named =
-            |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
-        Part {
-            number,
-            device,
-            name: named(|usage| &usage.name),
-            uuid: named(|usage| &usage.uuid),
-            reports,
-            holdings: holdings.into_iter().map(owned).collect(),
-            is_of_blocks,
-            times,
-            n_entries: entries.len(),
-            last_us,
-        }
+impl<'a> Devices<'a> {
+    pub(super) fn add(&mut self, part: Part<'a>) {
+        let uuid = part.uuid.clone();
+        let is_named = !uuid.is_empty();
+        let first =
+            if is_named { *self.known.entry(uuid.clone()).or_insert(part.device) } else { part.device };
+        self.devices.entry((first, uuid)).or_default().push(part);
     }
 
-    fn end(&self) -> Moment {
-        self.n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
+    pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Part<'a>> {
+        self.devices.values_mut().flatten()
     }
 
-    /// Returns the moment of a time; `None` if the process was gone.
-    fn moment_at(&self, time_us: i64) -> Option<Moment> {
-        let is_there = self.last_us.is_none_or(|last_us| time_us <= last_us);
-        let n = self.times.n_until(time_us);
-        is_there.then(|| n.checked_sub(1).map_or(Moment::START, Moment::after))
-    }
-
-    /// Returns the last report up to a time.
-    fn report_at(&self, time_us: i64) -> Option<&TimedUsage> {
-        let n = self.reports.partition_point(|report| time_of(report) <= time_us);
-        n.checked_sub(1).map(|last| &self.reports[last])
-    }
-
-    fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, Text)> {
-        self.holdings.iter().filter(move |(holding, _)| holding.is_held_at(moment))
+    pub(super) fn tables(&self) -> Vec<DeviceOwners> {
+        self.devices.values().map(|parts| Table { parts }.table()).collect()
     }
 }
 
-fn of_heap(
-    snapshot: &Snapshot,
-    device: DeviceId,
-    entries: &[TraceEntry],
-    segments: &[&Segment],
-) -> Vec<Holding> {
-    let mut lives = Lives::new(entries, segments);
-    lives.weigh(crate::model::RecordedDevices::new(snapshot).of(device));
-    of_blocks(&lives.all)
-}
-
-fn time_of(report: &TimedUsage) -> i64 {
-    i64::try_from(report.time_us).unwrap_or(i64::MAX)
+/// Returns the moments of a part alone at which a table has it: now, and at the peak.
+pub(super) fn points_of(part: &Part<'_>) -> [Option<Moment>; 2] {
+    let table = Table { parts: std::slice::from_ref(part) };
+    [table.now(), table.peak()].map(|point| point.moments[0])
 }
 
 fn is_outside(owner: &str) -> bool {
@@ -276,7 +188,8 @@ struct Point {
 #[derive(Default)]
 struct Owned {
     bytes: [i128; 2],
-    stacks: [SeededMap<(usize, StackIndex), u64>; 2],
+    /// By the part, and the place of the snapshot that has the stack.
+    stacks: [SeededMap<(usize, usize, StackIndex), u64>; 2],
 }
 
 struct Table<'a> {
@@ -293,7 +206,7 @@ impl Table<'_> {
                     let of = owned.entry(owner.clone()).or_default();
                     of.bytes[at] += i128::from(holding.bytes);
                     if let Some(stack) = holding.stack {
-                        let bytes = of.stacks[at].entry((part.number, stack)).or_default();
+                        let bytes = of.stacks[at].entry((part.number, part.stacks_of, stack)).or_default();
                         *bytes = bytes.saturating_add(holding.bytes);
                     }
                 }
@@ -469,9 +382,9 @@ struct Change {
 }
 
 fn row(owner: &str, owned: &Owned) -> OwnerRow {
-    let largest = |stacks: &SeededMap<(usize, StackIndex), u64>| {
+    let largest = |stacks: &SeededMap<(usize, usize, StackIndex), u64>| {
         let largest = stacks.iter().max_by_key(|(place, bytes)| (**bytes, std::cmp::Reverse(**place)));
-        largest.map(|((part, stack), bytes)| OwnerStack { part: *part, stack: *stack, bytes: *bytes })
+        largest.map(|((_, part, stack), bytes)| OwnerStack { part: *part, stack: *stack, bytes: *bytes })
     };
     let [now, peak] = &owned.stacks;
     OwnerRow {

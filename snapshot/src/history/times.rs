@@ -31,6 +31,11 @@ impl<'a> Times<'a> {
         Times { entries, filled }
     }
 
+    /// Takes the times of all entries, which are in order.
+    pub(crate) fn of(times: Vec<i64>) -> Times<'static> {
+        Times { entries: &[], filled: times }
+    }
+
     /// Returns the same times without steps back: an entry that is older than one before it has the time of that.
     pub(crate) fn rising(self) -> Times<'a> {
         let is_sorted = match self.filled.is_empty() {

@@ -20,15 +20,31 @@ const CHANGED: &str = "the file was changed while it was being read; read it aga
 /// Up to this length, a file is held in memory where only parts of it are needed at a time.
 const MAX_HELD_BYTES: u64 = 16 << 20;
 
+/// Whether a file is on the disk once it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Durability {
+    Synced,
+    /// The system writes it when it likes.
+    Unsynced,
+}
+
 /// Writes a file under a temporary name in the same folder, then renames it.
 ///
 /// Renaming within a folder never crosses devices, and readers see the old file
 /// or the new one, never half of either.
-pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-    replace_quietly(path, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
+pub(super) fn replace(
+    path: &Path,
+    durability: Durability,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<()> {
+    replace_quietly(path, durability, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
 }
 
-fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+fn replace_quietly(
+    path: &Path,
+    durability: Durability,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let target = target(path)?;
     let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -43,11 +59,15 @@ fn replace_quietly(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) 
     if let Some(before) = before {
         temporary.as_file().set_permissions(before.permissions())?;
     }
-    temporary.as_file().sync_all()?;
+    if durability == Durability::Synced {
+        temporary.as_file().sync_all()?;
+    }
     temporary.persist(&target).map_err(|error| without_temporary_name(error.error))?;
     // The new name itself is on the disk only with its folder. Where a folder
     // cannot be opened or synced, the file is complete all the same.
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    if durability == Durability::Synced {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
     Ok(())
 }
 

@@ -27,6 +27,7 @@ use crate::{
     words::{Finding, Result},
 };
 
+use file::Durability;
 use read::Means;
 pub use read::{LazySnapshot, Reading};
 
@@ -63,7 +64,27 @@ pub struct Inspection {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()> {
-    file::replace(path.as_ref(), |file| write_file(snapshot, file))
+    file::replace(path.as_ref(), Durability::Synced, |file| write_file(snapshot, file))
+}
+
+/// Writes a snapshot to a file as [`save`] does, but does not wait until it is on the disk: if the machine crashes within
+/// seconds, the file may be empty. For many small files, which take milliseconds each to flush.
+///
+/// # Errors
+/// Those of [`save`].
+///
+/// # Examples
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("snapshot.pickle");
+/// use memreel::{pickle, snapshot::Snapshot};
+///
+/// pickle::save_unsynced(&Snapshot::default(), &path)?;
+/// assert_eq!(pickle::load(&path)?.n_events(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save_unsynced(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()> {
+    file::replace(path.as_ref(), Durability::Unsynced, |file| write_file(snapshot, file))
 }
 
 /// Reads a snapshot from a file.

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::process::sync::{ReentryGuard, thread_local};
 #[cfg(not(loom))]
-use crate::tape::ModuleNote;
+use crate::{stack::SharedNames, tape::ModuleNote};
 
 /// Counts the different lists of loaded modules that were seen in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -100,6 +100,8 @@ pub(crate) struct PastModules {
     history: Recording,
     /// The landmark's address, and a generation in which its module was loaded.
     landmark: (usize, Generation),
+    /// The names that the processes of its run share.
+    names: Option<SharedNames>,
 }
 
 #[cfg(not(loom))]
@@ -108,6 +110,7 @@ impl PastModules {
     pub(crate) fn of<'a>(
         lists: impl Iterator<Item = (u32, &'a [ModuleNote])>,
         landmark: usize,
+        names: Option<SharedNames>,
     ) -> PastModules {
         let mut history = Recording::new();
         for (generation, modules) in lists {
@@ -119,11 +122,15 @@ impl PastModules {
             history.update(Version { n_loaded, n_unloaded: 0 }, &modules);
         }
         let landmark = (landmark, history.generation);
-        PastModules { history, landmark }
+        PastModules { history, landmark, names }
     }
 
     pub(in crate::stack) fn landmark(&self) -> (usize, Generation) {
         self.landmark
+    }
+
+    pub(in crate::stack) fn names(&self) -> Option<&SharedNames> {
+        self.names.as_ref()
     }
 
     /// The module that each address was in, in a generation.

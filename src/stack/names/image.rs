@@ -45,7 +45,7 @@ pub(super) struct Place<'a> {
 }
 
 /// An address in a module's file: the byte to look up, and whether it is one before the captured address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Probe {
     pub(super) offset: u64,
     pub(super) is_return: bool,

@@ -10,11 +10,17 @@ use super::{
 
 /// Calls `look` with the path of each module whose file is not the one that was loaded, and why.
 pub(crate) fn for_each_missing(past: &PastModules, mut look: impl FnMut(&Path, &'static str)) {
-    for Module { path, fingerprint, .. } in past.modules().filter(|module| module.path.is_absolute()) {
-        match Arena::default().map(path).map(Fingerprint::of_file) {
-            None => look(path, "cannot be read"),
-            Some(found) if found != Some(*fingerprint) => look(path, "is another build"),
-            Some(_) => {}
-        }
+    for module in past.modules().filter(|module| module.path.is_absolute()) {
+        let why = past.names().map_or_else(|| why(module), |names| names.missing(module));
+        why.into_iter().for_each(|why| look(&module.path, why));
+    }
+}
+
+/// Returns why names cannot be read from a module's file.
+pub(super) fn why(Module { path, fingerprint, .. }: &Module) -> Option<&'static str> {
+    match Arena::default().map(path).map(Fingerprint::of_file) {
+        None => Some("cannot be read"),
+        Some(found) if found != Some(*fingerprint) => Some("is another build"),
+        Some(_) => None,
     }
 }

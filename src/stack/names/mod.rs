@@ -10,6 +10,8 @@ mod image;
 mod kept;
 #[cfg(not(loom))]
 mod missing;
+#[cfg(not(loom))]
+mod shared;
 mod symbol;
 mod symbol_table;
 mod symbolize;
@@ -25,5 +27,7 @@ pub use symbolize::name_addresses;
 pub(crate) use kept::with_kept_names;
 #[cfg(not(loom))]
 pub(crate) use missing::for_each_missing;
+#[cfg(not(loom))]
+pub(crate) use shared::SharedNames;
 pub(crate) use symbol::Symbol;
 pub(crate) use symbolize::Symbolizer;

@@ -192,7 +192,7 @@ impl Symbolizer {
         targets.retain(|target| !self.known.contains_key(&target.key()));
         targets.sort_unstable_by_key(Target::key);
         targets.dedup();
-        let named = target::name_all(&targets);
+        let named = self.name_all(&targets);
         let walker = match &self.walker {
             Some(walker) => walker.clone(),
             None => {
@@ -214,6 +214,15 @@ impl Symbolizer {
             let known = Known { calls: calls.collect(), is_trampoline: named.is_trampoline };
             self.known.insert(target.key(), known);
         }
+    }
+
+    /// Names sorted targets, by the names of the run if this is a process of one.
+    fn name_all(&self, targets: &[Target]) -> Vec<Named> {
+        #[cfg(not(loom))]
+        if let Some(names) = self.past.as_ref().and_then(|past| past.names()) {
+            return names.name_all(targets);
+        }
+        target::name_all(targets)
     }
 
     fn target_of_landmark(&self) -> Option<Target> {

@@ -59,8 +59,12 @@ impl Target {
         (self.life.as_ref().map(|life| life.number), self.address, self.is_return)
     }
 
-    fn module(&self) -> Option<&Module> {
+    pub(super) fn module(&self) -> Option<&Module> {
         self.life.as_ref().map(|life| &life.module)
+    }
+
+    pub(super) fn is_of_same_module(&self, other: &Target) -> bool {
+        self.key().0 == other.key().0
     }
 
     /// The file name of the program or library.
@@ -70,7 +74,7 @@ impl Target {
 
     /// The byte to look up: of a return address the byte before, because the address itself
     /// may belong to the next line or function.
-    fn probe(&self, module: &Module) -> Probe {
+    pub(super) fn probe(&self, module: &Module) -> Probe {
         let address = self.address.wrapping_sub(usize::from(self.is_return));
         Probe { offset: address.wrapping_sub(module.bias) as u64, is_return: self.is_return }
     }
@@ -98,7 +102,7 @@ impl Target {
 pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     let n_processors = thread::available_parallelism().map_or(1, NonZero::get);
     let n_threads = n_processors.min(targets.len() / ADDRESSES_A_THREAD).max(1);
-    let by_module = targets.chunk_by(|a, b| a.key().0 == b.key().0);
+    let by_module = targets.chunk_by(Target::is_of_same_module);
     let at_once = targets.len().div_ceil(n_threads).max(1);
     let parts: Vec<&[Target]> = by_module.flat_map(|targets| targets.chunks(at_once)).collect();
     let named: Vec<OnceLock<Vec<Named>>> = parts.iter().map(|_| OnceLock::new()).collect();

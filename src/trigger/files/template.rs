@@ -9,6 +9,7 @@ use std::{
 
 use crate::process::{host::host, rank::rank, time::time_text};
 use crate::trigger::when::cause::Cause;
+use memreel_snapshot::words::Error;
 
 /// A part of a path that depends on the process, the time or the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,26 +92,12 @@ pub(crate) struct Unknown {
 impl Template {
     /// Reads a path in which every brace belongs to a placeholder; `{{` and `}}` are single braces.
     pub(crate) fn parse(text: &str) -> Result<Template, Unknown> {
-        let (mut pieces, mut plain, mut at) = (Vec::new(), String::new(), 0);
-        while let Some(next) = text[at..].chars().next() {
-            let rest = &text[at..];
-            if rest.starts_with("{{") || rest.starts_with("}}") {
-                plain.push(next);
-                at += 2;
-            } else if next == '{' || next == '}' {
-                let end = rest.find('}').map_or(rest.len(), |end| end + 1);
-                let of = Placeholder::ALL.into_iter().find(|of| rest[..end] == braced(*of));
-                let of = of.ok_or_else(|| Unknown { at, text: rest[..end].to_owned() })?;
-                pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
-                pieces.push(Piece::Of(of));
-                at += end;
-            } else {
-                plain.push(next);
-                at += next.len_utf8();
-            }
-        }
-        pieces.push(Piece::Text(plain.into()));
-        Ok(Template::of(pieces))
+        let of = |word: &str| Placeholder::ALL.into_iter().find(|of| word == braced(*of));
+        let pieces = scan(text, of)?.into_iter().map(|scanned| match scanned {
+            Scanned::Text(text) => Piece::Text(text.into()),
+            Scanned::Of(of) => Piece::Of(of),
+        });
+        Ok(Template::of(pieces.collect()))
     }
 
     /// Reads a path in which only these placeholders count; other braces are part of the name. A path that is not
@@ -204,6 +191,69 @@ impl Template {
         }
         Some(parts)
     }
+}
+
+/// A piece of a text: what is between placeholders, or one of them.
+enum Scanned<T> {
+    Text(String),
+    Of(T),
+}
+
+/// Splits a text in which every brace belongs to a placeholder; `{{` and `}}` are single braces. `of` returns what a word in
+/// braces is.
+fn scan<T>(text: &str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<Scanned<T>>, Unknown> {
+    let (mut pieces, mut plain, mut at) = (Vec::new(), String::new(), 0);
+    while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            plain.push(next);
+            at += 2;
+        } else if next == '{' || next == '}' {
+            let end = rest.find('}').map_or(rest.len(), |end| end + 1);
+            let of = of(&rest[..end]).ok_or_else(|| Unknown { at, text: rest[..end].to_owned() })?;
+            pieces.push(Scanned::Text(std::mem::take(&mut plain)));
+            pieces.push(Scanned::Of(of));
+            at += end;
+        } else {
+            plain.push(next);
+            at += next.len_utf8();
+        }
+    }
+    pieces.push(Scanned::Text(plain));
+    Ok(pieces)
+}
+
+/// Returns a path with values in the places of their placeholders, each given with its word. The rules are those of the files
+/// of triggers: `{{` and `}}` are single braces.
+///
+/// ```
+/// use memreel::trigger::fill;
+///
+/// assert_eq!(fill("run-{rank}.pickle", &[("rank", "3"), ("pid", "4711")])?, "run-3.pickle");
+/// assert!(fill("run-{rnak}.pickle", &[("rank", "3")]).is_err());
+/// # Ok::<(), memreel::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::is_invalid_option`] for a brace that begins no placeholder.
+pub fn fill(text: &str, values: &[(&str, &str)]) -> Result<String, Error> {
+    let of = |word: &str| {
+        let word = word.strip_prefix('{')?.strip_suffix('}')?;
+        values.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+    };
+    let pieces = scan(text, of).map_err(|Unknown { at, text: found }| {
+        let known: Vec<String> = values.iter().map(|(name, _)| format!("{{{name}}}")).collect();
+        let known = known.join(", ");
+        let why = format!(
+            "unknown placeholder {found:?} at character {at} of {text:?}; use {known}, and {{{{ or }}}} for a brace"
+        );
+        Error::invalid_settings("the path", why)
+    })?;
+    let filled = pieces.into_iter().map(|scanned| match scanned {
+        Scanned::Text(text) => text,
+        Scanned::Of(value) => value.to_owned(),
+    });
+    Ok(filled.collect())
 }
 
 fn braced(of: Placeholder) -> String {

@@ -7,13 +7,16 @@ use std::{
     fs,
     io::{self, ErrorKind},
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, ExitStatus},
+    path::Path,
+    process::{self, Command, ExitStatus},
+    sync::{Arc, OnceLock},
     thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, kill_process},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use signal_hook::{
     consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
@@ -23,27 +26,24 @@ use signal_hook::{
     },
 };
 
-use super::{environment::Variable, preloadable::in_path};
+use super::{environment::Variable, interrupted, preloadable::in_path, say};
 
-/// How the program ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ended {
-    /// It ran, as this process.
-    At { process: u32, status: i32 },
-    /// It could not be started.
-    NotStarted { status: i32 },
+/// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
+/// signal, sent it to both.
+const SAME_SIGNAL: Duration = Duration::from_millis(200);
+
+/// The program while it runs.
+#[derive(Debug)]
+pub(super) struct Child {
+    child: process::Child,
+    ended: Arc<OnceLock<Instant>>,
 }
 
-impl Ended {
-    pub(super) fn status(self) -> i32 {
-        match self {
-            Ended::At { status, .. } | Ended::NotStarted { status } => status,
-        }
-    }
-}
-
-/// Runs a program to its end.
-pub(super) fn run(program: &[OsString], variables: &[Variable]) -> Ended {
+/// Starts a program. A signal that comes after its end ends this process, with a line about the tapes in `folder`.
+///
+/// # Errors
+/// It could not be started, which is reported; returns the exit status for that.
+pub(super) fn start(program: &[OsString], variables: &[Variable], folder: &Path) -> Result<Child, i32> {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]);
     for Variable { name, value } in variables {
@@ -56,19 +56,35 @@ pub(super) fn run(program: &[OsString], variables: &[Variable]) -> Ended {
         Some(mut script) => script.envs(variables.iter().map(|of| (of.name, &of.value))).spawn(),
         None => Err(error),
     });
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            eprintln!("memreel: {}: {error}", program[0].display());
-            let status = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
-            return Ended::NotStarted { status };
-        }
-    };
-    let process = child.id();
+    let child = started.map_err(|error| {
+        say(&format!("{}: {error}", program[0].display()));
+        if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
+    })?;
+    let child = Child { child, ended: Arc::default() };
     if let Ok(signals) = signals {
-        pass_on(signals, process);
+        heed(signals, &child, folder);
     }
-    Ended::At { process, status: wait(&mut child).map_or(1, status_of) }
+    Ok(child)
+}
+
+impl Child {
+    /// Returns the number of its process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end, and returns its exit status: the signal's number and 128 if one ended it, as shells do it.
+    pub(super) fn wait(mut self) -> i32 {
+        let status = self.child.wait();
+        let _ = self.ended.set(Instant::now());
+        match status {
+            Ok(status) => status_of(status),
+            Err(error) => {
+                say(&format!("cannot wait for the program: {error}"));
+                1
+            }
+        }
+    }
 }
 
 /// Returns what runs a file without `#!` as shells do: as a script of `sh`.
@@ -80,17 +96,6 @@ fn as_script(program: &[OsString], error: &io::Error) -> Option<Command> {
     Some(command)
 }
 
-fn wait(child: &mut Child) -> Option<ExitStatus> {
-    match child.wait() {
-        Ok(status) => Some(status),
-        Err(error) => {
-            eprintln!("memreel: cannot wait for the program: {error}");
-            None
-        }
-    }
-}
-
-/// A signal's number and 128 for a program that one ended, as shells do it.
 fn status_of(status: ExitStatus) -> i32 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
@@ -104,19 +109,30 @@ fn heeded() -> Vec<i32> {
     all.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
 }
 
-/// Passes signals on to the program, for as long as this process lives.
-fn pass_on(mut signals: SignalsInfo<WithOrigin>, process: u32) {
+/// Passes signals on to the program while it runs. Afterwards, while the snapshots are written, the first that ends programs
+/// ends this one.
+fn heed(mut signals: SignalsInfo<WithOrigin>, child: &Child, folder: &Path) {
+    // The number of a program that has ended may be another's.
+    let target = i32::try_from(child.process()).ok().and_then(Pid::from_raw);
+    let target = target.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
+    let (ended, folder) = (child.ended.clone(), folder.to_owned());
     // Without the thread, signals of the terminal still reach the program.
     let _ = thread::Builder::new().name("signals".into()).spawn(move || {
         for Origin { signal, process: from, .. } in signals.forever() {
+            if let Some(ended) = ended.get() {
+                let is_new = ended.elapsed() > SAME_SIGNAL;
+                if is_new && [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
+                    interrupted::end(signal, &folder);
+                }
+                continue;
+            }
             // What the terminal sends it sends to the program too.
             let is_of_terminal = from.is_none();
-            let target = i32::try_from(process).ok().and_then(Pid::from_raw);
             if let (false, Some(target), Some(signal)) =
-                (is_of_terminal, target, Signal::from_named_raw(signal))
+                (is_of_terminal, &target, Signal::from_named_raw(signal))
             {
                 // A program that has ended gets none.
-                let _ = kill_process(target, signal);
+                let _ = pidfd_send_signal(target, signal);
             }
         }
     });

@@ -57,16 +57,6 @@ impl Folder {
         &self.0
     }
 
-    /// Returns the tapes, by process.
-    pub(super) fn tapes(&self) -> io::Result<Vec<TapeFile>> {
-        let mut tapes = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            tapes.extend(TapeFile::of(&entry?.path()));
-        }
-        tapes.sort();
-        Ok(tapes)
-    }
-
     /// Removes the folder, unless something is in it.
     pub(super) fn remove_if_empty(&self) {
         let only_ours =
@@ -77,6 +67,16 @@ impl Folder {
         // What is in it stays: a tape that was kept, or one that could not be read.
         let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// Returns the tapes in the folder of a run, by process.
+pub(super) fn tapes_in(folder: &Path) -> io::Result<Vec<TapeFile>> {
+    let mut tapes = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        tapes.extend(TapeFile::of(&entry?.path()));
+    }
+    tapes.sort();
+    Ok(tapes)
 }
 
 impl TapeFile {

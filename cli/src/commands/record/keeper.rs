@@ -4,46 +4,55 @@
 
 use std::{
     collections::BTreeMap,
-    sync::mpsc::{self, RecvTimeoutError, Sender},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use memreel::recorder::TapeKeeper;
 
-use super::folder::{Folder, TapeFile};
+use super::folder::{TapeFile, tapes_in};
 
 /// How often the tapes are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// At each of so many looks, the tapes of processes that have ended are let go.
-const LOOKS: u32 = 20;
-
 /// The thread that keeps the tapes; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
+    tapes: Arc<Mutex<Tapes>>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// The tapes of a run; `None` for those that were let go.
+type Tapes = BTreeMap<PathBuf, Option<TapeKeeper>>;
+
 impl Keeper {
     /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own.
-    pub(super) fn start(folder: &Folder) -> Keeper {
-        let (folder, (end, is_over)) = (folder.clone(), mpsc::channel());
-        let keep = move || {
-            let mut tapes = Tapes::default();
-            for look in 1.. {
-                tapes.keep(&folder);
-                if look % LOOKS == 0 {
-                    tapes.let_go();
-                }
-                if is_over.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
-                    return;
+    pub(super) fn start(folder: &Path) -> Keeper {
+        let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
+        let tapes = Arc::new(Mutex::new(Tapes::new()));
+        let of_thread = tapes.clone();
+        let work = move || {
+            while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                // A folder that cannot be read is read again.
+                if let Ok(found) = tapes_in(&folder) {
+                    keep(&mut lock(&of_thread), &found);
                 }
             }
         };
-        Keeper { end: Some(end), thread: thread::Builder::new().name("keeper".into()).spawn(keep).ok() }
+        let thread = thread::Builder::new().name("keeper".into()).spawn(work).ok();
+        Keeper { tapes, end: Some(end), thread }
+    }
+
+    /// Lets a tape go, whose process has ended: nothing is written into it from now on.
+    pub(super) fn let_go(&self, tape: &TapeFile) {
+        lock(&self.tapes).insert(tape.path.clone(), None);
     }
 }
 
@@ -56,31 +65,19 @@ impl Drop for Keeper {
     }
 }
 
-/// The tapes of a run; `None` for those that were let go.
-#[derive(Debug, Default)]
-struct Tapes(BTreeMap<TapeFile, Option<TapeKeeper>>);
+fn lock(tapes: &Mutex<Tapes>) -> MutexGuard<'_, Tapes> {
+    tapes.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-impl Tapes {
-    /// Folds what is due in each tape, those that are new too. A folder that cannot be read is read again.
-    fn keep(&mut self, folder: &Folder) {
-        for tape in folder.tapes().unwrap_or_default() {
-            if !self.0.contains_key(&tape)
-                // Its process may be about to write its header.
-                && let Ok(keeper) = TapeKeeper::attach(&tape.path)
-            {
-                self.0.insert(tape, Some(keeper));
-            }
-        }
-        for keeper in self.0.values_mut().flatten() {
-            keeper.keep();
-        }
-    }
-
-    fn let_go(&mut self) {
-        for keeper in self.0.values_mut() {
-            if keeper.as_ref().is_some_and(|keeper| !keeper.is_needed()) {
-                *keeper = None;
-            }
+/// Folds what is due in each tape that was found, in those that are new too.
+fn keep(tapes: &mut Tapes, found: &[TapeFile]) {
+    tapes.retain(|path, _| found.iter().any(|tape| tape.path == *path));
+    for TapeFile { path, .. } in found {
+        if let Some(known) = tapes.get_mut(path) {
+            known.iter_mut().for_each(|keeper| _ = keeper.keep());
+        } else if let Ok(keeper) = TapeKeeper::attach(path) {
+            // Where that fails, the process may be about to write the beginning.
+            tapes.insert(path.clone(), Some(keeper));
         }
     }
 }

@@ -5,6 +5,7 @@
 mod child;
 mod environment;
 mod folder;
+mod interrupted;
 mod keeper;
 mod libraries;
 mod names;
@@ -12,6 +13,7 @@ mod options;
 mod preloadable;
 mod recorded;
 mod processes;
+mod saver;
 mod table;
 
 use std::{
@@ -19,43 +21,65 @@ use std::{
     process,
 };
 
+use memreel::integrate;
+
 use crate::{exit::Exit, failure::Failure};
 
-use child::Ended;
 use folder::Folder;
 use keeper::Keeper;
 use libraries::Libraries;
 use names::Names;
 use preloadable::Unrecorded;
+use processes::Processes;
+use saver::Saver;
 
 pub(crate) use options::Options;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     out.flush()?;
-    let names = Names::new(options.output.as_deref(), &options.program[0])?;
+    let mut names = Names::new(options.output.as_deref(), &options.program[0])?;
+    let of_rank = names.tell_ranks_apart(integrate::rank(), integrate::n_ranks());
     let asked = environment::memreel(options, &names)?;
     let libraries = Libraries::find(options.heap)?;
     let folder = Folder::create(names.folder())?;
+    of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
-        eprintln!("memreel: {why}");
+        say(why);
     }
     let mut variables = environment::variables(options, &asked, &libraries, folder.path());
     if let Some(Unrecorded { why, refuses }) = preloadable::why_not(&options.program[0]) {
-        eprintln!("memreel: {why}; it runs unrecorded");
+        say(&format!("{why}; it runs unrecorded"));
         // Its children may be recorded, unless its loader would stop at the libraries.
         if refuses {
             variables.clear();
         }
     }
-    let keeper = Keeper::start(&folder);
-    let ended = child::run(&options.program, &variables);
-    drop(keeper);
-    if let Ended::At { process, .. } = ended {
-        // What cannot be read or written has been said; the status is the program's.
-        let mut err = io::stderr().lock();
-        let _ = processes::save(options, &folder, &names, process, &mut err);
-    }
+    let keeper = Keeper::start(folder.path());
+    let status = match child::start(&options.program, &variables, folder.path()) {
+        Err(status) => status,
+        Ok(child) => {
+            let saver = Saver::start(Processes::new(
+                folder.path(),
+                names,
+                child.process(),
+                options.keep_tape,
+                keeper,
+            ));
+            let status = child.wait();
+            let mut text = Vec::new();
+            // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
+            let _ = saver.finish(|processes| processes.print(options, &mut text));
+            // Nothing is left to be done, so a reader that has gone loses the lines alone.
+            let _ = io::stderr().write_all(&text);
+            status
+        }
+    };
     folder.remove_if_empty();
     // The statuses of programs are any number, and not those of this program.
-    process::exit(ended.status())
+    process::exit(status)
+}
+
+/// Prints a line of this command's own. A standard error that nothing reads is not an error.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "memreel: {what}");
 }

@@ -32,7 +32,7 @@ Exit status: that of PROGRAM, 128 and the signal's number if a signal ended it;
 library of memreel that is missing or a folder that cannot be written, before
 PROGRAM runs.")]
 pub(crate) struct Options {
-    /// Write the snapshot of PROGRAM to this file; those of its children are beside it
+    /// Write the snapshot of PROGRAM to this file, with {rank}, {pid}, {host}, {name}; those of its children are beside it
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 

@@ -1,20 +1,21 @@
-//! What each process of a run recorded: a snapshot and a line for each, and the table over all.
+//! What each process of a run recorded: a snapshot and a line for each, one after the other, and the table over all.
 
 #![forbid(unsafe_code)]
 
 use std::{
     collections::BTreeSet,
-    fs, io,
-    io::Write,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use memreel::Recovered;
-use memreel_snapshot::{Snapshot, pickle};
+use memreel::{Recovered, RunNames, TapeProcess, recorder::TapeKeeper};
+use memreel_snapshot::{Snapshot, analysis::RunOwners, pickle};
 use serde_json::json;
 
 use super::{
-    folder::{Folder, TapeFile},
+    folder::{TapeFile, tapes_in},
+    keeper::Keeper,
     names::{Names, short_name},
     options::Options,
     recorded::Recorded,
@@ -28,49 +29,181 @@ use crate::{
     torch_dump::{self, TorchDump},
 };
 
-/// Writes the snapshots of a run, and prints its lines and its table.
-pub(super) fn save(
-    options: &Options,
-    folder: &Folder,
-    names: &Names,
+/// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are
+/// thousands, and each flush takes milliseconds.
+const SYNCED_EVENTS: usize = 50_000;
+
+/// The processes of a run. Of each that was saved there are some lines of text, and what the table needs.
+#[derive(Debug)]
+pub(super) struct Processes {
+    /// Where the tapes are.
+    folder: PathBuf,
+    names: Names,
+    /// The number of the program's own process.
     program: u32,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let (mut taken, mut processes) = (BTreeSet::new(), Vec::new());
-    let mut all = Vec::new();
-    // The last program of a process has the plain name, so it comes first here.
-    for tape in folder.tapes()?.into_iter().rev() {
-        let is_later = |(_, saved): &&(TapeFile, Result<Option<Recorded>, Failure>)| matches!(saved, Ok(Some(later)) if later.tape.process == tape.process);
-        let n_later = all.iter().filter(is_later).count();
-        let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
-        let name = |tape: &TapeFile| names.of(tape, n_later, program, &mut taken);
-        let saved = save_one(tape.clone(), n_later > 0, name);
-        drop(waiting);
-        all.push((tape, saved));
+    keep_tape: bool,
+    keeper: Keeper,
+    taken: BTreeSet<PathBuf>,
+    /// The tapes that stay in the folder although they were looked at.
+    kept: BTreeSet<PathBuf>,
+    function_names: RunNames,
+    owners: RunOwners,
+    /// The snapshots, in the order in which the owners have them.
+    files: Vec<String>,
+    saved: Vec<Recorded>,
+    failures: Vec<String>,
+}
+
+/// The programs that one process ran, the first first, with whose tape each is; `None` for what cannot be read.
+type Tapes = Vec<(TapeFile, Option<TapeProcess>)>;
+
+impl Processes {
+    pub(super) fn new(
+        folder: &Path,
+        names: Names,
+        program: u32,
+        keep_tape: bool,
+        keeper: Keeper,
+    ) -> Processes {
+        Processes {
+            keeper,
+            folder: folder.to_owned(),
+            names,
+            program,
+            keep_tape,
+            taken: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            function_names: RunNames::default(),
+            owners: RunOwners::default(),
+            files: Vec::new(),
+            saved: Vec::new(),
+            failures: Vec::new(),
+        }
     }
-    for (tape, saved) in all.into_iter().rev() {
-        match saved {
-            Ok(None) => forget(&tape),
-            Ok(Some(process)) => {
-                print(options, &process, out)?;
-                if !options.keep_tape && !process.is_running {
-                    forget(&tape);
-                } else if !options.json {
-                    let (process, path) = (tape.process, tape.path.display());
-                    writeln!(out, "memreel: the tape of process {process} is {path}")?;
-                }
-                processes.push(process);
+
+    /// Saves what was recorded by the processes that have ended, until `is_over`. Returns whether there were some.
+    pub(super) fn save_ended(&mut self, is_over: impl Fn() -> bool) -> bool {
+        let mut has_saved = false;
+        for tapes in self.by_process() {
+            if is_over() {
+                break;
             }
-            Err(failure) => {
-                let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
-                failure.of_file(&kept).report()?;
+            // A tape that cannot be read yet may be one that begins.
+            let has_ended = |tape: &Option<TapeProcess>| tape.is_some_and(|process| process.has_ended());
+            if tapes.iter().all(|(_, process)| has_ended(process)) {
+                self.save(tapes);
+                has_saved = true;
+            }
+        }
+        has_saved
+    }
+
+    /// Saves what all processes recorded, also those that still run.
+    pub(super) fn save_all(&mut self) {
+        self.by_process().into_iter().for_each(|tapes| self.save(tapes));
+    }
+
+    fn by_process(&mut self) -> Vec<Tapes> {
+        let mut tapes = match tapes_in(&self.folder) {
+            Ok(tapes) => tapes,
+            Err(error) => {
+                self.failures.push(format!("cannot read {}: {error}", self.folder.display()));
+                return Vec::new();
+            }
+        };
+        tapes.retain(|tape| !self.kept.contains(&tape.path));
+        let with_process = |tape: &TapeFile| (tape.clone(), TapeProcess::of(&tape.path).ok());
+        let by_process = tapes.chunk_by(|one, next| one.process == next.process);
+        by_process.map(|tapes| tapes.iter().map(with_process).collect()).collect()
+    }
+
+    /// Saves the tapes of one process. A tape is removed as soon as its snapshot is written.
+    fn save(&mut self, tapes: Tapes) {
+        let (mut n_later, mut later) = (0, Vec::new());
+        // The last program of a process has the plain name, so it comes first here.
+        for (tape, process) in tapes.into_iter().rev() {
+            // It runs another program now.
+            let is_left = process.is_some_and(|process| later.iter().any(|later| process.is_same(later)));
+            later.extend(process);
+            let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
+            let saved = self.save_one(&tape, n_later, is_left);
+            drop(waiting);
+            match saved {
+                Ok(None) => forget(&tape),
+                Ok(Some(recorded)) => {
+                    n_later += usize::from(recorded.path.is_some());
+                    if !self.keep_tape && !recorded.is_running {
+                        forget(&tape);
+                    } else {
+                        if !recorded.is_running {
+                            // Without checksums it is a tape all the same.
+                            let _ = TapeKeeper::seal(&tape.path);
+                        }
+                        self.kept.insert(tape.path);
+                    }
+                    self.saved.push(recorded);
+                }
+                Err(failure) => {
+                    let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
+                    self.failures.push(failure.of_file(&kept).to_string());
+                    self.kept.insert(tape.path);
+                }
             }
         }
     }
-    if processes.is_empty() && !options.json {
-        nothing(options, out)?;
+
+    /// Writes the snapshot of one program of a process; `None` if it recorded nothing and never will. `is_left` if the
+    /// process ran another program later.
+    fn save_one(
+        &mut self,
+        tape: &TapeFile,
+        n_later: usize,
+        is_left: bool,
+    ) -> Result<Option<Recorded>, Failure> {
+        if is_unwritten(tape) {
+            return Ok(None);
+        }
+        self.keeper.let_go(tape);
+        let recovered = Recovered::read_of_run(&tape.path, &self.function_names)?;
+        let n_events = recovered.n_events();
+        let is_running = !is_left && recovered.is_running() && !recovered.is_closed();
+        if n_events == 0 && !is_running {
+            return Ok(None);
+        }
+        let mut recorded = Recorded {
+            tape: tape.clone(),
+            path: None,
+            n_events,
+            peak_bytes: 0,
+            problems: recovered.problems().to_vec(),
+            is_running,
+        };
+        if n_events > 0 {
+            let snapshot = with_torch(&recovered, tape, &mut recorded.problems);
+            let path = self.names.of(tape, n_later, self.program, &mut self.taken);
+            match n_events {
+                SYNCED_EVENTS.. => pickle::save(&snapshot, &path)?,
+                _ => pickle::save_unsynced(&snapshot, &path)?,
+            }
+            recorded.problems.extend(table::refusals(&snapshot, &path));
+            recorded.peak_bytes = table::peak_bytes(&snapshot);
+            self.owners.add(&snapshot);
+            self.files.push(path.display().to_string());
+            recorded.path = Some(path);
+        }
+        Ok(Some(recorded))
     }
-    table::print(&processes, options.json, out)
+
+    /// Prints the lines and the tables.
+    pub(super) fn print(&mut self, options: &Options, out: &mut impl Write) -> io::Result<()> {
+        self.saved.sort_by(|one, other| one.tape.cmp(&other.tape));
+        self.saved.iter().try_for_each(|recorded| print(options, recorded, out))?;
+        self.failures.iter().try_for_each(|failure| writeln!(out, "memreel: {failure}"))?;
+        if self.saved.is_empty() && !options.json {
+            nothing(options, out)?;
+        }
+        table::print(&self.owners, &self.files, options.json, out)
+    }
 }
 
 /// Removes a tape that has become a snapshot, or that is empty. One that cannot be removed stays in the folder.
@@ -79,72 +212,55 @@ fn forget(tape: &TapeFile) {
     TorchDump::remove(&tape.path, tape.process);
 }
 
-/// Writes the snapshot of one program of a process, to the path that `name` returns; `None` if it recorded nothing.
-/// `has_ended` if the process ran another program later.
-fn save_one(
-    tape: TapeFile,
-    has_ended: bool,
-    name: impl FnOnce(&TapeFile) -> PathBuf,
-) -> Result<Option<Recorded>, Failure> {
-    let recovered = Recovered::read(&tape.path)?;
-    let n_events = recovered.n_events();
-    if n_events == 0 {
-        return Ok(None);
-    }
-    let mut problems = recovered.problems().to_vec();
-    let snapshot = with_torch(recovered.snapshot(), &tape, &mut problems);
-    let path = name(&tape);
-    pickle::save(&snapshot, &path)?;
-    problems.extend(table::refusals(&snapshot, &path));
-    Ok(Some(Recorded {
-        peak_bytes: table::peak_bytes(&snapshot),
-        path,
-        snapshot,
-        n_events,
-        problems,
-        is_running: !has_ended && recovered.is_running() && !recovered.is_closed(),
-        tape,
-    }))
+/// Returns whether a process took the name of the tape, and ended before it wrote anything.
+fn is_unwritten(tape: &TapeFile) -> bool {
+    let is_gone = || !Path::new("/proc").join(tape.process.to_string()).exists();
+    fs::metadata(&tape.path).is_ok_and(|found| found.is_file() && found.len() == 0) && is_gone()
 }
 
-/// Adds PyTorch's blocks to a snapshot, if PyTorch wrote some. What went wrong is added to the problems.
-fn with_torch(snapshot: Snapshot, tape: &TapeFile, problems: &mut Vec<String>) -> Snapshot {
+/// Returns the snapshot of a tape, with PyTorch's blocks if PyTorch wrote some. What went wrong is added to the problems.
+fn with_torch(recovered: &Recovered, tape: &TapeFile, problems: &mut Vec<String>) -> Snapshot {
     let TorchDump { pickle, note } = TorchDump::beside(&tape.path, tape.process);
     problems.extend(note);
-    let Some(pickle) = pickle else { return snapshot };
-    match torch_dump::merged(snapshot.clone(), &pickle) {
+    let Some(pickle) = pickle else { return recovered.snapshot() };
+    match torch_dump::merged(recovered.snapshot(), &pickle) {
         Ok((merged, when)) => {
             problems.extend((when.contains("before the last event")).then_some(when));
             merged
         }
         Err(failure) => {
             problems.push(format!("PyTorch's blocks are missing: {failure}"));
-            snapshot
+            recovered.snapshot()
         }
     }
 }
 
 fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
-    let Recorded { tape, path, n_events, peak_bytes, problems, is_running, .. } = process;
+    let Recorded { tape, path, n_events, peak_bytes, problems, is_running } = process;
+    let (is_kept, tape_path) = (options.keep_tape || *is_running, tape.path.display());
     if options.json {
         let line = json!({
-            "process": tape.process, "rank": tape.rank, "file": path.display().to_string(), "events": n_events,
+            "process": tape.process, "rank": tape.rank,
+            "file": path.as_ref().map(|path| path.display().to_string()), "events": n_events,
             "peak_bytes": peak_bytes, "is_running": is_running, "problems": problems,
-            "tape": (options.keep_tape || *is_running).then(|| tape.path.display().to_string()),
+            "tape": is_kept.then(|| tape_path.to_string()),
         });
         return writeln!(out, "{line}");
     }
     let rank = tape.rank.as_ref().map_or_else(String::new, |rank| format!(", rank {rank}"));
     let running = if *is_running { ", which still runs" } else { "" };
-    writeln!(
-        out,
-        "memreel: process {}{rank}{running}: {}, peak {}, {}",
-        tape.process,
-        count(*n_events, "event"),
-        Bytes(*peak_bytes),
-        shown(path)
-    )?;
-    problems.iter().try_for_each(|problem| writeln!(out, "memreel: process {}: {problem}", tape.process))
+    let what = match path {
+        Some(path) => {
+            format!("{}, peak {}, {}", count(*n_events, "event"), Bytes(*peak_bytes), shown(path))
+        }
+        None => "no events yet".to_owned(),
+    };
+    writeln!(out, "memreel: process {}{rank}{running}: {what}", tape.process)?;
+    problems.iter().try_for_each(|problem| writeln!(out, "memreel: process {}: {problem}", tape.process))?;
+    if is_kept {
+        writeln!(out, "memreel: the tape of process {} is {tape_path}", tape.process)?;
+    }
+    Ok(())
 }
 
 /// Prints that no process recorded anything.

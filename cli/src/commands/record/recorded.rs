@@ -4,16 +4,14 @@
 
 use std::path::PathBuf;
 
-use memreel_snapshot::Snapshot;
-
 use super::folder::TapeFile;
 
-/// What one process recorded.
+/// What one process recorded, or one program of it.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) tape: TapeFile,
-    pub(super) path: PathBuf,
-    pub(super) snapshot: Snapshot,
+    /// Its snapshot; `None` if it recorded nothing yet.
+    pub(super) path: Option<PathBuf>,
     pub(super) n_events: usize,
     pub(super) peak_bytes: u64,
     pub(super) problems: Vec<String>,

@@ -9,25 +9,24 @@ use std::{
 
 use memreel_snapshot::{
     Snapshot,
-    analysis::{DeviceHistory, devices, owners},
+    analysis::{DeviceHistory, RunOwners, devices},
 };
 
-use super::recorded::Recorded;
 use crate::{bytes::Bytes, owner_table, text::shell_word};
 
-/// Prints the tables.
-pub(super) fn print(processes: &[Recorded], json: bool, out: &mut impl Write) -> io::Result<()> {
-    if processes.is_empty() {
-        return Ok(());
-    }
-    let snapshots: Vec<&Snapshot> = processes.iter().map(|process| &process.snapshot).collect();
-    let tables = owners(&snapshots);
+/// Prints the tables of a run with these snapshots.
+pub(super) fn print(
+    owners: &RunOwners,
+    files: &[String],
+    json: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (tables, stacks) = (owners.tables(), [owners.stacks()]);
     if json {
-        let names: Vec<String> = processes.iter().map(|process| process.path.display().to_string()).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        owner_table::print_json(&tables, &snapshots, &names, out)
+        let names: Vec<&str> = files.iter().map(String::as_str).collect();
+        owner_table::print_json(&tables, &stacks, &names, out)
     } else {
-        owner_table::print(&tables, &snapshots, 1, out)
+        owner_table::print(&tables, &stacks, 1, out)
     }
 }
 

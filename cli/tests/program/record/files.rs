@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use memreel::Recovered;
 
@@ -26,14 +26,19 @@ fn children_have_files_with_rank_and_process() {
     assert_eq!((run.status, &*run.out), (Some(0), "/proc/self/stat\n"), "{}", run.err);
     let files = run.files();
     let [child, own] = &files[..] else { panic!("{files:?} {}", run.err) };
-    assert_eq!(own, "run.pickle");
+    assert_eq!(own, "run-rank3.pickle");
+    assert!(
+        run.err.starts_with("memreel: this is rank 3, so the snapshot is run-rank3.pickle; {rank} in -o "),
+        "{}",
+        run.err
+    );
     let process = child.strip_prefix("run-rank3-").and_then(|rest| rest.strip_suffix(".pickle")).unwrap();
     let _: u32 = process.parse().unwrap();
     let lines = run.lines_of_processes();
     assert_eq!(lines.len(), 2, "{}", run.err);
     assert!(lines.iter().any(|line| line.starts_with(&format!("memreel: process {process}, rank 3: "))));
     assert!(lines.iter().all(|line| line.contains(" events, peak ")), "{lines:?}");
-    assert_eq!(lines.iter().filter(|line| line.ends_with(", run.pickle")).count(), 1, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with(", run-rank3.pickle")).count(), 1, "{lines:?}");
     for (name, _) in run.snapshots() {
         let path = run.folder.path().join(name);
         assert_eq!(support::run(&["validate", path.to_str().unwrap()]).status.code(), Some(0));
@@ -58,6 +63,25 @@ fn without_a_name_files_are_named_after_the_program() {
     assert!(file.starts_with("memreel-program-") && file.ends_with(".pickle"), "{file}");
     assert_eq!(live_from(&run.snapshot(file), 100_000), run.counted());
     assert!(run.err.contains(&format!(", {file}\n")), "{}", run.err);
+}
+
+#[test]
+fn placeholders_are_filled_in() {
+    let start =
+        record(&["--heap", "-o", "{name}-{rank}-{pid}.pickle"], &["sh", "-c", "ls >/dev/null; echo $$"]);
+    let run = start.env("RANK", "3").env("WORLD_SIZE", "8").run();
+    let files = run.files();
+    assert!(files.contains(&format!("sh-3-{}.pickle", run.out.trim())) && files.len() == 2, "{files:?}");
+    assert!(
+        files.iter().all(|name| name.starts_with("sh-3-")) && !run.err.contains("this is rank"),
+        "{}",
+        run.err
+    );
+    let wrong = record(&["-o", "run-{rnak}.pickle"], &["touch", "ran"]).run();
+    assert_eq!((wrong.status, wrong.files().len()), (Some(2), 0), "{}", wrong.err);
+    assert!(wrong.err.contains("unknown placeholder \"{rnak}\" at character 4"), "{}", wrong.err);
+    let one = record(&FILE, &["ls"]).env("RANK", "0").env("WORLD_SIZE", "1").run();
+    assert_eq!(one.files(), ["run.pickle"], "{}", one.err);
 }
 
 /// What a process recorded until SIGKILL or `abort` is on its tape.
@@ -131,7 +155,7 @@ fn dumps_are_beside_the_snapshot() {
     let run = record(&options, &["sh", "-c", script]).env("RANK", "2").run();
     assert_eq!(run.status, Some(4), "{}", run.err);
     let dumps: Vec<String> = run.files().into_iter().filter(|name| name.contains("signal")).collect();
-    assert!(!dumps.is_empty() && dumps[0].starts_with("run-2-"), "{:?}", run.files());
+    assert!(!dumps.is_empty() && dumps[0].starts_with("run-rank2-"), "{:?}", run.files());
     dumps.iter().for_each(|name| _ = run.snapshot(name));
 }
 
@@ -144,4 +168,62 @@ fn lines_are_json_if_asked_for() {
     assert!(lines[0]["events"].as_u64().unwrap() >= 20, "{}", run.err);
     assert_eq!(lines[1]["files"], serde_json::json!(["run.pickle"]));
     assert!(validator(&schema(), "owners").is_valid(&lines[1]), "{}", run.err);
+}
+
+/// A process that lives may record later, on the tape that it has.
+#[test]
+fn the_tape_of_a_process_that_lives_is_kept() {
+    // Nothing is so large, so nothing is recorded.
+    let script = "sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/$!-0.tape ]; do ls >/dev/null; done";
+    let run = record(&["--heap", "--min-size", "1TiB"], &["sh", "-c", script]).run();
+    let process = run.out.trim();
+    let line = format!("memreel: process {process}, which still runs: ");
+    let (tape, files) = (format!("/{process}-0.tape\n"), run.files());
+    assert!(Command::new("kill").arg(process).status().unwrap().success());
+    assert!(run.err.contains(&line), "{}", run.err);
+    let named = run.err.lines().find(|line| line.ends_with(tape.trim_end()));
+    let (_, path) = named.and_then(|line| line.split_once(" is ")).unwrap_or_else(|| panic!("{}", run.err));
+    assert!(Path::new(path).is_file(), "{files:?} {}", run.err);
+}
+
+/// Tapes take 2 MiB each while the program runs, so they go as soon as their processes have ended.
+#[test]
+fn tapes_go_when_their_processes_have_ended() {
+    let script = "for i in $(seq 30); do ls >/dev/null; done
+        n=99; t=0
+        while [ $n -gt 6 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/*.tape; n=$#; t=$((t+1)); done
+        echo $n";
+    let run = record(&FILE, &["sh", "-c", script]).run();
+    let n_tapes: usize = run.out.trim().parse().unwrap();
+    assert!(n_tapes <= 6, "{n_tapes} tapes: {}", run.err);
+    assert!(run.lines_of_processes().len() > 30, "{}", run.err);
+    let files = run.files();
+    assert!(files.iter().all(|name| name.ends_with(".pickle")), "{files:?}");
+    assert!(run.err.contains("heap of the process"), "{}", run.err);
+}
+
+/// The first thread has ended, and another allocates on.
+#[test]
+fn a_process_without_its_first_thread_lives() {
+    let run = recorded(&["leaves"]);
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+}
+
+/// In another namespace a process has another number there.
+#[test]
+fn a_process_of_another_namespace_lives() {
+    let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
+    if !Command::new(unshare[0]).args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success())
+    {
+        println!("skipped: no namespaces for processes");
+        return;
+    }
+    let script = format!(
+        "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/1-0.tape ]; do sleep 0.1; done; sleep 1",
+        unshare.join(" ")
+    );
+    let run = record(&FILE, &["sh", "-c", &script]).run();
+    assert!(Command::new("kill").arg(run.out.trim()).status().unwrap().success());
+    assert!(run.err.contains("memreel: process 1, which still runs: "), "{}", run.err);
 }

@@ -64,6 +64,14 @@ static void *busy(void *unused) {
   return 0;
 }
 
+// What goes on when the first thread has ended.
+static void *exits(void *unused) {
+  usleep(500000);
+  get(300000);
+  print();
+  exit(0);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (!strcmp(what, "secure")) {
@@ -133,6 +141,10 @@ int main(int argc, char **argv) {
   } else if (!strcmp(what, "runs")) {
     print();
     execl(argv[0], argv[0], "last", (char *)0);
+  } else if (!strcmp(what, "leaves")) {
+    pthread_t t;
+    pthread_create(&t, 0, exits, 0);
+    pthread_exit(0);
   } else if (!strcmp(what, "unloads")) {
     void *library = dlopen(argv[2], RTLD_NOW);
     if (!library) { fprintf(stderr, "%s\n", dlerror()); return 7; }

@@ -6,8 +6,10 @@ use std::{
     fs::{self, Permissions},
     io::{BufRead, BufReader, Read, Write},
     os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
+    time::{Duration, Instant},
 };
 
 use super::{Start, has, libraries, program, record};
@@ -158,6 +160,57 @@ fn signals_reach_the_program() {
 fn a_program_takes_the_signals_that_it_blocks() {
     let run = record(&["--heap"], &[&program("program"), "waits"]).run();
     assert_eq!(run.status, Some(0), "{}", run.err);
+}
+
+/// The saving takes for ever: opening a pipe waits for its other end.
+#[test]
+fn a_signal_ends_the_saving_and_keeps_the_tapes() {
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let script = "mkfifo $MEMREEL_RECORD/0-0.tape; ls >/dev/null; echo ready; echo $$";
+        let mut start = record(&["--heap", "-o", "run.pickle"], &["sh", "-c", script]);
+        let mut child = start.spawn();
+        let mut process = String::new();
+        // This command has the pipe too, so it does not end with the program.
+        ready(&mut child).read_line(&mut process).unwrap();
+        while Path::new("/proc").join(process.trim()).exists() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        // A signal that comes with the program's end is the program's.
+        thread::sleep(Duration::from_millis(400));
+        let (kill, begun) = (format!("kill -{signal} {}", child.id()), Instant::now());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let run = start.ended(child.wait_with_output().unwrap());
+        let seconds = begun.elapsed().as_secs_f64();
+        assert_eq!(run.status, Some(status), "{signal}: {}", run.err);
+        assert!(seconds < 1.0, "{signal}: {seconds} s");
+        assert!(run.err.starts_with("memreel: interrupted while snapshots were saved; `"), "{}", run.err);
+        let command = run.err.split('`').nth(1).unwrap_or_else(|| panic!("{}", run.err));
+        let (program, arguments) = command.split_once(' ').unwrap();
+        assert_eq!(program, "memreel");
+        let folder = arguments.split(' ').nth(1).unwrap().strip_suffix("/*.tape").unwrap();
+        fs::remove_file(Path::new(folder).join("0-0.tape")).unwrap();
+        let recover = format!("{} {arguments}", env!("CARGO_BIN_EXE_memreel"));
+        let recovered = Command::new("sh").args(["-c", &recover]).current_dir(&run.folder).output().unwrap();
+        assert!(recovered.status.success(), "{command}: {recovered:?}");
+        let made: Vec<String> = run.files().into_iter().filter(|name| name.ends_with(".pickle")).collect();
+        assert!(made.contains(&format!("{}-0.pickle", process.trim())) && made.len() == 3, "{made:?}");
+    }
+}
+
+/// Whoever started us may have gone, and with it the reader of what we print.
+#[test]
+fn a_closed_standard_error_loses_no_snapshot() {
+    let mut start = record(&["--heap", "-o", "run.pickle"], &["sh", "-c", "ls; ls; ls; exit 7"]);
+    // There is a line before the program runs.
+    start.command.env("MEMREEL_PYTHON_HOOK", "missing");
+    let mut child = start.spawn();
+    drop(child.stderr.take());
+    let run = start.ended(child.wait_with_output().unwrap());
+    assert_eq!(run.status, Some(7));
+    let files = run.files();
+    assert_eq!(files.iter().filter(|name| name.starts_with("run")).count(), 4, "{files:?}");
+    assert_eq!(files.len(), 4, "no tape is left: {files:?}");
+    run.snapshots();
 }
 
 /// The terminal sends Ctrl-C to the program itself, so it is not passed on too.

@@ -16,7 +16,7 @@ use memreel::{
 };
 use memreel_snapshot::{
     Address, DeviceId, Snapshot, StreamId,
-    analysis::{By, DeviceHistory, DeviceOwners, RowKind, Site, owners},
+    analysis::{By, DeviceHistory, DeviceOwners, RowKind, RunOwners, Site, owners},
     pickle,
     rewrite::{Merged, Part},
 };
@@ -343,4 +343,54 @@ fn a_file_of_nothing_has_an_empty_table() {
     let tables = owners(&[&Snapshot::default()]);
     assert_eq!((tables.len(), tables[0].device, tables[0].rows.len()), (1, DeviceId(0), 0));
     assert!(owners(&[]).is_empty());
+}
+
+/// The rows of tables, with the function that asked for the most of each.
+fn shown(tables: &[DeviceOwners], snapshots: &[&Snapshot]) -> Vec<String> {
+    let largest = |row: &memreel_snapshot::analysis::OwnerRow| {
+        let largest = row.largest?;
+        let frame = snapshots[largest.part].stacks.frames(largest.stack).next()?;
+        Some((frame.name.to_string(), largest.bytes))
+    };
+    let rows = |table: &DeviceOwners| -> Vec<_> {
+        let all = table.rows.iter().chain(&table.outside);
+        all.map(|row| (row.owner.clone(), row.kind, row.now_bytes, row.peak_bytes, largest(row))).collect()
+    };
+    tables
+        .iter()
+        .map(|table| {
+            let used = (table.used_now_bytes, table.used_peak_bytes, table.now_us, table.peak_us);
+            format!("{:?} {:?} {:?} {used:?}", table.device, table.parts, rows(table))
+        })
+        .collect()
+}
+
+/// Also where a process changes more often than moments are kept.
+#[test]
+fn a_run_has_the_table_of_its_snapshots() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let n_processes = if seed % 2 == 0 { 1 } else { 3 };
+        let n_steps = if n_processes == 1 { 1500 } else { 60 };
+        let mut all: Vec<Process> = (0..n_processes).map(|_| Process::new()).collect();
+        for _ in 0..n_steps {
+            let process = &mut all[random.index(n_processes)];
+            match random.below(5) {
+                0..3 => process.ask(random.index(ASKING.len()), (1 + random.below(20)) << 21),
+                3 if !process.held.is_empty() => process.give_back(random.index(process.held.len())),
+                // Some runs have no reports.
+                _ if seed % 4 < 2 && random.chance(9) => {
+                    let used_bytes = process.counted() + random.below(1 << 24);
+                    process.report(UsageReport { used_bytes, ..UsageReport::default() });
+                }
+                _ => {}
+            }
+        }
+        let snapshots: Vec<Snapshot> = all.iter().map(Process::snapshot).collect();
+        let snapshots: Vec<&Snapshot> = snapshots.iter().collect();
+        let mut run = RunOwners::default();
+        snapshots.iter().for_each(|snapshot| run.add(snapshot));
+        let expected = shown(&owners(&snapshots), &snapshots);
+        assert_eq!(shown(&run.tables(), &[run.stacks()]), expected, "seed {seed}");
+    }
 }

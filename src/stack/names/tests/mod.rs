@@ -3,3 +3,4 @@
 
 mod against_backtrace;
 mod broken_files;
+mod of_run;

@@ -1,0 +1,69 @@
+//! Saves what processes recorded as soon as they have ended, while the program still runs: their tapes take disk.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, RecvTimeoutError, Sender, TryRecvError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rustix::process::setpriority_process;
+
+use super::processes::Processes;
+
+/// The time between two looks at the tapes, at least.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause after a look that found nothing, by the time that the look took: they take at most a twentieth of a processor.
+const PAUSE_BY_LOOK: u32 = 20;
+
+/// The niceness of the thread: it works on what the program leaves.
+const NICE: i32 = 10;
+
+/// A thread that saves the tapes of processes that have ended.
+#[derive(Debug)]
+pub(super) struct Saver {
+    processes: Arc<Mutex<Processes>>,
+    /// Ends the thread when it is dropped.
+    stop: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Saver {
+    pub(super) fn start(processes: Processes) -> Saver {
+        let (stop, is_over) = mpsc::channel();
+        let processes = Arc::new(Mutex::new(processes));
+        let of_thread = processes.clone();
+        let work = move || {
+            // Of the calling thread alone, and of those that it starts.
+            let _ = setpriority_process(None, NICE);
+            let mut pause = PAUSE;
+            while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let begun = Instant::now();
+                let is_over = || is_over.try_recv() == Err(TryRecvError::Disconnected);
+                let has_saved = lock(&of_thread).save_ended(is_over);
+                pause = if has_saved { PAUSE } else { PAUSE.max(begun.elapsed() * PAUSE_BY_LOOK) };
+            }
+        };
+        // Without the thread, everything is saved at the end.
+        let thread = thread::Builder::new().name("saver".into()).spawn(work).ok();
+        Saver { processes, stop, thread }
+    }
+
+    /// Saves the rest, and calls `look` with all processes.
+    pub(super) fn finish<T>(self, look: impl FnOnce(&mut Processes) -> T) -> T {
+        drop(self.stop);
+        let _ = self.thread.map(JoinHandle::join);
+        let mut processes = lock(&self.processes);
+        processes.save_all();
+        look(&mut processes)
+    }
+}
+
+fn lock(processes: &Mutex<Processes>) -> MutexGuard<'_, Processes> {
+    processes.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,74 @@
+//! The process that records on a tape: whether it still runs.
+#![forbid(unsafe_code)]
+
+use std::{fs, os::unix::fs::MetadataExt};
+
+/// Returns when this process began, in ticks of the kernel since the machine did; `None` without `/proc`.
+pub(crate) fn own_start() -> Option<u64> {
+    // In a new namespace without a `/proc` of its own, the number is another process's.
+    start_in("/proc/self")
+}
+
+fn start_in(folder: &str) -> Option<u64> {
+    let stat = fs::read_to_string(format!("{folder}/stat")).ok()?;
+    // The name of the program is in brackets and may have spaces. The state is the first word after it, the beginning
+    // the twentieth.
+    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let has_ended = match words.next()? {
+        "X" => true,
+        // Nothing has asked for its exit status, or its first thread has ended before others.
+        "Z" => fs::read_dir(format!("{folder}/task")).map_or(0, Iterator::count) <= 1,
+        _ => false,
+    };
+    words.nth(18).filter(|_| !has_ended)?.parse().ok()
+}
+
+/// Returns when a process began; `None` if there is no such process.
+fn start_of_process(process: u32) -> Option<u64> {
+    start_in(&format!("/proc/{process}"))
+}
+
+/// Returns the namespace of this process's number; 0 if it cannot be learnt.
+pub(super) fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// Returns whether a process runs that began at this time, and has this number in a namespace. In a namespace around it, it
+/// has another number; from a namespace that does not contain it, no process of it can be seen.
+pub(super) fn is_running(process: u32, began: u64, namespace: u64) -> bool {
+    if began == 0 {
+        return false;
+    }
+    if namespace == 0 || namespace == pid_namespace() {
+        return start_of_process(process) == Some(began);
+    }
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.any(|number| {
+        number_in_own_namespace(number) == Some(process) && start_of_process(number) == Some(began)
+    })
+}
+
+/// Returns the number that a process has in its own namespace.
+fn number_in_own_namespace(process: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_ascii_whitespace().last()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_runs_in_its_own_namespace_and_in_one_around_it() {
+        let (own, namespace) = (std::process::id(), pid_namespace());
+        let began = own_start().unwrap();
+        assert_eq!(start_of_process(own), Some(began));
+        let inner = number_in_own_namespace(own).unwrap();
+        assert!(is_running(own, began, namespace) && is_running(own, began, 0));
+        assert!(is_running(inner, began, namespace + 1), "by its number there");
+        assert!(!is_running(inner, began + 1, namespace + 1), "another process");
+        assert!(!is_running(own, 0, namespace));
+    }
+}
