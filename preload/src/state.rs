@@ -151,7 +151,7 @@ extern "C" fn in_child() {
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; for `memreel record`
 /// on a tape, which that process keeps.
 fn history() -> Recording {
-    let tape = env::var_os("MEMREEL_RECORD").and_then(|folder| integrate::take_tape_name(folder));
+    let tape = env::var_os("MEMREEL_RECORD").and_then(integrate::take_tape_name);
     let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
     match tape {
         Some(tape) => history.tape(tape).kept_elsewhere(),

@@ -90,6 +90,7 @@ impl Mapped {
             .read(true)
             .write(true)
             .create(true)
+            .truncate(false)
             .create_new(!is_taken)
             .mode(0o600)
             .open(path)

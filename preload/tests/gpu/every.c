@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,8 @@ int main(int argc, char **argv) {
   struct message m;
   void *p, *most;
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 3;
+  // The other process waits until this one closes its end, and must not have that itself.
+  fcntl(pair[0], F_SETFD, FD_CLOEXEC);
   snprintf(number, sizeof number, "%d", pair[1]);
   extern char **environ;
   if (posix_spawn(&child, "/proc/self/exe", 0, 0, (char *[]){argv[0], "imports", number, 0}, environ)) return 3;

@@ -34,6 +34,8 @@ def compare(name, snapshot, tables, said, is_reset):
     pinned = [t["device"] for t in tables if t["name"] == "pinned host memory"]
     live = {0: {}, "pinned": {}, "driver": Counter()}
     for segment in snapshot["segments"]:
+        if segment["device"] != 0 and segment["device"] not in pinned:
+            continue  # The heap.
         for block in segment["blocks"]:
             if not block["state"].startswith("active"):
                 continue
