@@ -289,7 +289,7 @@ impl FrameShapes<'_> {
 #[cfg_attr(loom, allow(unused_variables, reason = "no tape is read"))]
 fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
     #[cfg(not(loom))]
-    if let Some(past) = recorder.past_modules() {
+    if let Some(past) = recorder.past() {
         return name(&mut Symbolizer::of_past(past));
     }
     with_kept_names(name);

@@ -23,7 +23,7 @@ use crate::{
     stack::{FrameSource, StackParts, stack_method},
 };
 #[cfg(not(loom))]
-use crate::{stack::PastModules, tape::Note};
+use crate::{stack::Past, tape::Note};
 #[cfg(not(loom))]
 use memreel_snapshot::words::Inventory;
 use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, StackId, UsageReport};
@@ -172,10 +172,10 @@ impl Recorder {
         inventory.inspect(&mut |segments| tape.begin_base(segments));
     }
 
-    /// Returns the modules of the process that recorded, if this was read from a tape's file.
+    /// Returns what names the addresses of the process that recorded, if this was read from a tape's file.
     #[cfg(not(loom))]
-    pub(crate) fn past_modules(&self) -> Option<Arc<PastModules>> {
-        self.shared.past_modules.get().cloned()
+    pub(crate) fn past(&self) -> Option<Arc<Past>> {
+        self.shared.past.get().cloned()
     }
 
     /// Returns a ledger for a device's allocator that is not memreel's.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     process::sync::{Mutex, lock},
-    stack::{FrameSource, Generation, PastModules, SharedNames, SourceCode, SourceFrame, python},
+    stack::{FrameSource, Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, python},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
@@ -128,7 +128,7 @@ pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (R
     restore_contexts(&notes, &mut lock(&shared.contexts), &mut contents.problems);
     restore_stacks(contents, &shared);
     let modules = notes.modules.iter().map(|(generation, modules)| (*generation, &**modules));
-    let _ = shared.past_modules.set(Arc::new(PastModules::of(modules, notes.landmark, names)));
+    let _ = shared.past.set(Arc::new(Past::new(PastModules::of(modules, notes.landmark), names)));
     let mut annotations = Ring::new(notes.annotations.len());
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);

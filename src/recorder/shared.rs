@@ -77,9 +77,9 @@ pub(super) struct Shared {
     pub(super) annotations: Mutex<Ring<Annotation>>,
     /// What devices report.
     pub(super) usage: Mutex<Usage>,
-    /// The modules of another process, whose tape was read.
+    /// What names the addresses of another process, whose tape was read.
     #[cfg(not(loom))]
-    pub(super) past_modules: std::sync::OnceLock<Arc<stack::PastModules>>,
+    pub(super) past: std::sync::OnceLock<Arc<stack::Past>>,
 }
 
 impl Shared {
@@ -102,7 +102,7 @@ impl Shared {
             annotations: Mutex::new(Ring::new(1)),
             usage: Mutex::default(),
             #[cfg(not(loom))]
-            past_modules: std::sync::OnceLock::new(),
+            past: std::sync::OnceLock::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{fs::File, io::Read, path::Path};
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
     recorder::{PastInventory, Recorder, restore},
-    stack::{self, for_each_missing},
+    stack,
     tape::{Contents, is_tape, own_start},
 };
 use memreel_snapshot::{
@@ -114,8 +114,8 @@ impl Recovered {
                  memory of the process alone"
             ));
         }
-        if let Some(modules) = recorder.past_modules() {
-            for_each_missing(&modules, |path, why| {
+        if let Some(past) = recorder.past() {
+            past.for_each_missing(|path, why| {
                 contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
             });
         }

@@ -56,7 +56,7 @@ pub(crate) use interner::{StackInterner, StackParts};
 #[cfg(not(loom))]
 pub(crate) use modules::{Generation, PastModules};
 #[cfg(not(loom))]
-pub(crate) use names::{SharedNames, for_each_missing};
+pub(crate) use names::{Past, SharedNames};
 pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 #[cfg(not(loom))]
 pub(crate) use noted::AskLater;

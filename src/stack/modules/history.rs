@@ -31,7 +31,7 @@ use super::{
 };
 use crate::process::sync::{ReentryGuard, thread_local};
 #[cfg(not(loom))]
-use crate::{stack::SharedNames, tape::ModuleNote};
+use crate::tape::ModuleNote;
 
 /// Counts the different lists of loaded modules that were seen in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -100,8 +100,6 @@ pub(crate) struct PastModules {
     history: Recording,
     /// The landmark's address, and a generation in which its module was loaded.
     landmark: (usize, Generation),
-    /// The names that the processes of its run share.
-    names: Option<SharedNames>,
 }
 
 #[cfg(not(loom))]
@@ -110,7 +108,6 @@ impl PastModules {
     pub(crate) fn of<'a>(
         lists: impl Iterator<Item = (u32, &'a [ModuleNote])>,
         landmark: usize,
-        names: Option<SharedNames>,
     ) -> PastModules {
         let mut history = Recording::new();
         for (generation, modules) in lists {
@@ -122,15 +119,11 @@ impl PastModules {
             history.update(Version { n_loaded, n_unloaded: 0 }, &modules);
         }
         let landmark = (landmark, history.generation);
-        PastModules { history, landmark, names }
+        PastModules { history, landmark }
     }
 
     pub(in crate::stack) fn landmark(&self) -> (usize, Generation) {
         self.landmark
-    }
-
-    pub(in crate::stack) fn names(&self) -> Option<&SharedNames> {
-        self.names.as_ref()
     }
 
     /// The module that each address was in, in a generation.

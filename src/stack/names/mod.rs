@@ -11,6 +11,8 @@ mod kept;
 #[cfg(not(loom))]
 mod missing;
 #[cfg(not(loom))]
+mod past;
+#[cfg(not(loom))]
 mod shared;
 mod symbol;
 mod symbol_table;
@@ -26,7 +28,7 @@ pub use symbolize::name_addresses;
 
 pub(crate) use kept::with_kept_names;
 #[cfg(not(loom))]
-pub(crate) use missing::for_each_missing;
+pub(crate) use past::Past;
 #[cfg(not(loom))]
 pub(crate) use shared::SharedNames;
 pub(crate) use symbol::Symbol;

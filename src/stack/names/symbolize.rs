@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 #[cfg(not(loom))]
-use super::super::modules::PastModules;
+use super::past::Past;
 use super::{
     super::{
         landmark,
@@ -45,7 +45,7 @@ pub(crate) struct Symbolizer {
     walker: Option<Arc<str>>,
     /// The modules of another process, whose tape is read.
     #[cfg(not(loom))]
-    past: Option<Arc<PastModules>>,
+    past: Option<Arc<Past>>,
 }
 
 /// Returns the frames behind return addresses of this process, as a snapshot names them: one list for each
@@ -99,7 +99,7 @@ impl Symbolizer {
 
     /// Returns a symbolizer for the addresses of another process.
     #[cfg(not(loom))]
-    pub(crate) fn of_past(past: Arc<PastModules>) -> Symbolizer {
+    pub(crate) fn of_past(past: Arc<Past>) -> Symbolizer {
         Symbolizer { past: Some(past), ..Symbolizer::default() }
     }
 
@@ -107,7 +107,7 @@ impl Symbolizer {
     fn owners(&self, addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
         #[cfg(not(loom))]
         if let Some(past) = &self.past {
-            return past.owners(addresses, generation);
+            return past.modules.owners(addresses, generation);
         }
         modules::owners(addresses, generation)
     }
@@ -116,7 +116,7 @@ impl Symbolizer {
     fn landmark(&self) -> (usize, Generation) {
         #[cfg(not(loom))]
         if let Some(past) = &self.past {
-            return past.landmark();
+            return past.modules.landmark();
         }
         (landmark::address(), modules::now())
     }
@@ -219,7 +219,7 @@ impl Symbolizer {
     /// Names sorted targets, by the names of the run if this is a process of one.
     fn name_all(&self, targets: &[Target]) -> Vec<Named> {
         #[cfg(not(loom))]
-        if let Some(names) = self.past.as_ref().and_then(|past| past.names()) {
+        if let Some(names) = self.past.as_ref().and_then(|past| past.names.as_ref()) {
             return names.name_all(targets);
         }
         target::name_all(targets)
