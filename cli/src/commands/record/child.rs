@@ -26,7 +26,7 @@ use signal_hook::{
     },
 };
 
-use super::{environment::Variable, interrupted, preloadable::in_path, say};
+use super::{environment::Variable, interrupted, preloadable::in_path, say::say};
 
 /// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
 /// signal, sent it to both.

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path, process, sync::mpsc, thread, time::Duration};
 
-use super::{folder::tapes_in, say};
+use super::{folder::tapes_in, say::say};
 use crate::text::{count, shell_word};
 
 /// How long the line may take: standard error may be a pipe that is full.

@@ -12,6 +12,7 @@ mod names;
 mod options;
 mod preloadable;
 mod recorded;
+mod say;
 mod processes;
 mod saver;
 mod table;
@@ -32,6 +33,7 @@ use names::Names;
 use preloadable::Unrecorded;
 use processes::Processes;
 use saver::Saver;
+use say::say;
 
 pub(crate) use options::Options;
 
@@ -77,9 +79,4 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     folder.remove_if_empty();
     // The statuses of programs are any number, and not those of this program.
     process::exit(status)
-}
-
-/// Prints a line of this command's own. A standard error that nothing reads is not an error.
-fn say(what: &str) {
-    let _ = writeln!(io::stderr(), "memreel: {what}");
 }
