@@ -216,8 +216,11 @@ impl Mapped {
                 Ok(step) => slots.add(step),
                 Err(error) => {
                     drop(slots);
-                    self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
-                    self.report(&error);
+                    // A keeper's list stays as it was; the recording process does its own reporting.
+                    if !self.is_others {
+                        self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
+                        self.report(&error);
+                    }
                     return None;
                 }
             }
