@@ -27,7 +27,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the longest stop in microseconds beside a number of live blocks, or why there is no figure.
+    /// Prints the longest stop in microseconds and the number of live blocks, or why nothing was measured.
     pub(crate) fn report_stop(&self, case: &str, n_blocks: usize, figure: Result<f64, String>) {
         match (figure, self.is_json) {
             (Ok(us), true) => {

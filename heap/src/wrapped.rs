@@ -8,7 +8,8 @@ use std::ffi::c_void;
 
 use super::functions::{calloc, memalign};
 
-/// Serves a request for which there is no function. The memory is zeroed, as some functions promise.
+/// Serves a request for a function that no library defines. The memory is zeroed, because some of these functions promise
+/// that.
 ///
 /// # Safety
 /// The duties of C's `memalign`.

@@ -33,7 +33,7 @@ struct All {
     seen: Seen,
 }
 
-/// One look at a device: until it is dropped there is no other, and neither the context nor a pool ends.
+/// One look at a device. Until it is dropped, another look does not begin, and neither the context nor a pool ends.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
     alive: &'a Alive,

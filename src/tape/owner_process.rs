@@ -23,7 +23,7 @@ fn start_in(folder: &str) -> Option<u64> {
     words.nth(18).filter(|_| !has_ended)?.parse().ok()
 }
 
-/// Returns when a process began; `None` if there is no such process.
+/// Returns when a process began; `None` if it does not exist.
 fn start_of_process(process: u32) -> Option<u64> {
     start_in(&format!("/proc/{process}"))
 }

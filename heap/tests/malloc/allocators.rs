@@ -34,7 +34,7 @@ pub(super) fn cpp(arguments: &[&str]) -> bool {
     true
 }
 
-/// The number of events of an action about blocks of at least so many bytes.
+/// Counts the events of an action whose blocks have at least this size.
 fn n_events(snapshot: &Snapshot, action: Action, least: u64) -> usize {
     let events = snapshot.device_traces.iter().flatten();
     events.filter(|entry| entry.action == Some(action) && entry.size >= least).count()

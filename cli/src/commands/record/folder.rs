@@ -16,7 +16,7 @@ use crate::failure::Failure;
 const IGNORED: &str = ".gitignore";
 
 /// The folder of a run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
 /// A tape in the folder: `1234-0-rank3.tape`.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -71,7 +71,8 @@ fn lock(tapes: &Mutex<Tapes>) -> MutexGuard<'_, Tapes> {
 
 /// Folds what is due in each tape that was found, in those that are new too.
 fn keep(tapes: &mut Tapes, found: &[TapeFile]) {
-    tapes.retain(|path, _| found.iter().any(|tape| tape.path == *path));
+    let paths: BTreeSet<&Path> = found.iter().map(|tape| &*tape.path).collect();
+    tapes.retain(|path, _| paths.contains(&**path));
     for TapeFile { path, .. } in found {
         if let Some(known) = tapes.get_mut(path) {
             known.iter_mut().for_each(|keeper| _ = keeper.keep());

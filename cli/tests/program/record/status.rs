@@ -197,7 +197,7 @@ fn a_signal_ends_the_saving_and_keeps_the_tapes() {
     }
 }
 
-/// Whoever started us may have gone, and with it the reader of what we print.
+/// The reader of standard error may have ended.
 #[test]
 fn a_closed_standard_error_loses_no_snapshot() {
     let mut start = record(&["--heap", "-o", "run.pickle"], &["sh", "-c", "ls; ls; ls; exit 7"]);
