@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Sleeps. Unlike std's, this is no point where a thread that is cancelled (`pthread_cancel`) ends: its stack would be
+/// Sleeps. A thread that is cancelled (`pthread_cancel`) does not end here, as it may in std's sleep: its stack would be
 /// unwound through the call of the program that waits here, such as `malloc`.
 pub(crate) fn sleep(time: Duration) {
     // A signal ends it early, and callers sleep in loops.
