@@ -19,6 +19,7 @@ use crate::{
     colour::bold,
     exit::Exit,
     failure::Failure,
+    files::{Named, named},
     input::{Opened, name, open},
     json::{List, WithList, print_line},
     options::Input,
@@ -26,12 +27,19 @@ use crate::{
     sites::Sites,
 };
 
-/// Answers for every file. The message of one that fails is printed; the highest exit status is returned.
+/// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest
+/// exit status is returned.
 pub(crate) fn each_file(
     files: &[PathBuf],
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_path(files, |path| open(path).and_then(|opened| answer(&opened)))
+    let Named { files: found, broken } = named(files)?;
+    let mut worst = Exit::Fine;
+    for (path, why) in broken {
+        let failure = Failure::Message(Exit::Unreadable, why).of_file(&name(&path));
+        worst = worst.max(failure.report()?);
+    }
+    Ok(worst.max(each_path(&found, |path| open(path).and_then(|opened| answer(&opened)))?))
 }
 
 /// Like [`each_file`], for commands that open the file themselves. The failure of the only file is returned.

@@ -156,7 +156,8 @@ impl<W: Write> fmt::Write for OneLine<'_, W> {
     }
 }
 
-fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {
+/// Draws folded lines as a flame graph.
+pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Err(Failure::Message(Exit::Broken, "nothing to draw: no block has any bytes".to_owned()));
     }

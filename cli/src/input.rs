@@ -48,6 +48,21 @@ impl Opened {
         }
     }
 
+    /// Returns a text of the allocator's settings.
+    pub(crate) fn setting(&self, key: &str) -> Option<&str> {
+        let value = self.snapshot.allocator_settings()?.get(key)?;
+        value.as_text().map(|text| &**text)
+    }
+
+    /// Returns a snapshot made of this one, under another name.
+    pub(crate) fn changed(&self, snapshot: Snapshot, name: &str) -> Opened {
+        Opened {
+            name: name.to_owned(),
+            is_stdin: self.is_stdin,
+            ..Opened::new(Path::new(name), Arc::new(snapshot))
+        }
+    }
+
     /// Returns the devices of `--device`: the one that was named, or all that have events or segments.
     pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
         let found = devices(&self.snapshot);

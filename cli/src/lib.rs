@@ -14,6 +14,7 @@ mod dispatch;
 mod each;
 mod exit;
 mod failure;
+mod files;
 mod fit;
 mod folded;
 mod input;
@@ -122,6 +123,12 @@ fn refuse(error: &clap::Error) -> u8 {
         );
         return Exit::Usage as u8;
     }
+    if let Some(ContextValue::String(word)) = word
+        && let Some((_, command)) = MEANT.iter().find(|(typed, _)| typed == word)
+    {
+        eprintln!("memreel: there is no command {word}; use: memreel {command}");
+        return Exit::Usage as u8;
+    }
     #[cfg(not(feature = "mcp"))]
     if let Some(ContextValue::String(word)) = word
         && word == "mcp"
@@ -136,6 +143,19 @@ fn refuse(error: &clap::Error) -> u8 {
     let _ = error.print();
     u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
 }
+
+/// Words that people type for a command, and what they mean.
+const MEANT: [(&str, &str); 9] = [
+    ("run", "record -- PROGRAM"),
+    ("trace-program", "record -- PROGRAM"),
+    ("info", "FILE"),
+    ("describe", "FILE"),
+    ("why", "oom FILE"),
+    ("flame", "flamegraph FILE"),
+    ("peak", "top FILE"),
+    ("tune", "replay --sweep FILE"),
+    ("whatif", "replay FILE"),
+];
 
 /// Whether a word is the name of a file, and so not a misspelt command.
 fn is_file_name(word: &str) -> bool {

@@ -29,7 +29,33 @@ pub(crate) struct Listing {
 
     /// Print at most this number of calls of a stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    pub(crate) frames: usize,
+    frames: usize,
+
+    /// Print the whole paths of files
+    #[arg(long)]
+    paths: bool,
+}
+
+impl Listing {
+    /// Returns which calls of a stack are printed.
+    pub(crate) fn calls(&self) -> Calls {
+        Calls { n: self.frames, has_paths: self.paths }
+    }
+}
+
+/// Which calls of a stack are printed, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calls {
+    /// At most this number of them.
+    pub(crate) n: usize,
+    /// With the whole paths of their files.
+    pub(crate) has_paths: bool,
+}
+
+impl From<usize> for Calls {
+    fn from(n: usize) -> Calls {
+        Calls { n, has_paths: false }
+    }
 }
 
 /// Which devices of a snapshot.

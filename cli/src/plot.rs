@@ -47,6 +47,9 @@ pub(crate) fn characters(points: &[Point], height: usize, out: &mut impl Write) 
     Ok(())
 }
 
+/// The points of a picture: about as many as a screen has pixels.
+pub(crate) const SVG_POINTS: usize = 1200;
+
 const WIDTH: u64 = 1200;
 const HEIGHT: u64 = 360;
 const LEFT: u64 = 100;

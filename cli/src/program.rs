@@ -9,6 +9,7 @@ use clap::{Command, builder::Styles};
 use crate::commands::{
     groups,
     row::{Program, Row},
+    torch,
 };
 
 /// What the help has behind the list of commands.
@@ -35,8 +36,10 @@ pub(crate) fn program(words: Vec<OsString>) -> Program {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .help_template(template(&groups));
-    let rows: Vec<Row> = groups.into_iter().flat_map(|(_, rows)| rows).collect();
-    Program { line: line.subcommands(rows.iter().map(Row::line)), rows, words }
+    let mut rows: Vec<Row> = groups.into_iter().flat_map(|(_, rows)| rows).collect();
+    let line = line.subcommands(rows.iter().map(Row::line)).subcommands(torch::hidden());
+    rows.extend(torch::rows());
+    Program { line, rows, words }
 }
 
 /// Returns the template of the program's help. clap has no headings for commands, so the list is part of it.

@@ -6,10 +6,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
 use memreel_snapshot::{
-    analysis::{Call, Site},
+    analysis::{Call, Site, is_own},
     model::Frame,
 };
 
@@ -36,8 +39,10 @@ pub(crate) enum SiteText<'a> {
     Calls {
         /// Innermost first; at least one.
         frames: Vec<&'a Frame>,
-        /// The number of innermost frames that are shown.
-        n_shown: usize,
+        /// The places of the frames that are shown.
+        shown: BTreeSet<usize>,
+        /// Whether paths are whole.
+        has_paths: bool,
         /// The frames that are shown because other sites of the list differ in them, by their places.
         differing: BTreeMap<usize, Form>,
     },
@@ -60,12 +65,13 @@ pub(crate) enum SiteText<'a> {
 }
 
 impl<'a> SiteText<'a> {
-    /// Returns the text of a stack with these frames, innermost first.
-    pub(crate) fn calls(frames: Vec<&'a Frame>, n_shown: usize) -> SiteText<'a> {
+    /// Returns the text of a stack with these frames, innermost first, of which `n` are shown.
+    pub(crate) fn calls(frames: Vec<&'a Frame>, n: usize, has_paths: bool) -> SiteText<'a> {
         if frames.is_empty() {
             return SiteText::other(&Site::NoStack);
         }
-        SiteText::Calls { frames, n_shown: n_shown.max(1), differing: BTreeMap::new() }
+        let shown = shown(&frames, n);
+        SiteText::Calls { frames, shown, has_paths, differing: BTreeMap::new() }
     }
 
     /// Returns the text of a site without a stack.
@@ -129,19 +135,11 @@ impl<'a> SiteText<'a> {
     }
 
     /// Returns the callers that are shown, in pieces of at most `room` columns, and the number of calls behind them.
-    ///
-    /// The outermost call is often the only line of the user's own program. It is shown in place of the last
-    /// inner one, if at least three calls are shown.
     fn callers(&self, room: usize) -> (Vec<String>, usize) {
-        let SiteText::Calls { frames, n_shown, differing } = self else { return (Vec::new(), 0) };
+        let SiteText::Calls { frames, shown, differing, .. } = self else { return (Vec::new(), 0) };
         let (mut pieces, mut next) = (Vec::new(), 1);
-        let has_outermost = *n_shown > 2 && frames.len() > *n_shown;
-        let n_inner = n_shown - usize::from(has_outermost);
-        let outermost = has_outermost.then(|| frames.len() - 1);
-        let mut further: Vec<usize> =
-            differing.keys().copied().filter(|place| *place >= n_inner).chain(outermost).collect();
-        further.dedup();
-        for place in (1..n_inner).chain(further) {
+        let places: BTreeSet<usize> = shown.iter().chain(differing.keys()).copied().collect();
+        for place in places.into_iter().skip_while(|place| *place == 0) {
             let Some(frame) = frames.get(place) else { break };
             if place > next {
                 pieces.push(format!("← {} more", place - next));
@@ -158,7 +156,9 @@ impl<'a> SiteText<'a> {
 
     fn call(&self, place: usize, frame: &Frame, room: usize) -> Vec<String> {
         match self {
-            SiteText::Calls { differing, .. } if differing.get(&place) == Some(&Form::Full) => {
+            SiteText::Calls { differing, has_paths, .. }
+                if *has_paths || differing.get(&place) == Some(&Form::Full) =>
+            {
                 let text = format!("{} ({}:{})", clean(&frame.name), clean(&frame.filename), frame.line);
                 broken(&text, room)
             }
@@ -175,6 +175,22 @@ impl<'a> SiteText<'a> {
     pub(crate) fn plain(&self) -> String {
         self.visible(usize::MAX).concat().join(" ")
     }
+}
+
+/// Returns the places of the `n` frames that are shown: the innermost, those in files of the program's own, which say
+/// what the program did, and then the inner ones. Of a stack without such files the outermost is shown too.
+fn shown(frames: &[&Frame], n: usize) -> BTreeSet<usize> {
+    let n = n.clamp(1, frames.len());
+    let own = (1..frames.len()).filter(|place| is_own(frames[*place]));
+    let mut shown: BTreeSet<usize> = iter::once(0).chain(own.take(n - 1)).collect();
+    if shown.len() == 1 && n > 2 && !is_own(frames[0]) {
+        shown.insert(frames.len() - 1);
+    }
+    let mut inner = 1..frames.len();
+    while shown.len() < n {
+        shown.extend(inner.next());
+    }
+    shown
 }
 
 /// Adds to the sites of a list, which have `room` columns, the first call in which similar ones differ.
@@ -210,7 +226,7 @@ fn add_difference(sites: &mut [SiteText<'_>], same: &[usize]) -> bool {
 /// yet.
 fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
     match &sites[same[0]] {
-        SiteText::Calls { frames: first, n_shown, differing } => {
+        SiteText::Calls { frames: first, shown, differing, .. } => {
             let calls = |number: &usize| match &sites[*number] {
                 SiteText::Calls { frames, .. } => &frames[..],
                 _ => &[],
@@ -225,7 +241,7 @@ fn difference(sites: &[SiteText<'_>], same: &[usize]) -> Option<(usize, Form)> {
                 same.iter().any(|number| !is_same(one, calls(number).get(*place)))
             };
             (0..longest).filter(differs).find_map(|place| match differing.get(&place) {
-                None if place >= *n_shown => Some((place, Form::Short)),
+                None if !shown.contains(&place) => Some((place, Form::Short)),
                 None | Some(Form::Short) => Some((place, Form::Full)),
                 Some(Form::Full) => None,
             })
@@ -277,7 +293,7 @@ mod tests {
 
     fn rows(stacks: &[Vec<Frame>], n_shown: usize) -> Vec<String> {
         let mut texts: Vec<SiteText<'_>> =
-            stacks.iter().map(|frames| SiteText::calls(frames.iter().collect(), n_shown)).collect();
+            stacks.iter().map(|frames| SiteText::calls(frames.iter().collect(), n_shown, false)).collect();
         add_differences(&mut texts, usize::MAX);
         texts.iter().map(|text| text.row("")).collect()
     }

@@ -14,6 +14,7 @@ use crate::{
     bytes::Bytes,
     colour::faint,
     fit::{broken, columns, fill},
+    options::Calls,
     site_text::{SiteText, add_differences},
     text::{clean, count, percent},
     width::width_left,
@@ -22,24 +23,25 @@ use crate::{
 /// Prints the sites of one snapshot.
 pub(crate) struct Sites<'a> {
     shown: ShownFrames<'a>,
-    n_frames: usize,
+    calls: Calls,
 }
 
 impl<'a> Sites<'a> {
-    pub(crate) fn new(history: &DeviceHistory<'a>, n_frames: usize) -> Sites<'a> {
-        Sites::of(history.shown_frames(), n_frames)
+    pub(crate) fn new(history: &DeviceHistory<'a>, calls: impl Into<Calls>) -> Sites<'a> {
+        Sites::of(history.shown_frames(), calls)
     }
 
     /// Takes the frames of a snapshot.
-    pub(crate) fn of(shown: ShownFrames<'a>, n_frames: usize) -> Sites<'a> {
-        Sites { shown, n_frames }
+    pub(crate) fn of(shown: ShownFrames<'a>, calls: impl Into<Calls>) -> Sites<'a> {
+        Sites { shown, calls: calls.into() }
     }
 
     /// Returns the text of a site.
     fn text(&self, site: &Site) -> SiteText<'a> {
         match site {
             Site::Stack(stack) => {
-                SiteText::calls(self.shown.identifying_frames(*stack).collect(), self.n_frames)
+                let frames = self.shown.identifying_frames(*stack).collect();
+                SiteText::calls(frames, self.calls.n, self.calls.has_paths)
             }
             site => SiteText::other(site),
         }

@@ -41,6 +41,20 @@ class Failure(Record):
 
 
 @dataclass(frozen=True)
+class LeakGrowth(Record):
+    """How a site grew."""
+
+    kind: Literal["steady", "late", "larger step"]
+    """How it grew: all along, late, or because its step is larger than those before it."""
+    grown_bytes: int
+    """Requested bytes beyond its usual level, the most that it held until the program repeated itself."""
+    began_event: int | None
+    """The alloc that took it above its usual level."""
+    grown_blocks: int
+    """Blocks that were allocated since and are held."""
+
+
+@dataclass(frozen=True)
 class Frame(Record):
     """A call of a stack."""
 
@@ -58,7 +72,7 @@ class Frame(Record):
 class LeakSite(Record):
     """A site that holds blocks at the end."""
 
-    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    _nested: ClassVar[Nested] = {"growth": lambda: LeakGrowth, "stack": lambda: Frame}
     bytes: int
     """Requested bytes of its live blocks."""
     live: int
@@ -75,6 +89,8 @@ class LeakSite(Record):
     """Bytes held after each quarter of the history."""
     is_growing: bool
     """Whether they grew in every quarter."""
+    growth: LeakGrowth | None
+    """How they grew since the program repeated itself; null if they did not."""
     stacks: int | None = None
     """The recorded stacks that look the same; absent if there is none."""
     stack: list[Frame] | None = None
@@ -329,8 +345,10 @@ class Leaks(Answer):
     """Requested bytes that the program holds at the end."""
     n_growing: int
     """Sites that grew in every quarter of the history."""
+    n_leaks: int
+    """Sites that grew in every quarter, or grew late and gave nothing back."""
     sites: list[LeakSite]
-    """The growing sites first, then those with the most bytes; at most `-n`."""
+    """The leaks first, then those with the most bytes; at most `-n`."""
     rest: Rest
     """The sites behind them."""
     warnings: list[str]
@@ -555,17 +573,101 @@ class FailedRequest(Record):
     """The stack of the request; null if it has none."""
 
 
+@dataclass(frozen=True)
+class Cause(Record):
+    """A cause of a failed request."""
+
+    kind: str
+    """`limited`, `grew`, `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `occupied` or `full`."""
+    bytes: int
+    """What the process would have had without it."""
+    finding: str
+    """What was found, in a sentence."""
+    advice: str | None
+    """What to do, with the result of a replay; null if nothing was tried."""
+    conf: str | None
+    """The advised setting, as a text of PYTORCH_ALLOC_CONF."""
+
+
+@dataclass(frozen=True)
+class GrownSite(Record):
+    """A site that grew."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    kind: Literal["steady", "late", "larger step"]
+    """How it grew: all along, late, or because its step is larger than those before it."""
+    grown_bytes: int
+    """Requested bytes beyond its usual level, the most that it held until the program repeated itself."""
+    held_bytes: int
+    """Requested bytes of its blocks that the program holds."""
+    usual_bytes: int
+    """Its usual level."""
+    began_event: int | None
+    """The alloc that took it above its usual level."""
+    grown_blocks: int
+    """Blocks that were allocated since and are held."""
+    stacks: int | None = None
+    """The recorded stacks that look the same; absent if there is none."""
+    stack: list[Frame] | None = None
+    """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
+    size_bytes: int | None = None
+    """Only of blocks without a stack, which are grouped by the size that was requested."""
+
+
+@dataclass(frozen=True)
+class Served(Record):
+    """How many requests would be served."""
+
+    n_requests: int
+    """Requests of the size of the failed one, itself included, one after the other; at most 1000."""
+
+
+@dataclass(frozen=True)
+class TriedSetting(Record):
+    """A setting that was tried."""
+
+    conf: str
+    """The setting, as a text of PYTORCH_ALLOC_CONF."""
+    n_requests: int
+    """Requests that it serves, as in `served`."""
+    reserved_peak_bytes: int
+    """The most bytes that were reserved until the request."""
+    num_device_calls: int
+    """Calls to the device until then."""
+
+
+@dataclass(frozen=True)
+class Tried(Record):
+    """What replays of the history say of a failed request."""
+
+    _nested: ClassVar[Nested] = {"without_growth": lambda: Served, "settings": lambda: TriedSetting}
+    with_expandable: Literal["yes", "no", "perhaps"]
+    """Whether expandable segments would have served it."""
+    needed_bytes: int | None
+    """A limit that would have served it; null if the process had none, or if it is not known."""
+    without_growth: Served | None
+    """What would be served without the blocks by which sites grew; null if none did, or if it is not known."""
+    settings: list[TriedSetting]
+    """The settings that were tried, the best first."""
+
+
 @dataclass(frozen=True, repr=False)
 class Oom(Answer):
     """A request failed."""
 
-    _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest}
+    _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "causes": lambda: Cause, "grown": lambda: GrownSite, "tried": lambda: Tried, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
     device: int
     """The device."""
     oom: FailedRequest
     """The last request that failed."""
+    causes: list[Cause]
+    """Why it failed, the first to act on first."""
+    grown: list[GrownSite]
+    """The sites that grew until the request, which counts as served, at most `-n`."""
+    tried: Tried
+    """What replays of the history say."""
     live: list[Group]
     """The largest holders at that moment, at most `-n`."""
     pending: list[Group]

@@ -3,10 +3,7 @@
 use std::env::args_os;
 
 use memreel_snapshot::{
-    analysis::{
-        DeviceHistory, devices,
-        oom::{Explanation, Fit},
-    },
+    analysis::{DeviceHistory, devices, oom::Explanation},
     pickle,
 };
 
@@ -16,7 +13,7 @@ fn main() -> memreel_snapshot::Result<()> {
         for device in devices(&snapshot) {
             let history = DeviceHistory::new(&snapshot, device);
             if let Some(report) = history.oom() {
-                println!("{}", Explanation::new(&history, report, Fit::Perhaps).text(5));
+                println!("{}", Explanation::new(&history, report).text(5));
             }
         }
     }

@@ -1,17 +1,19 @@
-//! Whether a failed request would have been served with expandable segments: a replay of the history up to it.
+//! Why a request failed, with what replays of the history up to it say.
 
-use super::{Requests, Room};
+use super::{Requests, Room, tried::tried};
 use memreel_snapshot::analysis::{
     DeviceHistory,
     oom::{Explanation, Fit, OomReport},
 };
 
-/// Explains a report of this history ([`DeviceHistory::oom`]). If the history is whole, it is replayed up to the request
-/// under `expandable_segments:True`.
+/// Explains a report of this history ([`DeviceHistory::oom`]). If the history can be replayed, replays show what would
+/// have helped.
 #[must_use]
 pub fn explain<'h, 'a>(history: &'h DeviceHistory<'a>, report: OomReport) -> Explanation<'h, 'a> {
     let with_expandable = with_expandable(history, &report);
-    Explanation::new(history, report, with_expandable)
+    let explanation = Explanation::new(history, report);
+    let tried = tried(history, &explanation, with_expandable);
+    explanation.with_tried(tried)
 }
 
 /// Returns whether a request that failed would have been served with expandable segments.

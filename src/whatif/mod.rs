@@ -37,6 +37,7 @@ mod run;
 mod sweep;
 mod room;
 mod explain;
+mod tried;
 
 pub use answer::{Answer, PeakSpread, Rank};
 pub use curve::ReservedFrom;

@@ -231,6 +231,19 @@ impl<'a> Run<'a> {
         self.count(request, served)?.map_or(Ok(()), Allocation::free)
     }
 
+    /// Serves a request again and again, and frees nothing meanwhile. Returns how often it was served, at most `most` times.
+    pub(super) fn serve(&self, request: &Request, most: u32) -> Result<u32> {
+        let mut blocks = Vec::new();
+        for n_served in 0..most {
+            match self.alloc(request.bytes, request.stream, request.pool) {
+                Ok(block) => blocks.push(block),
+                Err(error) if error.is_out_of_memory() => return Ok(n_served),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(most)
+    }
+
     /// Counts a request, and returns its block if it was served. Errors other than out of memory end the run.
     fn count(&mut self, request: &Request, served: Result<Allocation>) -> Result<Option<Allocation>> {
         self.n_requests += 1;

@@ -45,7 +45,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |asked, out| {
-        let sites = Sites::new(asked.history(), options.listing.frames);
+        let sites = Sites::new(asked.history(), options.listing.calls());
         let found = asked.history().churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
         if options.input.json {

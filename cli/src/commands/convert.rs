@@ -20,10 +20,10 @@ use serde_json::json;
 
 use crate::{
     counted::Counted,
-    each::each_file,
+    each::each_path,
     exit::Exit,
     failure::Failure,
-    input::Opened,
+    input::{Opened, open},
     options::{Devices, device},
     output::{needs_folder, not_to_a_terminal},
 };
@@ -144,7 +144,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             "standard output is taken by the converted snapshot; --json needs a file after -o",
         ));
     }
-    each_file(&options.files, |opened| {
+    each_path(&options.files, |path| {
+        let opened = &open(path)?;
         let part = part(opened, options.device)?;
         let snapshot = part.as_ref().unwrap_or(&opened.snapshot);
         let Some(output) = output else {

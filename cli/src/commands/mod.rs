@@ -12,6 +12,7 @@ mod completions;
 mod convert;
 mod diff;
 mod fix;
+mod flamegraph;
 mod fragmentation;
 mod gate;
 mod leaks;
@@ -26,6 +27,7 @@ mod ranks;
 mod record;
 mod recover;
 mod replay;
+mod report;
 pub(crate) mod row;
 mod segments;
 mod slim;
@@ -34,6 +36,7 @@ mod stats;
 mod summary;
 mod timeline;
 mod top;
+pub(crate) mod torch;
 mod trace;
 mod validate;
 mod view;
@@ -48,6 +51,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
                 command("view", "Look at snapshots in a browser, without a network", view::run),
+                command(
+                    "report",
+                    "Write a page about a snapshot, for a defect or a job's summary",
+                    report::run,
+                ),
                 command("record", "Run any program, and record the memory that it asks for", record::run),
             ],
         ),
@@ -72,7 +80,12 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 question("owners", "Show who has a device's memory, and what is unexplained", owners::run),
                 question("top", "Show what holds the memory, at the peak or at another moment", top::run),
-                question("leaks", "List what is held at the end, the sites that only grow first", leaks::run),
+                question("leaks", "Find the sites that grow, and list what is held at the end", leaks::run),
+                command(
+                    "flamegraph",
+                    "Draw what holds the memory, at the peak or at another moment",
+                    flamegraph::run,
+                ),
                 question(
                     "churn",
                     "List the sites that allocate and free one size again and again",
@@ -91,11 +104,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 question("timeline", "Plot the memory in use and reserved over the history", timeline::run),
                 question("at", "Show the allocator's state after an event", at::run),
-                question("trace", "List every event under short names", trace::run),
-                question("segments", "List the segments, or draw them as a flame graph", segments::run),
-                question("memory", "Sum up each stream's blocks, or draw them as a flame graph", memory::run),
-                question("stats", "Draw how the segments are filled, as PyTorch's tool does", stats::run),
-                question("compare", "List the segments that only one of two snapshots has", compare::run),
+                torch::row(),
             ],
         ),
         (

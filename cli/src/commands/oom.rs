@@ -10,7 +10,7 @@ use std::{
 use memreel::whatif::explain;
 use memreel_snapshot::analysis::{
     DeviceHistory, Group, Site,
-    oom::{Explanation, OomReport, Verdict},
+    oom::{CauseKind, Explanation},
 };
 use serde_json::json;
 
@@ -27,7 +27,7 @@ use crate::{
     options::{Input, Listing},
     rest::print_rest,
     sites::Sites,
-    text::{count, shell_word},
+    text::{clean, count, shell_word},
     warnings::print_warnings,
 };
 
@@ -104,40 +104,40 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     }
 }
 
-/// Prints that a request failed, and the reason.
-pub(super) fn print_why(
+/// Prints which request failed, and at most `n` of its causes.
+pub(super) fn print_causes(
     history: &DeviceHistory<'_>,
-    report: &OomReport,
+    explanation: &Explanation<'_, '_>,
+    n: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let red = red();
+    let (red, report, causes) = (red(), explanation.report(), explanation.causes());
+    let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
     let text = format!(
-        "{red}out of memory, {}{red:#}: {} asked for {}",
-        report.verdict.name(),
+        "{red}out of memory{step}, {}{red:#}: {} requested {}",
+        causes[0].kind.name(),
         Bytes(report.requested_bytes),
         moment::words(history, report.totals.moment),
     );
     print_text(text, out)?;
-    print_text(report.why(), out)?;
-    if report.is_limited() {
-        let text = format!(
-            "the device had {} free and still refused: this process is limited (set_per_process_memory_fraction?)",
-            Bytes(report.device_free_bytes),
-        );
-        print_text(text, out)?;
+    for (number, cause) in (1..).zip(&causes[..causes.len().min(n)]) {
+        let text = format!("{number}. {}: {}", cause.kind.name(), clean(&cause.finding));
+        writeln!(out, "{}", wrapped(&text, 3))?;
+        if let Some(advice) = &cause.advice {
+            writeln!(out, "{}", wrapped(&format!("   {}", clean(advice)), 3))?;
+        }
     }
     Ok(())
 }
 
-fn advice(report: &OomReport, opened: &Opened) -> Option<String> {
-    let limit = report.could_hold_bytes();
-    let is_about_layout = matches!(
-        report.verdict,
-        Verdict::Unused | Verdict::Fragmented | Verdict::RoundedUp | Verdict::Elsewhere
-    );
-    (is_about_layout && !report.is_expandable && opened.name != name(Path::new("-"))).then(|| {
-        let file = shell_word(&opened.name);
-        command("try: ", &["memreel", "replay", "--sweep", "--limit", &exact(limit), &file])
+/// Returns a command that tries more settings, if free memory could not be used.
+fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Option<String> {
+    let report = explanation.report();
+    let is_about_layout =
+        explanation.causes().iter().any(|cause| matches!(cause.kind, CauseKind::Unusable(_)));
+    (is_about_layout && opened.name != name(Path::new("-"))).then(|| {
+        let (file, limit) = (shell_word(&opened.name), exact(report.could_hold_bytes()));
+        command("try more: ", &["memreel", "replay", "--sweep", "--limit", &limit, &file])
     })
 }
 
@@ -148,8 +148,8 @@ fn print<W: Write>(
     out: &mut W,
 ) -> Result<(), Failure> {
     let (history, report) = (asked.history(), explanation.report());
-    let sites = Sites::new(history, options.listing.frames);
-    print_why(history, report, out)?;
+    let sites = Sites::new(history, options.listing.calls());
+    print_causes(history, explanation, usize::MAX, out)?;
     if report.n_ooms > 1 {
         writeln!(out, "it is the last of {} failed requests", report.n_ooms)?;
     }
@@ -171,7 +171,7 @@ fn print<W: Write>(
     if n_pending > 0 {
         list("pending block", n_pending, pending_bytes, explanation.pending(), out)?;
     }
-    if let Some(advice) = advice(report, asked.opened) {
+    if let Some(advice) = advice(explanation, asked.opened) {
         writeln!(out, "\n{advice}")?;
     }
     Ok(())

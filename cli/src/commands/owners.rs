@@ -6,12 +6,13 @@ use std::io::Write;
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{DeviceOwners, owners},
+    analysis::{DeviceOwners, Owners, owners},
 };
 
 use crate::{
     exit::Exit,
     failure::Failure,
+    fit::print_text,
     input::{Opened, list, name, open},
     options::{Devices, Input},
     owner_table,
@@ -60,6 +61,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     let snapshots: Vec<&Snapshot> = opened.iter().map(|file| &*file.snapshot).collect();
     let tables = of_device(owners(&snapshots), options.input.device)?;
+    if !options.input.json && !snapshots.iter().any(|snapshot| Owners::are_known(snapshot)) {
+        print_text(
+            "note: no stack has compiled frames, so the rows name callers of one allocator and not libraries; \
+             `memreel record` tells who has a device's memory",
+            out,
+        )?;
+    }
     if options.input.json {
         let names: Vec<&str> = opened.iter().map(|file| &*file.name).collect();
         owner_table::print_json(&tables, &snapshots, &names, out)?;

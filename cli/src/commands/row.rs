@@ -43,6 +43,16 @@ impl Row {
         (self.augment)(clap::Command::new(self.name)).about(self.about).long_about(None)
     }
 
+    /// Returns a row whose command is followed by another.
+    pub(super) fn group(
+        name: &'static str,
+        about: &'static str,
+        augment: fn(clap::Command) -> clap::Command,
+        ready: fn(&ArgMatches) -> Result<Ready, clap::Error>,
+    ) -> Row {
+        Row { name, about, is_tool: false, augment, ready: Box::new(ready) }
+    }
+
     /// Reads the options.
     pub(crate) fn ready(&self, options: &ArgMatches) -> Result<Ready, clap::Error> {
         (self.ready)(options)

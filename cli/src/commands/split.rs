@@ -28,9 +28,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each device with events or segments gets a file NAME.deviceN.pickle, beside the
-input or in the folder of -o, and keeps its number in it. Pinned host memory
-goes with the first device. NAME is snapshot for standard input.
+Each device with events or segments gets a file NAME.deviceN.pickle in the folder
+of -o, and keeps its number in it. Pinned host memory goes with the first
+device. NAME is snapshot for standard input. Without -o, nothing is written: the
+lines show which files there would be.
 
 Example:
   memreel split all.pickle -o devices/
@@ -38,7 +39,7 @@ Example:
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written or
 has no device to split off.")]
 pub(crate) struct Options {
-    /// Write the files into this folder, which must exist
+    /// Write the files into this folder, which must exist. Without it, nothing is written
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
@@ -118,7 +119,6 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let name = &opened.name;
     let input = if opened.is_stdin { Path::new("snapshot") } else { Path::new(name) };
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
-    let folder = options.output.clone().or_else(|| Some(input.parent()?.to_path_buf())).unwrap_or_default();
     // An error if the file does not have the device.
     opened.devices(options.device)?;
     let snapshot = &opened.snapshot;
@@ -136,17 +136,20 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         None => {}
     }
     for (device, part) in parts_of(snapshot, options.device) {
-        let path = folder.join(format!("{stem}.device{device}.pickle"));
-        if options.output.is_none() && path.exists() {
-            let what = format!("{} already exists; use -o FOLDER to write anyway", path.display());
-            return Err(Failure::usage(what));
+        let file = format!("{stem}.device{device}.pickle");
+        let path = options.output.as_ref().map(|folder| folder.join(&file));
+        if let Some(path) = &path {
+            pickle::save(&part, path)?;
         }
-        pickle::save(&part, &path)?;
-        let (n_events, path) = (part.n_events(), path.display().to_string());
+        let (n_events, path) = (part.n_events(), path.map(|path| path.display().to_string()));
         if options.json {
             print_line(name, device, &json!({"n_events": n_events, "written": path}), out)?;
         } else {
-            let text = format!("{name}: device {device}, {}, written to {path}", count(n_events, "event"));
+            let written = path.map_or_else(
+                || format!("not written; -o FOLDER writes {file}"),
+                |path| format!("written to {path}"),
+            );
+            let text = format!("{name}: device {device}, {}, {written}", count(n_events, "event"));
             print_text(text, out)?;
         }
     }

@@ -4,10 +4,13 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::{By, DeviceHistory, Group, Histories, LeakSite, Totals, oom::OomReport};
+use memreel::whatif::explain;
+use memreel_snapshot::analysis::{
+    By, DeviceHistory, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
+};
 use serde_json::json;
 
-use super::oom::print_why;
+use super::oom::print_causes;
 use crate::{
     bytes::Bytes,
     colour::bold,
@@ -26,22 +29,25 @@ use crate::{
     width::width_left,
 };
 
+/// How many causes of a failed request are shown.
+const N_CAUSES: usize = 2;
+
 /// How many sites of a kind are shown.
 const N_SITES: usize = 3;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Shows who wrote the file, its devices, whether their histories are whole, the
-memory at the peak and at the end, the last request that failed, the sites that
-only grow, and the largest holders at the peak; then the commands that show
+memory at the peak and at the end, why the last request failed, the sites that
+grow, and the largest holders at the peak; then the commands that show
 more.
 
 Example:
   memreel summary snapshot.pickle
   memreel snapshot.pickle
 
-Exit status: 0 answered, 1 a request failed or a history contradicts itself, 2
-wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -59,12 +65,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         n_files += 1;
         let histories = Histories::new(&opened.snapshot);
-        let (mut exit, mut next) = (Exit::Fine, Next::default());
+        let mut next = Next::default();
         for device in devices {
             let asked = Asked::new(opened, &histories, device, n_devices);
             let summary = Summary::new(asked.history());
             next.add(&summary);
-            exit = exit.max(summary.exit());
             if input.json {
                 summary.print_json(&asked, out)?;
             } else {
@@ -74,15 +79,16 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         if !input.json {
             next.print(opened, out)?;
         }
-        Ok(exit)
+        Ok(Exit::Fine)
     })
 }
 
 /// Returns a line about the file.
 fn head(opened: &Opened, n_devices: usize) -> String {
-    let (bold, setting) = (bold(), |key| setting(opened, key).unwrap_or_default());
+    let (bold, setting) = (bold(), |key| opened.setting(key).unwrap_or_default());
     let by = match setting("memreel_version") {
-        "" => "in PyTorch's format".to_owned(),
+        "" => Releases::of(&opened.snapshot)
+            .map_or_else(|| "in PyTorch's format".to_owned(), |releases| format!("of {releases}")),
         version => format!("of memreel {}", clean(version)),
     };
     let conf = match setting("PYTORCH_CUDA_ALLOC_CONF") {
@@ -90,12 +96,6 @@ fn head(opened: &Opened, n_devices: usize) -> String {
         conf => format!(", settings {}", clean(conf)),
     };
     format!("{bold}{}{bold:#}: a snapshot {by}, {}{conf}", clean(&opened.name), count(n_devices, "device"))
-}
-
-/// Returns a text of the allocator's settings.
-fn setting<'a>(opened: &'a Opened, key: &str) -> Option<&'a str> {
-    let value = opened.snapshot.allocator_settings()?.get(key)?;
-    value.as_text().map(|text| &**text)
 }
 
 /// The findings about one device.
@@ -112,7 +112,7 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn new(history: &'a DeviceHistory<'a>) -> Summary<'a> {
         let peak = history.peak();
-        let mut growing: Vec<LeakSite> = history.leaks().into_iter().filter(|site| site.is_growing).collect();
+        let mut growing: Vec<LeakSite> = history.leaks().into_iter().filter(LeakSite::is_leak).collect();
         // It has the memory of all sites.
         growing.shrink_to_fit();
         Summary {
@@ -124,11 +124,6 @@ impl<'a> Summary<'a> {
             growing,
             holders: history.top(peak.moment, By::Stack),
         }
-    }
-
-    fn exit(&self) -> Exit {
-        let is_broken = self.oom.is_some() || self.history.trust().n_contradictions > 0;
-        if is_broken { Exit::Broken } else { Exit::Fine }
     }
 
     fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -144,8 +139,8 @@ impl<'a> Summary<'a> {
         });
         let trust = self.history.trust();
         let head = json!({
-            "memreel_version": setting(asked.opened, "memreel_version"),
-            "settings": setting(asked.opened, "PYTORCH_CUDA_ALLOC_CONF"),
+            "memreel_version": asked.opened.setting("memreel_version"),
+            "settings": asked.opened.setting("PYTORCH_CUDA_ALLOC_CONF"),
             "events": self.history.entries().len(),
             "span_us": self.history.span_us(),
             "is_whole": trust.is_whole(),
@@ -178,10 +173,10 @@ impl<'a> Summary<'a> {
         let sites = Sites::new(history, 3);
         if let Some(report) = &self.oom {
             writeln!(out)?;
-            print_why(history, report, out)?;
+            print_causes(history, &explain(history, report.clone()), N_CAUSES, out)?;
         }
         if !self.growing.is_empty() {
-            writeln!(out, "\n{bold}grew all along{bold:#}: {}", count(self.growing.len(), "site"))?;
+            writeln!(out, "\n{bold}leaks{bold:#}: {}", count(self.growing.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;
             let row = |site: &LeakSite| {
                 let share = percent(site.bytes, self.end.allocated_bytes);
@@ -243,7 +238,7 @@ impl Next {
             (self.is_contradictory, "validate", "the rules that the file breaks"),
             (self.has_oom, "oom", "why the request failed"),
             (true, "top", "what holds the memory at the peak"),
-            (self.has_growing, "leaks", "what only grows"),
+            (self.has_growing, "leaks", "what grows"),
             (self.has_history, "timeline", "memory over the history"),
             (true, "fragmentation", "reserved memory that no block uses"),
         ];

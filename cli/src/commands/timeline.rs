@@ -78,9 +78,6 @@ fn too_many(file: &str) -> Failure {
     Failure::Message(Exit::Broken, what)
 }
 
-/// About as many points as a screen has pixels.
-const SVG_POINTS: usize = 1200;
-
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let axis = if options.time { Axis::Time } else { Axis::Events };
     let mut n_drawn = 0;
@@ -188,7 +185,7 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 }
 
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
-    let points = history.timeline(axis, SVG_POINTS);
+    let points = history.timeline(axis, plot::SVG_POINTS);
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);
         plot::svg(&points, title, &mut file)?;

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 13] = [
+const NOT_TOOLS: [&str; 16] = [
+    "flamegraph",
+    "report",
+    "torch",
     "completions",
     "convert",
     "fix",
@@ -39,7 +42,9 @@ fn commands() -> BTreeSet<String> {
     let first = |line: &str| {
         line.strip_prefix("  ").and_then(|line| line.split_whitespace().next().map(str::to_owned))
     };
-    lists.filter_map(first).collect()
+    // The commands of `memreel torch` are known without this word too.
+    let of_torch = ["stats", "trace", "segments", "memory", "compare"].map(str::to_owned);
+    lists.filter_map(first).chain(of_torch).collect()
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn the_example_runs() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     for part in [
-        "  top            files, device, json, at, by, tree, new, since, n, frames, skip_lines\n",
+        "  top            files, device, json, at, by, tree, new, since, n, frames, paths, skip_lines\n",
         "peak: 960.00 MiB in use in 15 blocks after event 29 of 31, 960.00 MiB reserved\n",
         "added     +1.84 GiB    +93  <module> (models.py:52)\n",
         "as data: 1006632960 bytes in use\n",

@@ -94,7 +94,7 @@ fn unreadable_files_are_refused_with_advice() {
     }
     let inner = folder.path().join("folder");
     fs::create_dir(&inner).unwrap();
-    refused(&inner, "it is a folder; give the path of a snapshot file in it", &folder);
+    refused(&inner, "it is a folder", &folder);
     fs::remove_dir(&inner).unwrap();
     refused(&folder.path().join("missing"), "cannot be read: No such file", &folder);
 }

@@ -53,10 +53,14 @@ const DIFFERENT: &[Row] = &[
     Row { n_files: Some(2), ..row("diff", &[]) },
     // Repairs of one device may need what all devices share.
     Row { device: No("there is no --device; use `memreel split` to take one device"), ..row("fix", &[]) },
+    // It prints stacks, or draws them.
+    Row { json: No("--json"), ..row("flamegraph", &[]) },
     row("gate", &["--max-peak", "1TiB"]),
     Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("man", &[]) },
     // It numbers devices.
     Row { device: No("To leave devices out, use `memreel split --device`"), ..row("merge", &[]) },
+    // It is a page for people.
+    Row { json: No("--json"), ..row("report", &[]) },
     // Its --device names the device whose events a window counts.
     Row { device: No("Every device is kept; use `memreel split --device` to take one"), ..row("slim", &[]) },
     row("split", &["-o", OUTPUT]),
@@ -71,6 +75,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("help", "clap's own command"),
     ("mcp", "serves a client: tests/mcp"),
     ("record", "takes a program: `record`"),
+    ("torch", "its commands are asked without this word"),
     ("recover", "takes tapes: `recover` asks the same of it"),
     ("view", "serves a page: `view`"),
 ];
@@ -173,7 +178,7 @@ fn every_command_takes_two_files_and_standard_input() {
             let is_silent = row.name == "convert" && text.is_empty();
             let n_answers = [row.prints(&[], &files[..1]), text].map(|text| text.lines().count());
             assert!(
-                is_silent || ["merge", "owners"].contains(&row.name) || n_answers[1] > n_answers[0],
+                is_silent || ["leaks", "merge", "owners"].contains(&row.name) || n_answers[1] > n_answers[0],
                 "{}: {n_answers:?}",
                 row.name
             );

@@ -43,6 +43,8 @@ pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
 /// one of the fixtures in turn.
 const RUNS: &[&[&str]] = &[
     &["oom", "OUT/odd.json"],
+    &["oom", "OUT/leaky.json"],
+    &["oom", "torch-2.11/ranks/rank1.pickle"],
     &["summary", "OUT/odd.json"],
     &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
     &["top", "--by", "function", "FILE"],
@@ -55,6 +57,7 @@ const RUNS: &[&[&str]] = &[
     &["top", "--tree", "OUT/deep.json"],
     &["top", "--new", "FILE"],
     &["top", "--new", "--since", "1us", "--by", "function", "FILE"],
+    &["leaks", "FILE", "OUT/own.pickle"],
     &["leaks", "--older-than", "3", "FILE"],
     &["leaks", "--between", "one", "two", "OUT/own.pickle"],
     &["at", "end", "FILE"],
@@ -95,6 +98,18 @@ fn odd() -> Value {
     json!({"segments": [], "device_traces": [trace]})
 }
 
+/// Returns a trace without stacks: steps that leave a block behind, until a request fails.
+fn leaky() -> Value {
+    let entry = |action: &str, at: u64, size: u64| json!({"action": action, "addr": 1 << 30 | at << 20, "size": size, "stream": 0, "time_us": at});
+    let step = |at: u64| {
+        let temporary = ["alloc", "free_requested", "free_completed"].map(|action| entry(action, 0, 1 << 19));
+        [&temporary[..], &[entry("alloc", at, 1 << 18)]].concat()
+    };
+    let mut trace: Vec<Value> = (1..9).flat_map(step).collect();
+    trace.push(json!({"action": "oom", "device_free": 0, "size": 1 << 19, "stream": 0, "time_us": 20}));
+    json!({"segments": [], "device_traces": [trace]})
+}
+
 /// Returns a trace with a stack that is deeper than a tree.
 fn deep() -> Value {
     let frames = vec![json!({"name": "f", "filename": "a.py", "line": 1}); 1025];
@@ -119,6 +134,7 @@ fn folder() -> TempDir {
     pickle::save(&owners::snapshot(), folder.path().join("owners.pickle")).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
+    fs::write(folder.path().join("leaky.json"), leaky().to_string()).unwrap();
     let history = Recording::all().tape(folder.path().join("run.tape"));
     drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
     folder

@@ -9,6 +9,7 @@
 //! - `ranks`: the ranks of a run, compared.
 //! - `record`: programs that `memreel record` starts, and what they leave.
 //! - `recover`: tapes, which this command and every other one reads.
+//! - `report`: its page, the flame graph of a moment, and the leaks of several files.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `bad_input`: files that no recorder wrote.
 //! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
@@ -34,6 +35,7 @@ mod ranks;
 mod record;
 mod recover;
 mod replay;
+mod report;
 mod rewrite;
 mod summary;
 mod support;

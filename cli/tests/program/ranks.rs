@@ -224,9 +224,10 @@ fn the_first_to_run_out_of_memory_is_named() {
 fn the_first_difference_has_a_column() {
     /// The last cells, below their heading.
     fn cells(out: &str) -> Vec<&str> {
-        let heading = out.lines().find(|line| line.starts_with("rank ")).unwrap();
+        let is_row = |line: &&str| line.starts_with("rank ") && !line.contains(" ran out of memory ");
+        let heading = out.lines().find(|line| is_row(line) && line.contains("  peak")).unwrap();
         assert!(heading.ends_with("  first difference"), "{out}");
-        let rows = out.lines().filter(|line| line.starts_with("rank ") && *line != heading);
+        let rows = out.lines().skip_while(|line| *line != heading).skip(1).filter(is_row);
         rows.map(|line| line.rsplit("  ").next().unwrap().trim()).collect()
     }
     let (out, _, _) = ranks(&["torch-2.11/ranks"]);
@@ -286,7 +287,7 @@ fn nothing_to_read_is_refused() {
     let empty = tempfile::tempdir().unwrap();
     let none = empty.path().join("rank*.pickle");
     let (_, error, status) = ranks(&[text(empty.path())]);
-    assert!(status == Some(3) && error.contains("the folder has no snapshots"), "{error}");
+    assert!(status == Some(3) && error.contains("it is a folder without snapshots"), "{error}");
     let (_, error, status) = ranks(&[text(&none)]);
     assert!(status == Some(3) && error.contains("no file matches this pattern"), "{error}");
     let (_, error, status) = ranks(&["nothing.pickle"]);
@@ -298,7 +299,7 @@ fn nothing_to_read_is_refused() {
     let (out, error, status) = ranks(&words);
     assert!(status == Some(3) && error.is_empty() && out.contains("2 ranks of 3 files, 1 outlier"), "{out}");
     for line in [
-        "the folder has no snapshots",
+        "it is a folder without snapshots",
         "no file matches this pattern",
         "\nnothing: cannot be read: No such file",
     ] {

@@ -20,12 +20,13 @@ fn object(arguments: &[&str]) -> Value {
 fn a_file_alone_is_described() {
     let text = answer(&[OOM]);
     for part in [
-        "a snapshot in PyTorch's format, 1 device",
+        "a snapshot of PyTorch 2.10 to 2.11, 1 device",
         "device 0: 363 events in 0.007 s, the history is whole",
         "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
-        "out of memory, fragmented: 33.56 MiB asked for at the end (event 362)",
-        "147.75 MiB are free in segments that could serve it, but no piece of 33.56 MiB",
-        "grew all along: 1 site",
+        "out of memory, limited: 33.56 MiB requested at the end (event 362)",
+        "1. limited: the device had 75.64 GiB free and refused: ",
+        "a limit of 2.03 GiB would have served this request",
+        "leaks: 1 site",
         "the most at the peak, of 1 site",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -111,22 +112,26 @@ fn every_way_to_name_a_file_is_understood() {
     assert!(stderr(&missing).contains("no such file exists; give a command first"), "{missing:?}");
     let folder = run(&["torch-2.11"]);
     assert_eq!(folder.status.code(), Some(3));
-    assert!(stderr(&folder).contains("it is a folder; give the path of a snapshot file in it"), "{folder:?}");
+    assert!(
+        stderr(&folder)
+            .contains("it is a folder without snapshots (files that end in pickle, pkl, json, tape)"),
+        "{folder:?}"
+    );
 }
 
 #[test]
-fn its_status_is_that_of_its_findings() {
-    for (file, status) in [(OOM, 1), (RESNET, 0), (NO_HISTORY, 0), ("README.md", 3)] {
+fn its_status_is_that_of_reading() {
+    for (file, status) in [(OOM, 0), (RESNET, 0), (NO_HISTORY, 0), ("README.md", 3)] {
         assert_eq!(run(&[file]).status.code(), Some(status), "{file}");
     }
     // Of several files the highest counts.
-    assert_eq!(run(&[RESNET, OOM]).status.code(), Some(1));
+    assert_eq!(run(&[RESNET, "README.md", OOM]).status.code(), Some(3));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("contradicts.json");
     let entry = r#"{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1}"#;
     fs::write(&path, format!(r#"{{"segments": [], "device_traces": [[{entry}, {entry}]]}}"#)).unwrap();
     let broken = run(&[path.to_str().unwrap()]);
-    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    assert_eq!(broken.status.code(), Some(0), "{broken:?}");
     assert!(stdout(&broken).contains("  memreel validate "), "{broken:?}");
 }
 

@@ -37,9 +37,12 @@ pub(crate) fn expected(name: &str) -> String {
     std::fs::read_to_string(fixture("expected").join(name)).unwrap()
 }
 
-/// Returns the commands that `memreel --help` lists.
+/// The commands of `memreel torch`, which are known without this word too.
+const OF_TORCH: [&str; 5] = ["stats", "trace", "segments", "memory", "compare"];
+
+/// Returns the commands that `memreel --help` and `memreel torch --help` list.
 pub(crate) fn commands() -> Vec<String> {
-    listed().into_iter().map(|(name, _)| name).collect()
+    listed().into_iter().map(|(name, _)| name).chain(OF_TORCH.map(str::to_owned)).collect()
 }
 
 /// Returns the commands that `memreel --help` lists, with what it says about them.

@@ -1,7 +1,7 @@
 //! The differences between two snapshots, by site: added, gone, grown and shrunk.
 //!
-//! A site is the same in both if its identifying frames have the same names, files and lines. Each site is
-//! one change, so the changes add up to the difference between the bytes in use.
+//! A site is the same in both if its identifying frames have the same names, files and lines; of files that torch.compile
+//! generated, whose names are hashes, the functions count. Each site is one change, so the changes add up to the difference between the bytes in use.
 //!
 //! Both states come from the segments as well as from the trace. So a block that is in use from before
 //! both histories to their ends is in both states and is not a difference, and a block that was freed in
@@ -12,16 +12,12 @@ use std::cmp::Reverse;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
-    frames::ShownFrames,
     site::Site,
+    site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
     top::{By, Group},
 };
-use crate::{
-    history::{FrameIds, Moment},
-    model::Text,
-    words::SeededMap,
-};
+use crate::{history::Moment, words::SeededMap};
 
 /// The blocks of one site in two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,29 +64,6 @@ impl Serialize for GroupChange {
     }
 }
 
-/// A site that compares across snapshots: a stack by the texts of its frames, because its index differs.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Key {
-    /// The numbers of the identifying frames ([`FrameIds`]).
-    Calls(Box<[u32]>),
-    Size(u64),
-    Owner(Text),
-}
-
-impl Key {
-    fn of<'a>(site: &Site, shown: &ShownFrames<'a>, ids: &mut FrameIds<'a>) -> Key {
-        match site {
-            Site::Stack(stack) => {
-                let frames = shown.identifying(*stack).map(|frame| shown.frame(frame));
-                Key::Calls(frames.map(|frame| ids.id(frame)).collect())
-            }
-            Site::Size(bytes) => Key::Size(*bytes),
-            Site::Owner(owner) => Key::Owner(owner.clone()),
-            _ => Key::Size(0),
-        }
-    }
-}
-
 impl DeviceHistory<'_> {
     /// Returns the sites that differ between a moment of this history and a moment of another, usually
     /// that of a later snapshot. Those that grew come first, then those that shrank; of both, the largest
@@ -116,13 +89,13 @@ impl DeviceHistory<'_> {
     }
 
     fn changes(&self, after: &DeviceHistory<'_>, [of_before, of_after]: [Vec<Group>; 2]) -> Vec<GroupChange> {
-        let mut changes: SeededMap<Key, GroupChange> = SeededMap::default();
-        let mut ids = FrameIds::default();
+        let mut changes: SeededMap<SiteKey, GroupChange> = SeededMap::default();
+        let mut keys = SiteKeys::default();
         for (is_after, history, groups) in [(false, self, of_before), (true, after, of_after)] {
             let shown = history.shown_frames();
             for group in groups {
                 let change = changes
-                    .entry(Key::of(&group.site, &shown, &mut ids))
+                    .entry(keys.of(&group.site, &shown))
                     .or_insert(GroupChange { before: None, after: None });
                 *(if is_after { &mut change.after } else { &mut change.before }) = Some(group);
             }

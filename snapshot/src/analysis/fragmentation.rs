@@ -55,8 +55,6 @@ impl DeviceHistory<'_> {
         let segments = self.layout(moment);
         let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|gap| gap.bytes);
         let empty = segments.iter().filter(|segment| segment.blocks.is_empty());
-        let mut pinned: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
-        pinned.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
         Fragmentation {
             totals: self.totals_at(moment),
             most_reserved: self.highest(|totals| totals.reserved_bytes),
@@ -65,9 +63,20 @@ impl DeviceHistory<'_> {
             n_free: gaps().count(),
             largest_free_bytes: gaps().max().unwrap_or(0),
             empty_bytes: empty.map(|segment| segment.range.bytes).fold(0, u64::saturating_add),
-            pinned,
+            pinned: all_pinned(&segments),
         }
     }
+
+    /// Returns the segments of which less than half is in use at a moment, those with the most free bytes first.
+    pub(super) fn pinned_at(&self, moment: Moment) -> Vec<PinnedSegment> {
+        all_pinned(&self.layout(moment))
+    }
+}
+
+fn all_pinned(segments: &[SegmentLayout<'_>]) -> Vec<PinnedSegment> {
+    let mut all: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
+    all.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
+    all
 }
 
 fn pinned(segment: &SegmentLayout<'_>) -> Option<PinnedSegment> {

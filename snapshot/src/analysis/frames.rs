@@ -5,6 +5,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 use serde::Serialize;
 
 use super::{
+    owner::is_own,
     role::{FileFacts, NameFacts, Role, role},
     viewer_filter::is_shown,
 };
@@ -69,11 +70,6 @@ impl<'a> ShownFrames<'a> {
         members.filter(move |frame| identifying.contains(&self.judged[frame.index()].role))
     }
 
-    /// Returns the frame of an index.
-    pub(super) fn frame(&self, index: FrameIndex) -> &'a Frame {
-        self.stacks.frame(index)
-    }
-
     /// Returns the frames of [`ShownFrames::identifying`].
     pub fn identifying_frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.identifying(stack).map(|frame| self.stacks.frame(frame))
@@ -83,6 +79,13 @@ impl<'a> ShownFrames<'a> {
     #[must_use]
     pub fn innermost(&self, stack: StackIndex) -> Option<&'a Frame> {
         self.identifying(stack).next().map(|frame| self.stacks.frame(frame))
+    }
+
+    /// Returns the innermost of these frames that is in a file of the program's own; `None` if all are in packages, or are
+    /// compiled code.
+    #[must_use]
+    pub fn own(&self, stack: StackIndex) -> Option<&'a Frame> {
+        self.identifying_frames(stack).find(|frame| is_own(frame))
     }
 
     /// Returns all frames of a stack, innermost first, and marks those that identify the code that allocated.

@@ -1,8 +1,9 @@
-//! Blocks that are live at the end and may be leaks: sites that only grow, and blocks that outlive a scope.
+//! Blocks that are live at the end and may be leaks: sites that grow, and blocks that outlive a scope.
 
 use serde::Serialize;
 
 use super::{
+    growth::{Growth, GrowthKind},
     same_calls::SameCalls,
     site::Site,
     state::DeviceHistory,
@@ -43,14 +44,42 @@ pub struct LeakSite {
     /// Whether more is live after each quarter than after the one before, with a block for each
     /// quarter. Weights, and caches that fill up early, do not grow in this way.
     pub is_growing: bool,
+    /// How it grew since the program settled ([`DeviceHistory::growth_at`]); `None` if it did not.
+    pub growth: Option<LeakGrowth>,
     /// The number of recorded stacks of its allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
 }
 
+/// How a site grew until the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LeakGrowth {
+    /// How.
+    pub kind: GrowthKind,
+    /// The requested bytes that it holds beyond its usual level.
+    #[serde(rename = "grown_bytes")]
+    pub bytes: u64,
+    /// The number of its blocks that were allocated since it began and are held.
+    #[serde(rename = "grown_blocks")]
+    pub n_blocks: usize,
+    /// The alloc that took it above its usual level, where it stayed.
+    #[serde(rename = "began_event")]
+    pub began: Moment,
+}
+
+impl LeakSite {
+    /// Returns whether the site is a leak: it grew in every quarter, or grew late and gave nothing back. A step that is larger
+    /// than those before it is none.
+    #[must_use]
+    pub fn is_leak(&self) -> bool {
+        self.is_growing || self.growth.is_some_and(|growth| growth.kind != GrowthKind::LargerStep)
+    }
+}
+
 impl DeviceHistory<'_> {
-    /// Returns the sites with blocks that the program holds at the end: the growing ones first, and those
-    /// with the most bytes first among the growing and the others.
+    /// Returns the sites with blocks that the program holds at the end: the leaks first, and those with the most bytes
+    /// first among the leaks and the others.
     #[must_use]
     pub fn leaks(&self) -> Vec<LeakSite> {
         let end = self.end();
@@ -66,14 +95,34 @@ impl DeviceHistory<'_> {
         }
         let mut sites: Vec<LeakSite> = sites.into_values().collect();
         sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
-        let mut sites = SameCalls::new(self).add_up(sites, |site| &site.site, LeakSite::join);
+        let mut calls = SameCalls::new(self);
+        let mut sites = calls.add_up(sites, |site| &site.site, LeakSite::join);
         sites.retain(|site| site.n_live > 0);
         sites.iter_mut().for_each(LeakSite::judge);
+        self.add_growth(&mut sites, &mut calls);
         sites.sort_by(|one, other| {
-            let key = |site: &LeakSite| (site.is_growing, site.bytes);
+            let key = |site: &LeakSite| (site.is_leak(), site.bytes);
             key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
         });
         sites
+    }
+
+    fn add_growth(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) {
+        let Some(growths) = self.growth_at(self.end()) else { return };
+        let mut key = |site: &Site| match site {
+            Site::Stack(stack) => Site::Stack(calls.first(*stack)),
+            site => site.clone(),
+        };
+        let grown: SeededMap<Site, Growth> =
+            growths.sites.into_iter().map(|growth| (key(&growth.site), growth)).collect();
+        for site in sites {
+            site.growth = grown.get(&key(&site.site)).map(|growth| LeakGrowth {
+                kind: growth.kind,
+                bytes: growth.bytes,
+                n_blocks: growth.n_blocks,
+                began: growth.began,
+            });
+        }
     }
 }
 
@@ -90,6 +139,7 @@ impl LeakSite {
             newest: Moment::START,
             quarters: [0; 4],
             is_growing: false,
+            growth: None,
         }
     }
 

@@ -79,6 +79,13 @@ impl<'a> Owners<'a> {
         Owners { snapshot, frames: vec![None; n_frames], stacks: SeededMap::default(), unknown, program }
     }
 
+    /// Returns whether the stacks of a snapshot can name owners: one of them has a compiled frame. A file that PyTorch
+    /// wrote with Python's frames alone names the caller of PyTorch at most, whose allocator has all of the memory.
+    #[must_use]
+    pub fn are_known(snapshot: &Snapshot) -> bool {
+        snapshot.stacks.all_frames().any(|frame| !is_python(frame))
+    }
+
     /// Returns the owner of memory that was asked for by a stack; [`UNKNOWN`] without a stack.
     pub fn of(&mut self, stack: Option<StackIndex>) -> Text {
         let Some(stack) = stack.filter(|stack| *stack != StackTable::EMPTY) else {
@@ -131,6 +138,12 @@ impl<'a> Owners<'a> {
             says(frame, snapshot.library(frame))
         })
     }
+}
+
+/// Returns whether a frame of Python is in a file of the program's own, and not of a package or of the standard library.
+#[must_use]
+pub fn is_own(frame: &Frame) -> bool {
+    is_python(frame) && matches!(in_python(&frame.filename), Says::Script)
 }
 
 /// Returns whether memory of this owner is the driver's own.

@@ -320,8 +320,13 @@ impl<'a> DeviceHistory<'a> {
     /// Moments between the allocation of a segment and that of the block for which it was allocated
     /// do not count, because the whole segment would seem unused.
     pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> Totals {
+        self.highest_until(self.end(), figure)
+    }
+
+    /// Like [`DeviceHistory::highest`], among the moments until one.
+    pub(super) fn highest_until(&self, last: Moment, figure: impl Fn(&Totals) -> u64) -> Totals {
         let mut best = self.start;
-        for totals in self.totals() {
+        for totals in self.totals().take_while(|totals| totals.moment <= last) {
             if figure(&totals) > figure(&best) && !self.is_within_a_request(totals.moment) {
                 best = totals;
             }

@@ -6,7 +6,9 @@ use super::{
     churn::ChurnSite,
     diff::GroupChange,
     frames::{MarkedFrame, ShownFrames},
+    growth::Growth,
     leaks::LeakSite,
+    series::SeriesSite,
     site::{BlockNames, Site},
     top::Group,
 };
@@ -119,6 +121,18 @@ impl AtSite for ChurnSite {
 
     fn has_size_bytes(&self) -> bool {
         true
+    }
+}
+
+impl AtSite for Growth {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+}
+
+impl AtSite for SeriesSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
     }
 }
 

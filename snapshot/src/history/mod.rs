@@ -14,7 +14,7 @@
 // | which blocks are in use at the end, and where? | `FinalState`, `active_blocks` |
 // | which range is an address in? | `Ranges` |
 // | which blocks are in use at one point of a walk? | `Live` |
-// | which scope is this entry in? | `Scopes`, `scope_pairs` |
+// | which scope is this entry in? | `Scopes`, `scope_pairs`, `step_of` |
 // | which segments and annotations does this device have? | `ByDevice` |
 // | are these texts equal? | `TextIds` |
 // | are these frames one call to a reader? | `FrameIds` |
@@ -59,7 +59,7 @@ pub(crate) use runs::Runs;
 pub(crate) use scope_pairs::{scope_number, scope_pairs, scopes_named};
 pub use scope_path::ScopePath;
 pub(crate) use scope_path::is_in_scope;
-pub use scope_spans::ScopeSpan;
+pub use scope_spans::{ScopeSpan, step_of};
 pub use scopes::{ScopeError, Scopes};
 pub(crate) use text_ids::TextIds;
 pub(crate) use times::{Times, time_span};

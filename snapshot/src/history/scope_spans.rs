@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Scopes;
+use crate::words::SeededMap;
 
 /// A scope from its begin to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,4 +52,30 @@ impl Scopes<'_> {
         closed.sort_by_key(|scope| (scope.depth, scope.entries.start));
         closed
     }
+
+    /// Returns the outermost scopes in the order in which they begin. Of several with one name each has its number behind
+    /// its name, as in `step#3`.
+    #[must_use]
+    pub fn steps(&self) -> Vec<ScopeSpan> {
+        let mut outer = self.spans();
+        outer.retain(|span| span.depth == 0);
+        let mut counts = SeededMap::<String, usize>::default();
+        outer.iter().for_each(|span| *counts.entry(span.name.clone()).or_default() += 1);
+        let mut numbers = SeededMap::<String, usize>::default();
+        for span in outer.iter_mut().filter(|span| counts.get(&span.name).is_some_and(|n| *n > 1)) {
+            let number = numbers.entry(span.name.clone()).or_default();
+            let name = format!("{}#{number}", span.name);
+            *number += 1;
+            span.name = name;
+        }
+        outer
+    }
+}
+
+/// Returns the step of an entry: `in step#3`, or `after step#3` if it is outside of the steps; `None` before the first.
+#[must_use]
+pub fn step_of(steps: &[ScopeSpan], entry: usize) -> Option<String> {
+    let step = steps.iter().rev().find(|step| step.entries.start <= entry)?;
+    let word = if step.entries.contains(&entry) { "in" } else { "after" };
+    Some(format!("{word} {}", step.name))
 }

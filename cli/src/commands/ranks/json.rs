@@ -51,6 +51,7 @@ fn line(Compared { path, rank, figures, verdict, .. }: &Compared) -> Value {
             "requested_bytes": oom.requested_bytes,
             "time_us": oom.time_us,
             "scope": oom.scope,
+            "step": oom.step,
             "site": oom.site,
         })),
         "steps": figures.steps,

@@ -4,7 +4,6 @@
 
 mod by_step;
 mod compared;
-mod files;
 mod json;
 mod read;
 mod text;
@@ -17,22 +16,23 @@ use std::{
 
 use clap::ValueEnum;
 use compared::{All, Broken};
-use files::Named;
 
 use super::view;
 use crate::{
     exit::Exit,
     failure::Failure,
+    files::{Named, named},
     input::{is_stdin, name},
     options::Input,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints a line for each rank: its peak of memory in use, and its event, scope and
-time since the first event; the most reserved memory, and what no block used at
-the peak; the owner with the most memory; how many requests failed; the first
-step (or time) in which its peak differs. Ranks that differ from the median rank
+Begins with the rank that differs most, and why. Then prints a line for each rank:
+its peak of memory in use, and its scope and time since the first event; the
+most reserved memory, and what no block used at the peak; how many requests
+failed; the first step (or time) in which its peak differs; the owner with the
+most memory, if the stacks name owners. Ranks that differ from the median rank
 are first, each with the reasons: by its peaks, by the first step that differs,
 by the sites and the owners at the peak. A figure differs if it is more than 5 %
 of the median peak away, and more than four times as far as ranks usually are.
@@ -79,11 +79,13 @@ const MAX_OF_PAGE: usize = 16;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let input = &options.input;
-    let Named { files, broken } = files::named(&input.files)?;
+    let Named { files, broken } = named(&input.files)?.once()?;
+    let broken =
+        broken.into_iter().map(|(path, why)| Broken { path, rank: None, why, exit: Exit::Unreadable });
     if options.html.is_some() && files.iter().any(|file| is_stdin(file)) {
         return Err(Failure::usage("standard input is read once; a page is made of files only"));
     }
-    let all = All::new(read::read(files, input.device), broken);
+    let all = All::new(read::read(files, input.device), broken.collect());
     if all.ranks.is_empty() {
         return refused(all);
     }

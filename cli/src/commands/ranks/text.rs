@@ -20,6 +20,9 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     let (n_outliers, n_ranks) = (all.n_outliers(), all.ranks.len());
     let outliers = if n_outliers == 0 { "no outlier".to_owned() } else { count(n_outliers, "outlier") };
     let of_files = count(all.n_files, "file");
+    if let Some(finding) = finding(all) {
+        print_text(finding, out)?;
+    }
     print_text(format!("{} of {of_files}, {outliers}{}", count(n_ranks, "rank"), peaks(all)), out)?;
     if n_ranks > 0 {
         writeln!(out)?;
@@ -59,34 +62,60 @@ fn peaks(all: &All) -> String {
     ends.map_or_else(String::new, |(least, most)| format!("; peaks from {} to {}", Bytes(least), Bytes(most)))
 }
 
+/// Returns in one sentence which rank differs most, and why.
+fn finding(all: &All) -> Option<String> {
+    let one = all.ranks.first().filter(|one| one.verdict.is_outlier())?;
+    let name = clean(&one.name);
+    let site = one.verdict.whys.iter().find_map(|why| match why {
+        Why::Site { name, bytes, usual_bytes: 0 } => {
+            Some(format!("{} holds {} that no other rank has", clean(first_call(name)), Bytes(*bytes)))
+        }
+        Why::Site { name, bytes, usual_bytes } if bytes > usual_bytes => {
+            let more = Bytes(bytes - usual_bytes);
+            Some(format!("{} holds {more} more than in the other ranks", clean(first_call(name))))
+        }
+        _ => None,
+    });
+    let why = || one.verdict.whys.iter().find(|why| why.figures().is_some()).map(clean_display);
+    let reason = site.or_else(why).map_or_else(String::new, |reason| format!(": {reason}"));
+    Some(match one.figures.oom.as_ref().filter(|_| one.verdict.is_out_of_memory()) {
+        Some(oom) => {
+            let step = if oom.step.is_empty() { String::new() } else { format!(" {}", clean(&oom.step)) };
+            format!("{name} ran out of memory{step}{reason}")
+        }
+        None => format!("{name} differs from the others{reason}"),
+    })
+}
+
+/// Returns the innermost of the calls of a site.
+fn first_call(site: &str) -> &str {
+    site.split(" ← ").next().unwrap_or(site)
+}
+
 fn table(ranks: &[Compared]) -> Table {
-    let mut table = Table::new(&[
-        "rank",
-        "peak",
-        "event",
-        "in scope",
-        "at",
-        "reserved",
-        "waste",
-        "owners",
-        "OOMs",
-        "first difference",
-    ]);
+    let has_owners = ranks.iter().any(|one| !one.figures.owners.is_empty());
+    let mut headings =
+        vec!["rank", "peak", "in scope", "at", "reserved", "waste", "OOMs", "first difference"];
+    if has_owners {
+        headings.push("owners");
+    }
+    let mut table = Table::new(&headings);
     for one in ranks {
         let figures = &one.figures;
-        let event = figures.peak.moment.entry().map_or_else(|| "start".to_owned(), |entry| entry.to_string());
-        table.row(vec![
+        let mut cells = vec![
             clean(&one.name).into_owned(),
             Bytes(figures.peak.active_bytes).to_string(),
-            event,
             scope(&figures.peak_scope),
             seconds(figures),
             Bytes(figures.reserved_bytes).to_string(),
             Bytes(figures.waste_bytes).to_string(),
-            owners(figures),
             figures.oom.as_ref().map_or_else(|| "-".to_owned(), |oom| oom.n_ooms.to_string()),
             scope(&one.verdict.first_difference.as_ref().and_then(Why::begin).unwrap_or_default()),
-        ]);
+        ];
+        if has_owners {
+            cells.push(owners(figures));
+        }
+        table.row(cells);
         one.verdict.whys.iter().for_each(|why| table.note(clean_display(why)));
     }
     table

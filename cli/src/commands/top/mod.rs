@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             return new_blocks::answer(options, asked, out);
         }
         let totals = history.totals_at(options.at.moment(history)?);
-        let sites = Sites::new(history, options.listing.frames);
+        let sites = Sites::new(history, options.listing.calls());
         if options.input.json {
             print_object(options, asked, &totals, out)?;
         } else {

@@ -71,7 +71,7 @@ fn since_words(since: Moment) -> String {
 /// Prints the answer for one device.
 pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
     let history = asked.history();
-    let sites = Sites::new(history, options.listing.frames);
+    let sites = Sites::new(history, options.listing.calls());
     let answer = Answer::of(options, history)?;
     let (bytes, n) = sum(&answer.groups);
     if options.input.json {

@@ -69,7 +69,7 @@ fn standard_input_and_json_are_snapshots_too() {
     let json = serde_json::to_vec(&snapshot).unwrap();
     assert_eq!(piped(&json, "top"), from_file);
     let folder = tempfile::tempdir().unwrap();
-    let mut split = memreel(&["split", "-"]);
+    let mut split = memreel(&["split", "-", "-o", "."]);
     let output = split.current_dir(&folder).stdin(fs::File::open(&path).unwrap()).output().unwrap();
     assert!(output.status.success() && folder.path().join("snapshot.device0.pickle").exists(), "{output:?}");
     let file = folder.path().join("snapshot.json");

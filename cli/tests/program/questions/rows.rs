@@ -4,15 +4,17 @@
 
 use crate::support::answer;
 
-/// The user's own line is often the outermost call.
+/// Calls in files of the program's own are shown before those of packages.
 #[test]
-fn the_outermost_call_is_shown() {
-    let file = "torch-2.11/snapshots/transformer_all_stacks.pickle";
+fn the_programs_own_calls_are_shown() {
+    let file = "torch-2.11/ranks/rank1.pickle";
     let text = answer(&["top", file]);
-    let rows: Vec<&str> = text.lines().filter(|line| line.contains("← ")).collect();
-    let n = rows.iter().filter(|line| line.contains("<module> (real_snapshots.py")).count();
-    assert!(n > 3, "{text}");
-    assert!(!answer(&["top", "--frames", "2", file]).contains("<module> (real_snapshots.py"), "two calls");
+    assert!(
+        text.contains("← forward (fsdp_ranks.py:13)") && text.contains("← forward (fsdp_ranks.py:18)"),
+        "{text}"
+    );
+    let paths = answer(&["top", "--paths", file]);
+    assert!(paths.contains("/fsdp_ranks.py:13)") && !text.contains("/fsdp_ranks.py"), "{paths}");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn slim_takes_several_files_and_a_scope() {
 #[test]
 fn merge_takes_ranks_from_names_and_split_takes_devices_apart() {
     let folder = Folder::with(&["whole.pickle"]);
-    let printed = folder.prints(&["split", "whole.pickle"]);
+    let printed = folder.prints(&["split", "whole.pickle", "-o", "."]);
     assert_eq!(printed.lines().count(), 2, "{printed}");
     let one = folder.load("whole.device0.pickle");
     pickle::save(&one, folder.path("rank10.pickle")).unwrap();
@@ -251,9 +251,9 @@ fn json_that_the_viewer_cannot_hold_comes_with_a_warning() {
 #[test]
 fn one_device_of_several_is_taken() {
     let folder = Folder::with(&["a.pickle"]);
-    let printed = folder.prints(&["split", "--device", "1", "--json", "a.pickle"]);
+    let printed = folder.prints(&["split", "--device", "1", "--json", "a.pickle", "-o", "."]);
     let line: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("a.device1.pickle")));
+    assert_eq!((&line["device"], &line["written"]), (&json!(1), &json!("./a.device1.pickle")));
     assert!(!folder.path("a.device0.pickle").exists());
     for format in ["csv", "folded", "json", "perfetto"] {
         let [part, whole, of_part] =

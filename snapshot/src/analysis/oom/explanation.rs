@@ -1,9 +1,13 @@
 //! Everything that is known of a failed request.
 
-use super::{Fit, OomReport};
-use crate::analysis::{Bytes, DeviceHistory, Group, ShownFrames};
+use super::{Fit, OomReport, Tried};
+use crate::{
+    analysis::{Bytes, DeviceHistory, Group, Growths, PinnedSegment, ShownFrames, Site, Totals},
+    history::{ScopeSpan, step_of},
+    model::StackTable,
+};
 
-/// A failed request with the reason, what would have helped, and the stacks that hold the memory.
+/// A failed request with its causes, what would have helped, and the stacks that hold the memory.
 ///
 /// ```
 /// use memreel::{DeviceId, Reel, analysis::DeviceHistory, device::Simulated, recorder::Recording, whatif};
@@ -21,24 +25,64 @@ use crate::analysis::{Bytes, DeviceHistory, Group, ShownFrames};
 pub struct Explanation<'h, 'a> {
     pub(super) history: &'h DeviceHistory<'a>,
     pub(super) report: OomReport,
-    pub(super) with_expandable: Fit,
+    pub(super) tried: Tried,
+    pub(super) growths: Option<Growths>,
+    pub(super) most_reserved: Totals,
+    pub(super) pinned: Option<PinnedSegment>,
+    pub(super) steps: Vec<ScopeSpan>,
     pub(super) live: Vec<Group>,
     pub(super) pending: Vec<Group>,
     pub(super) shown: ShownFrames<'a>,
 }
 
 impl<'h, 'a> Explanation<'h, 'a> {
-    /// Explains a report of this history ([`DeviceHistory::oom`]). A replay answers whether expandable segments would have
-    /// served the request; without one it is [`Fit::Perhaps`].
+    /// Explains a report of this history ([`DeviceHistory::oom`]), without a replay.
     #[must_use]
-    pub fn new(
-        history: &'h DeviceHistory<'a>,
-        report: OomReport,
-        with_expandable: Fit,
-    ) -> Explanation<'h, 'a> {
+    pub fn new(history: &'h DeviceHistory<'a>, report: OomReport) -> Explanation<'h, 'a> {
         let moment = report.totals.moment;
-        let (live, pending) = (history.held_at(moment), history.pending_at(moment));
-        Explanation { history, report, with_expandable, live, pending, shown: history.shown_frames() }
+        let site = match report.stack.filter(|stack| *stack != StackTable::EMPTY) {
+            Some(stack) => Site::Stack(stack),
+            None => Site::Size(report.requested_bytes),
+        };
+        let growths = history.growth_with(moment, Some((site, report.requested_bytes)));
+        Explanation {
+            history,
+            tried: Tried::default(),
+            growths: growths.filter(|growths| !growths.sites.is_empty()),
+            most_reserved: history.highest_until(moment, |totals| totals.reserved_bytes),
+            pinned: history.pinned_at(moment).into_iter().next(),
+            steps: history.scopes().steps(),
+            live: history.held_at(moment),
+            pending: history.pending_at(moment),
+            shown: history.shown_frames(),
+            report,
+        }
+    }
+
+    /// Adds what replays of the history say.
+    #[must_use]
+    pub fn with_tried(mut self, tried: Tried) -> Self {
+        self.tried = tried;
+        self
+    }
+
+    /// Returns what replays of the history say.
+    #[must_use]
+    pub fn tried(&self) -> &Tried {
+        &self.tried
+    }
+
+    /// Returns the sites that grew until the request; `None` if none did, or if it cannot be told.
+    #[must_use]
+    pub fn growths(&self) -> Option<&Growths> {
+        self.growths.as_ref()
+    }
+
+    /// Returns when the request was made: `in step#3`, or `after step#3` outside of the outermost scopes; `None` before the
+    /// first.
+    #[must_use]
+    pub fn step(&self) -> Option<String> {
+        step_of(&self.steps, self.report.entry)
     }
 
     /// Returns the report.
@@ -95,7 +139,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
     }
 
     fn with_expandable_text(&self) -> String {
-        match self.with_expandable {
+        match self.tried.with_expandable {
             _ if self.report.is_expandable => "no; they were on".to_owned(),
             Fit::Yes => "yes: PYTORCH_ALLOC_CONF=expandable_segments:True".to_owned(),
             fit => fit.to_string(),

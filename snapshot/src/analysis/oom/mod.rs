@@ -4,13 +4,17 @@
 //! of a failed request are made of an [`Explanation`].
 #![forbid(unsafe_code)]
 
+mod cause;
 mod explanation;
 mod fit;
 mod reason;
 mod record;
 mod report;
 mod text;
+mod tried;
 
+pub use cause::{Cause, CauseKind};
 pub use explanation::Explanation;
 pub use fit::Fit;
 pub use report::{OomReport, Verdict};
+pub use tried::{Served, Tried, TriedSetting};

@@ -7,10 +7,15 @@ impl OomReport {
     /// Returns why the request failed, in one sentence with its figures.
     #[must_use]
     pub fn why(&self) -> String {
+        self.why_of(self.verdict)
+    }
+
+    /// Returns the sentence of a verdict.
+    pub(super) fn why_of(&self, verdict: Verdict) -> String {
         let request = Bytes(self.requested_bytes);
         let (here, all) = (Bytes(self.free_here_bytes), Bytes(self.all_free_bytes()));
         let device = Bytes(self.device_free_bytes);
-        match self.verdict {
+        match verdict {
             Verdict::Unused => {
                 let piece = Bytes(self.largest_free_bytes);
                 format!("a piece of {piece} was free and not used: {}", self.why_unused())

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::explanation::Explanation;
+use super::{Cause, Tried, explanation::Explanation};
 use crate::{
     analysis::oom::Fit,
-    analysis::{Group, MarkedFrame, WithFrames, oom::Verdict},
+    analysis::{Group, Growth, MarkedFrame, WithFrames, oom::Verdict},
 };
 
 /// A failed request, as the pairs of `oom` in `memreel oom --json`.
@@ -51,6 +51,9 @@ struct Rest {
 #[derive(Serialize)]
 struct Answer<'a> {
     oom: Failed<'a>,
+    causes: Vec<Cause>,
+    grown: Vec<WithFrames<'a, Growth>>,
+    tried: &'a Tried,
     live: Vec<WithFrames<'a, Group>>,
     pending: Vec<WithFrames<'a, Group>>,
     rest: Rest,
@@ -66,6 +69,15 @@ impl Explanation<'_, '_> {
         let rest = self.live.get(n..).unwrap_or_default();
         Answer {
             oom: self.failed(),
+            causes: self.causes(),
+            grown: self
+                .growths
+                .iter()
+                .flat_map(|all| &all.sites)
+                .take(n)
+                .map(|site| WithFrames::new(site, &self.shown))
+                .collect(),
+            tried: &self.tried,
             live: self.live.iter().take(n).map(with_frames).collect(),
             pending: self.pending.iter().take(n).map(with_frames).collect(),
             rest: Rest {
@@ -78,7 +90,7 @@ impl Explanation<'_, '_> {
 
     fn failed(&self) -> Failed<'_> {
         let report = &self.report;
-        let fits = self.with_expandable;
+        let fits = self.tried.with_expandable;
         Failed {
             event: report.entry,
             verdict: report.verdict,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Why a request failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
     /// Segments that could serve the request had a free piece that was large enough. `max_split_size_mb`
@@ -145,7 +145,7 @@ impl OomReport {
 
     /// Returns whether others hold a good part of the device, without which the request would have been served. A
     /// context and its libraries take less than a tenth of most devices.
-    fn is_occupied(&self) -> bool {
+    pub(super) fn is_occupied(&self) -> bool {
         let outside_bytes = self.outside_bytes().unwrap_or(0);
         outside_bytes > self.device_total_bytes.unwrap_or(0) / 10
             && self.all_free_bytes().saturating_add(outside_bytes) >= self.requested_bytes
@@ -192,6 +192,25 @@ impl OomReport {
         };
         self.free_here_bytes >= self.requested_bytes
             || self.free_here_bytes.saturating_add(from_device) >= needed
+    }
+
+    /// Returns why free memory was not used; `None` if there was not enough of it.
+    pub(super) fn verdict_of_free(&self) -> Option<Verdict> {
+        let requested_bytes = self.requested_bytes;
+        let with_device = self.free_here_bytes.saturating_add(self.usable_device_bytes());
+        if self.largest_free_bytes >= requested_bytes {
+            Some(Verdict::Unused)
+        } else if self.fits_compacted() {
+            Some(Verdict::Fragmented)
+        } else if with_device >= requested_bytes {
+            Some(Verdict::RoundedUp)
+        } else if self.all_free_bytes() >= requested_bytes {
+            Some(Verdict::Elsewhere)
+        } else if self.all_free_bytes().saturating_add(self.pending_bytes) >= requested_bytes {
+            Some(Verdict::Pending)
+        } else {
+            None
+        }
     }
 
     /// Returns whether no setting would have served the request: it and the blocks in use request more than
@@ -276,24 +295,11 @@ fn is_oom(entry: &TraceEntry) -> bool {
 }
 
 fn verdict(report: &OomReport) -> Verdict {
-    let requested_bytes = report.requested_bytes;
-    let with_device = report.free_here_bytes.saturating_add(report.usable_device_bytes());
-    if report.largest_free_bytes >= requested_bytes {
-        Verdict::Unused
-    } else if report.fits_compacted() {
-        Verdict::Fragmented
-    } else if with_device >= requested_bytes {
-        Verdict::RoundedUp
-    } else if report.all_free_bytes() >= requested_bytes {
-        Verdict::Elsewhere
-    } else if report.all_free_bytes().saturating_add(report.pending_bytes) >= requested_bytes {
-        Verdict::Pending
-    } else if report.is_limited() {
-        Verdict::Limited
-    } else if report.is_occupied() {
-        Verdict::Occupied
-    } else {
-        Verdict::Full
+    match report.verdict_of_free() {
+        Some(verdict) => verdict,
+        None if report.is_limited() => Verdict::Limited,
+        None if report.is_occupied() => Verdict::Occupied,
+        None => Verdict::Full,
     }
 }
 

@@ -13,12 +13,16 @@ const N_OWN_CALLS: usize = 8;
 const N_CALLS: usize = 4;
 
 impl Explanation<'_, '_> {
-    /// Returns the explanation as lines of text, the reason first: the figures, the stack of the request, and the `n`
-    /// stacks that hold the most memory.
+    /// Returns the explanation as lines of text: the causes, the figures, the stack of the request, and the `n` stacks that
+    /// hold the most memory.
     #[must_use]
     pub fn text(&self, n: usize) -> String {
         let (report, shown) = (&self.report, &self.shown);
-        let mut text = format!("{}: {}\n", report.verdict.name(), report.why());
+        let mut text = String::new();
+        for cause in self.causes() {
+            line(&mut text, &format!("{}: {}", cause.kind.name(), cause.finding));
+            cause.advice.iter().for_each(|advice| line(&mut text, &format!("  {advice}")));
+        }
         for (name, value) in self.figures() {
             line(&mut text, &format!("  {name:24}  {value}"));
         }
@@ -34,6 +38,27 @@ impl Explanation<'_, '_> {
         }
         text.truncate(text.trim_end().len());
         text
+    }
+}
+
+impl Explanation<'_, '_> {
+    /// Returns a site in a few words: the call that allocated, and the innermost one in a file of the program's own.
+    pub(super) fn site(&self, site: &Site) -> String {
+        let Site::Stack(stack) = site else { return no_stack(site) };
+        let innermost = self.shown.innermost(*stack).map(|frame| Call(frame).to_string());
+        let own = self.shown.own(*stack).map(|frame| Call(frame).to_string());
+        match (innermost, own) {
+            (Some(innermost), Some(own)) if own != innermost => format!("{innermost} ← {own}"),
+            (Some(innermost), _) => innermost,
+            (None, _) => "(no stack)".to_owned(),
+        }
+    }
+}
+
+fn no_stack(site: &Site) -> String {
+    match site {
+        Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
+        _ => "(no stack)".to_owned(),
     }
 }
 
@@ -54,8 +79,7 @@ fn list(text: &mut String, what: &str, of_bytes: u64, groups: &[Group], shown: &
         let blocks = if group.n_blocks == 1 { "block" } else { "blocks" };
         let site = match &group.site {
             Site::Stack(stack) => calls(shown, *stack, N_CALLS),
-            Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-            _ => "(no stack)".to_owned(),
+            site => no_stack(site),
         };
         line(text, &format!("{blocks}: {site}"));
     }

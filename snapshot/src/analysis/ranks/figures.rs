@@ -7,7 +7,8 @@ use super::{
     steps::{RankStep, steps},
 };
 use crate::{
-    analysis::{By, Bytes, Call, DeviceHistory, Group, Site, Totals},
+    analysis::{By, Bytes, Call, DeviceHistory, Group, Owners, Site, Totals},
+    history::step_of,
     model::StackIndex,
     words::{Action, DeviceId},
 };
@@ -56,7 +57,8 @@ pub struct RankFigures {
     pub waste_bytes: u64,
     /// The figures of the end.
     pub end: Totals,
-    /// The owners of the reserved memory at the peak, the largest first.
+    /// The owners of the reserved memory at the peak, the largest first; none if the stacks do not name them
+    /// ([`Owners::are_known`]).
     pub owners: Vec<Holder>,
     /// The sites of the blocks at the peak, the largest first.
     pub sites: Vec<Holder>,
@@ -96,6 +98,8 @@ pub struct RankOom {
     pub time_us: i64,
     /// Its scope; empty outside of any scope.
     pub scope: String,
+    /// Its step, as in `in step#3` ([`step_of`]); empty before the first.
+    pub step: String,
     /// Its innermost calls; empty if the stack was not recorded.
     pub site: String,
 }
@@ -124,7 +128,10 @@ impl RankFigures {
             reserved_bytes: history.highest(|totals| totals.reserved_bytes).reserved_bytes,
             waste_bytes: peak.unused_bytes(),
             end: history.totals_at(history.end()),
-            owners: holders(history, history.top(peak.moment, By::Owner)),
+            owners: match Owners::are_known(history.snapshot()) {
+                true => holders(history, history.top(peak.moment, By::Owner)),
+                false => Vec::new(),
+            },
             sites: holders(history, history.top(peak.moment, By::Stack)),
             oom: oom(history, scope),
             steps,
@@ -173,6 +180,7 @@ fn oom(history: &DeviceHistory<'_>, scope: impl Fn(usize) -> String) -> Option<R
         requested_bytes: entry.size,
         time_us: entry.time_us,
         scope: scope(at),
+        step: step_of(&history.scopes().steps(), at).unwrap_or_default(),
         site: site(history, entry.stack),
     })
 }

@@ -5,7 +5,6 @@ use serde::Serialize;
 use crate::{
     analysis::DeviceHistory,
     history::{Moment, Scopes},
-    words::SeededMap,
 };
 
 /// The most steps of a rank that are kept.
@@ -27,19 +26,11 @@ pub struct RankStep {
 
 /// Returns the first steps of a history, and how many there are in all.
 pub(super) fn steps(history: &DeviceHistory<'_>, scopes: &Scopes<'_>) -> (Vec<RankStep>, usize) {
-    let mut outer = scopes.spans();
-    outer.retain(|span| span.depth == 0);
-    let mut counts = SeededMap::<String, usize>::default();
-    outer.iter().for_each(|span| *counts.entry(span.name.clone()).or_default() += 1);
+    let outer = scopes.steps();
     let n_steps = outer.len();
-    let mut numbers = SeededMap::<String, usize>::default();
     let mut steps: Vec<RankStep> = Vec::with_capacity(n_steps.min(MAX_STEPS));
     let mut totals = history.totals().skip(1).enumerate().peekable();
     for span in outer.into_iter().take(MAX_STEPS) {
-        let number = numbers.entry(span.name.clone()).or_default();
-        let is_one = counts.get(&span.name) == Some(&1);
-        let name = if is_one { span.name } else { format!("{}#{number}", span.name) };
-        *number += 1;
         let mut peak_bytes = 0;
         while let Some((entry, after)) = totals.next_if(|(entry, _)| *entry < span.entries.end) {
             if entry >= span.entries.start {
@@ -48,7 +39,7 @@ pub(super) fn steps(history: &DeviceHistory<'_>, scopes: &Scopes<'_>) -> (Vec<Ra
         }
         let begin_us = history.entries().get(span.entries.start).map_or(0, |entry| entry.time_us);
         let event = span.entries.start.checked_sub(1).map_or(Moment::START, Moment::after);
-        steps.push(RankStep { name, event, begin_us, peak_bytes });
+        steps.push(RankStep { name: span.name, event, begin_us, peak_bytes });
     }
     (steps, n_steps)
 }

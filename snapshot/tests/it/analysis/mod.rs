@@ -1,9 +1,10 @@
 //! Tests of questions about a snapshot: all of them on small histories (`questions`), new blocks (`new_blocks`), sites (`sites`), scopes
-//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), curves (`timeline`), owners (`owners`), and the
+//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), growth (`growth`), curves (`timeline`), owners (`owners`), and the
 //! frames that answers show (`real_stacks`).
 #![forbid(unsafe_code)]
 
 mod gate;
+mod growth;
 mod hostile;
 mod owners;
 mod new_blocks;

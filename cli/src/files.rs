@@ -1,4 +1,4 @@
-//! The files of many ranks: paths, patterns and folders.
+//! The files that arguments name: paths, patterns and folders.
 
 #![forbid(unsafe_code)]
 
@@ -7,25 +7,26 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::compared::Broken;
-use crate::{exit::Exit, failure::Failure, input::is_stdin};
+use crate::{asked::is_asked, failure::Failure, input::is_stdin};
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
 
 /// What the arguments name.
 #[derive(Debug, Default)]
-pub(super) struct Named {
-    pub(super) files: Vec<PathBuf>,
-    /// The folders and patterns without a file.
-    pub(super) broken: Vec<Broken>,
+pub(crate) struct Named {
+    pub(crate) files: Vec<PathBuf>,
+    /// The folders and patterns without a file, each with the reason.
+    pub(crate) broken: Vec<(PathBuf, String)>,
 }
 
-/// Returns the files that paths, folders and patterns name, each once.
-pub(super) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
+/// Returns the files that paths, folders and patterns name. The names of a question's snapshots stay as they are.
+pub(crate) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
     let mut named = Named::default();
     for path in paths {
-        let found = if path.is_dir() {
+        let found = if is_asked() {
+            Ok(vec![path.clone()])
+        } else if path.is_dir() {
             in_folder(path)
         } else if !path.exists() && has_pattern(path) {
             matching(path)?
@@ -34,17 +35,25 @@ pub(super) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
         };
         match found {
             Ok(files) => named.files.extend(files),
-            Err(why) => {
-                named.broken.push(Broken { path: path.clone(), rank: None, why, exit: Exit::Unreadable })
-            }
+            Err(why) => named.broken.push((path.clone(), why)),
         }
     }
-    if named.files.iter().filter(|file| is_stdin(file)).count() > 1 {
-        return Err(Failure::usage("standard input is one snapshot; name `-` once"));
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    named.files.retain(|file| seen.insert(plain(file)));
     Ok(named)
+}
+
+impl Named {
+    /// Keeps each file once.
+    ///
+    /// # Errors
+    /// Standard input is named several times.
+    pub(crate) fn once(mut self) -> Result<Named, Failure> {
+        if self.files.iter().filter(|file| is_stdin(file)).count() > 1 {
+            return Err(Failure::usage("standard input is one snapshot; name `-` once"));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        self.files.retain(|file| seen.insert(plain(file)));
+        Ok(self)
+    }
 }
 
 /// Returns a path without the parts `.`, in which names of one file can differ.
@@ -67,7 +76,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
         .collect();
     if found.is_empty() {
         let endings = ENDINGS.join(", ");
-        return Err(format!("the folder has no snapshots (files that end in {endings})"));
+        return Err(format!("it is a folder without snapshots (files that end in {endings})"));
     }
     found.sort();
     Ok(found)
@@ -93,7 +102,7 @@ mod tests {
         }
         fs::create_dir(folder.path().join("f.pickle")).unwrap();
         let names = |paths: &[PathBuf]| -> Vec<String> {
-            let named = named(paths).unwrap();
+            let named = named(paths).and_then(Named::once).unwrap();
             assert!(named.broken.is_empty(), "{named:?}");
             named.files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };
@@ -105,6 +114,6 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let none = named(&[empty.path().to_owned(), of("x*"), of("a.pickle")]).unwrap();
         assert_eq!((none.broken.len(), none.files.len()), (2, 1), "the others are read");
-        assert!(named(&[of("[")]).is_err() && named(&["-".into(), "-".into()]).is_err());
+        assert!(named(&[of("[")]).is_err() && named(&["-".into(), "-".into()]).unwrap().once().is_err());
     }
 }

@@ -2,11 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+mod options;
+mod series;
+
+pub(crate) use options::Options;
+
 use std::io::{self, Write};
 
 use memreel_snapshot::{
-    analysis::{DeviceHistory, Group, LeakSite},
-    history::{Moment, ScopeError, ScopePath},
+    analysis::{DeviceHistory, Group, GrowthKind, LeakSite},
+    history::{Moment, ScopeError, ScopePath, step_of},
 };
 use serde_json::json;
 
@@ -15,55 +20,23 @@ use crate::{
     each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
+    files::named,
     fit::{print_text, shortened},
     moment::words,
-    options::{Input, Listing},
     rest::print_rest,
     sites::{Sites, figures, heading, print_rows, sum},
     text::{clean, clean_display, count, percent},
     warnings::print_warnings,
 };
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Without an option, lists the sites that hold blocks at the end. Sites whose
-bytes grew in every quarter of the history come first (marked +); weights and
-caches do not grow. A history of a few steps is too short. Columns: `share` of
-all that is allocated at the end, `bytes` of the site's blocks that are live
-then, `live` their number, and `freed` how many blocks of the site were
-allocated and freed within the history.
-
-A scope that occurs several times is named with its number: step#0 is the first
-scope `step` of the device, step#1 the second, in the order in which they begin.
-`memreel slim --scope` counts in the same way. If the name of a scope is step#1
-itself, that scope is meant.
-
-Example:
-  memreel leaks snapshot.pickle
-  memreel leaks --between step#1 step#2 snapshot.pickle
-  memreel leaks --older-than 10000 snapshot.pickle
-
-Exit status: 0 answered, 2 wrong usage or an unknown scope, 3 a file that cannot
-be read or is not a snapshot.")]
-pub(crate) struct Options {
-    #[command(flatten)]
-    input: Input,
-
-    /// Show blocks allocated after the end of the first scope and held at the end of the second
-    #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
-    between: Vec<String>,
-
-    /// Show blocks held at the end that are at least this number of events old
-    #[arg(long, value_name = "EVENTS")]
-    older_than: Option<usize>,
-
-    #[command(flatten)]
-    listing: Listing,
-}
-
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let is_plain = options.between.is_empty() && options.older_than.is_none();
+    let files = named(&options.input.files)?;
+    if is_plain && files.broken.is_empty() && files.files.len() > 1 {
+        return series::answer(options, &files.files, out);
+    }
     each_device(&options.input, out, |asked, out| {
-        let sites = Sites::new(asked.history(), options.listing.frames);
+        let sites = Sites::new(asked.history(), options.listing.calls());
         if let [first, second] = &options.between[..] {
             let between = Between::new([first, second], asked.history())?;
             print_groups(options, asked, &between.groups, &between.words(), &sites, out)?;
@@ -205,24 +178,22 @@ fn print_sites(
     let history = asked.history();
     let found = history.leaks();
     let n_growing = found.iter().filter(|site| site.is_growing).count();
+    let n_leaks = found.iter().filter(|site| site.is_leak()).count();
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
-        let head = json!({"allocated_bytes": held, "n_growing": n_growing});
+        let head = json!({"allocated_bytes": held, "n_growing": n_growing, "n_leaks": n_leaks});
         return asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out);
     }
-    let growing = match n_growing {
-        0 => "none grew in every quarter of the history".to_owned(),
-        n => format!("{n} grew in every quarter of the history (marked +)"),
-    };
-    let held_by = format!("{} allocated at the end by {}", Bytes(held), count(found.len(), "site"));
-    print_text(if found.is_empty() { held_by } else { format!("{held_by}; {growing}") }, out)?;
+    print_text(finding(history, &found), out)?;
+    let held_by = format!("{} are held at the end by {}", Bytes(held), count(found.len(), "site"));
+    print_text(held_by, out)?;
     print_warnings(history, out)?;
     if !found.is_empty() {
         let figures = format!(" {} {:>6}", figures("share", "bytes", "live"), "freed");
         writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
     }
     let row = |site: &LeakSite| {
-        let mark = if site.is_growing { '+' } else { ' ' };
+        let mark = if site.is_leak() { '+' } else { ' ' };
         let live = figures(percent(site.bytes, held), Bytes(site.bytes), site.n_live);
         format!("{mark}{live} {:>6}", site.n_freed)
     };
@@ -233,4 +204,44 @@ fn print_sites(
         write!(out, " ")?;
     }
     print_rest(&found, options.listing.n, held, |site| site.bytes, out)
+}
+
+/// Returns what was found, in a sentence.
+pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String {
+    let leaks: Vec<&LeakSite> = sites.iter().filter(|site| site.is_leak()).collect();
+    let larger =
+        "the blocks of a step that is not over do not count, also if it is larger than those before it";
+    let Some(first) = leaks.first() else {
+        return match history.growth_at(history.end()) {
+            Some(_) => format!("no leak: no site grew beyond what it held before; {larger}"),
+            None => "no leak is visible: the history shows no step or request that was repeated, so growth cannot \
+                     be told from a start"
+                .to_owned(),
+        };
+    };
+    let grown = |site: &&LeakSite| site.growth.map_or(site.bytes, |growth| growth.bytes);
+    let bytes = Bytes(leaks.iter().map(grown).fold(0, u64::saturating_add));
+    let of = if leaks.len() == 1 { "a leak".to_owned() } else { count(leaks.len(), "leak") };
+    format!("{of} of {bytes} (marked +): {}", how(history, first))
+}
+
+/// Returns how a site grew.
+fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
+    let Some(growth) = site.growth else {
+        return "the first grew in every quarter of the history".to_owned();
+    };
+    let blocks = count(growth.n_blocks, "block");
+    let since = match growth.began.entry() {
+        None => "from the beginning".to_owned(),
+        Some(event) => {
+            let step = step_of(&history.scopes().steps(), event);
+            let step = step.map_or_else(String::new, |step| format!(" ({})", clean(&step)));
+            format!("since event {event}{step}")
+        }
+    };
+    let n_left = (history.entries().len() + 1).saturating_sub(growth.began.n_entries());
+    match growth.kind {
+        GrowthKind::Steady => format!("the first grew all along, by {blocks} {since}"),
+        _ => format!("the first grew late, by {blocks} {since}, in the last {}", count(n_left, "event")),
+    }
 }

@@ -1,0 +1,93 @@
+//! `memreel flamegraph`: what holds the memory at a moment, as a flame graph.
+
+#![forbid(unsafe_code)]
+
+use std::{io::Write, path::PathBuf};
+
+use memreel_snapshot::analysis::{By, Call, DeviceHistory, Histories, Site};
+
+use crate::{
+    bytes::Bytes,
+    each::each_file,
+    exit::Exit,
+    failure::Failure,
+    folded::draw,
+    moment::{self, At},
+    options::{Devices, device},
+    text::clean,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each block in use counts with its requested bytes, and each stack from the
+outermost call inward, with the frames that `memreel top` shows. Devices of a
+file are beside each other.
+
+Example:
+  memreel flamegraph snapshot.pickle -o peak.svg
+  memreel flamegraph --at end snapshot.pickle -o end.svg
+  memreel flamegraph snapshot.pickle | inferno-flamegraph > peak.svg
+
+Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
+be read or written, or is not a snapshot.")]
+pub(crate) struct Options {
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Look at this device, or at all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// Look at this moment: the number of an event, start, peak or end
+    #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
+    at: At,
+
+    /// Draw into this file; without it, folded stacks are printed, one a line
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let (mut lines, mut titles) = (Vec::new(), Vec::new());
+    let exit = each_file(&options.files, |opened| {
+        let devices = opened.devices(options.device)?;
+        let histories = Histories::new(&opened.snapshot);
+        for device in &devices {
+            let history = histories.of(*device);
+            let totals = history.totals_at(options.at.moment(&history)?);
+            let prefix = if devices.len() > 1 { format!("device {device};") } else { String::new() };
+            add(&history, totals.moment, &prefix, &mut lines);
+            let when = moment::words(&history, totals.moment);
+            titles.push(format!("{}, {} {when}", clean(&opened.name), Bytes(totals.active_bytes)));
+        }
+        Ok(Exit::Fine)
+    })?;
+    match &options.output {
+        Some(path) => draw(path, &titles.join("; "), &lines)?,
+        None => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
+    }
+    Ok(exit)
+}
+
+/// Adds a line for each stack: its calls with semicolons between them, the outermost first, and its bytes.
+fn add(
+    history: &DeviceHistory<'_>,
+    moment: memreel_snapshot::history::Moment,
+    prefix: &str,
+    lines: &mut Vec<String>,
+) {
+    let shown = history.shown_frames();
+    for group in history.top(moment, By::Stack).iter().filter(|group| group.bytes > 0) {
+        let calls = match &group.site {
+            Site::Stack(stack) => {
+                let calls = shown.identifying_frames(*stack).rev();
+                let calls: Vec<String> =
+                    calls.map(|frame| clean(&Call(frame).to_string()).replace(';', ",")).collect();
+                calls.join(";")
+            }
+            _ => "(no stack)".to_owned(),
+        };
+        lines.push(format!("{prefix}{calls} {}", group.bytes));
+    }
+}

@@ -1,0 +1,117 @@
+//! The leaks of several snapshots of one program.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use memreel_snapshot::{
+    DeviceId,
+    analysis::{DeviceHistory, Histories, SeriesSite, series},
+};
+use serde_json::json;
+
+use super::options::Options;
+use crate::{
+    bytes::Bytes,
+    exit::Exit,
+    failure::Failure,
+    fit::print_text,
+    input::{Opened, name, open},
+    json::{List, WithList},
+    rest::rest,
+    sites::{Sites, heading, print_rows},
+    text::{clean, count},
+};
+
+/// Answers for each device that all of the files have.
+pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write) -> Result<Exit, Failure> {
+    let (mut opened, mut worst): (Vec<Opened>, _) = (Vec::new(), Exit::Fine);
+    for path in files {
+        match open(path) {
+            Ok(file) => opened.push(file),
+            Err(failure) => worst = worst.max(failure.of_file(&name(path)).report()?),
+        }
+    }
+    if opened.is_empty() {
+        return Ok(worst);
+    }
+    let all: Vec<Histories<'_>> = opened.iter().map(|file| Histories::new(&file.snapshot)).collect();
+    let devices: Vec<Vec<DeviceId>> =
+        opened.iter().map(|file| file.devices(options.input.device)).collect::<Result<_, _>>()?;
+    let shared = devices[0].iter().filter(|device| devices.iter().all(|of| of.contains(device)));
+    for device in shared {
+        let histories: Vec<DeviceHistory<'_>> = all.iter().map(|of| of.of(*device)).collect();
+        let found = series(&histories);
+        if options.input.json {
+            print_json(options, &opened, &histories, &found, out)?;
+        } else {
+            print(options, &histories, &found, out)?;
+        }
+    }
+    Ok(worst)
+}
+
+fn sites<'a>(options: &Options, histories: &[DeviceHistory<'a>]) -> Vec<Sites<'a>> {
+    histories.iter().map(|history| Sites::new(history, options.listing.calls())).collect()
+}
+
+fn print_json(
+    options: &Options,
+    opened: &[Opened],
+    histories: &[DeviceHistory<'_>],
+    found: &[SeriesSite],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let sites = sites(options, histories);
+    let n = options.listing.n;
+    let listed: Vec<_> = found.iter().take(n).map(|site| sites[site.snapshot].with_frames(site)).collect();
+    let files: Vec<&str> = opened.iter().map(|file| &*file.name).collect();
+    let head = json!({
+        "files": files,
+        "device": histories[0].device(),
+        "n_growing": found.iter().filter(|site| site.is_growing).count(),
+    });
+    let rest = rest(found, n, SeriesSite::grown_bytes);
+    serde_json::to_writer(&mut *out, &WithList { head, list: List("sites", &listed), rest })?;
+    writeln!(out)
+}
+
+fn print(
+    options: &Options,
+    histories: &[DeviceHistory<'_>],
+    found: &[SeriesSite],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (sites, n_files) = (sites(options, histories), histories.len());
+    let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
+    let device = histories[0].device();
+    let grown = Bytes(growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add));
+    let finding = match growing.first() {
+        None => {
+            format!("device {device}: no site holds more in each of {n_files} files than in the one before")
+        }
+        Some(first) => format!(
+            "device {device}: {} grew in each of {n_files} files, by {grown}; most of it at {}",
+            count(growing.len(), "site"),
+            clean(&sites[first.snapshot].plain(&first.site)),
+        ),
+    };
+    print_text(finding, out)?;
+    if growing.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", heading(&format!("{:>11}  held in each file", "grown"), "allocated by ← called by"))?;
+    let row = |site: &&SeriesSite| {
+        let each: Vec<String> = site.bytes.iter().map(|bytes| Bytes(*bytes).to_string()).collect();
+        let figures = format!("{:>11}  {}", Bytes(site.grown_bytes()).to_string(), each.join(" → "));
+        (figures, site.snapshot)
+    };
+    let rows = growing.iter().take(options.listing.n).map(|site| {
+        let (figures, snapshot) = row(site);
+        (figures, &sites[snapshot], &site.site)
+    });
+    print_rows(rows, out)
+}

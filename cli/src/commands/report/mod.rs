@@ -1,0 +1,107 @@
+//! `memreel report`: one page about a snapshot, for a report of a defect or a job of continuous integration.
+
+#![forbid(unsafe_code)]
+
+mod contents;
+mod page;
+
+use std::{
+    env, fs,
+    fs::OpenOptions,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use memreel_snapshot::{Snapshot, rewrite::Slim};
+
+use crate::{
+    each::each_file,
+    exit::Exit,
+    failure::Failure,
+    input::is_stdin,
+    options::{Devices, device},
+};
+
+use page::{Part, html, markdown};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The page has why a request failed or what grew, the figures of the moment, the
+largest sites with their paths, the memory over time, the settings that were
+tried, and how it was recorded: at most 60 lines of Markdown for a device, some
+of them folded. Of a file with several devices it has those whose requests
+failed, or the one with the highest peak. A path that ends with .html gets a
+page of HTML, which needs no network; any other one gets Markdown.
+
+--summary adds the Markdown to the file that GITHUB_STEP_SUMMARY names, which
+GitHub shows on the page of the job.
+
+Example:
+  memreel report snapshot.pickle -o report.md
+  memreel report --anonymise snapshot.pickle -o report.html
+  memreel report --summary snapshot.pickle
+
+Exit status: 0 written, 1 a request failed or a history contradicts itself, 2
+wrong usage, 3 a file that cannot be read or written, or is not a snapshot.")]
+pub(crate) struct Options {
+    /// Snapshot files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Report on this device
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// Write to this file; without it, Markdown goes to standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Replace names and paths of the program, so that the page may be shared
+    #[arg(long)]
+    anonymise: bool,
+
+    /// Add the page to the summary of the job, the file that GITHUB_STEP_SUMMARY names
+    #[arg(long)]
+    summary: bool,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let summary = if options.summary { Some(summary_path()?) } else { None };
+    let mut parts: Vec<Part> = Vec::new();
+    let exit = each_file(&options.files, |opened| {
+        if options.anonymise {
+            let hidden = Slim::new().anonymise(true).apply(Snapshot::clone(&opened.snapshot))?;
+            return contents::add(&opened.changed(hidden, "snapshot"), options.device, &mut parts);
+        }
+        contents::add(opened, options.device, &mut parts)
+    })?;
+    let title = "memreel report";
+    let of_path = |path: &Path| match path.extension() {
+        Some(extension) if extension == "html" || extension == "htm" => html(title, &parts),
+        _ => markdown(&parts),
+    };
+    if let Some(path) = &summary {
+        append(path, &markdown(&parts)).map_err(|error| Failure::unwritable(path, error))?;
+    }
+    match &options.output {
+        Some(path) if !is_stdin(path) => {
+            fs::write(path, of_path(path)).map_err(|error| Failure::unwritable(path, error))?;
+        }
+        None if options.summary => {}
+        _ => write!(out, "{}", markdown(&parts))?,
+    }
+    Ok(exit)
+}
+
+fn append(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn summary_path() -> Result<PathBuf, Failure> {
+    let path = env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or_else(|| {
+        Failure::usage(
+            "GITHUB_STEP_SUMMARY is not set; --summary is for a job on GitHub, elsewhere use -o report.md",
+        )
+    })
+}

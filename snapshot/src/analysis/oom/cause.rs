@@ -1,0 +1,294 @@
+//! The causes of a failed request, each with its number and what can be done about it.
+
+use serde::{Serialize, Serializer};
+
+use super::{Verdict, explanation::Explanation, tried::Served};
+use crate::{
+    analysis::{Bytes, GrowthKind, Growths, PinnedSegment, Site},
+    history::{Moment, step_of},
+};
+
+/// What kind of cause it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum CauseKind {
+    /// The process has a limit, and the device had room.
+    Limited,
+    /// Sites hold more than before: a leak, a burst, or a step that is larger than those before it.
+    Grew,
+    /// Memory was free and could not be used, for the reason of the verdict.
+    Unusable(Verdict),
+    /// Others hold a good part of the device.
+    Occupied,
+    /// The blocks in use and the request are too large together.
+    Full,
+}
+
+impl CauseKind {
+    /// Returns `limited`, `grew`, the name of the verdict, `occupied` or `full`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CauseKind::Limited => Verdict::Limited.name(),
+            CauseKind::Grew => "grew",
+            CauseKind::Unusable(verdict) => verdict.name(),
+            CauseKind::Occupied => Verdict::Occupied.name(),
+            CauseKind::Full => Verdict::Full.name(),
+        }
+    }
+}
+
+impl Serialize for CauseKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
+    }
+}
+
+/// A cause of a failed request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Cause {
+    /// Its kind.
+    pub kind: CauseKind,
+    /// The bytes that the process would have had without it.
+    pub bytes: u64,
+    /// What was found, in one sentence with its figures.
+    pub finding: String,
+    /// What to do, in one sentence with the result of a replay; `None` if nothing was tried.
+    pub advice: Option<String>,
+    /// The advised setting, as a text of `PYTORCH_ALLOC_CONF`.
+    pub conf: Option<String>,
+}
+
+/// A cause with less than this part of what the process could hold is a minor one: one in this number.
+const MINOR: u64 = 20;
+
+/// Memory that could not be used is a minor cause below this part of what the process could hold, one in this number, unless
+/// a setting would have served this number of such requests with it.
+const UNUSABLE: u64 = 3;
+const MANY_REQUESTS: u32 = 5;
+
+impl Explanation<'_, '_> {
+    /// Returns the causes, the first to act on first: a limit of the process; then what grew, memory that could not be used
+    /// and memory that others hold, the one with the most bytes first; then the size of what is in use. Last are the minor
+    /// ones, without which the program would have failed a little later.
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause> {
+        let mut causes: Vec<Cause> =
+            [self.grew(), self.unusable(), self.occupied()].into_iter().flatten().collect();
+        // A stable sort: of two with as many bytes, what grew is first.
+        causes.sort_by_key(|cause| std::cmp::Reverse(cause.bytes));
+        let (minor, major): (Vec<Cause>, Vec<Cause>) =
+            causes.into_iter().partition(|cause| self.is_minor(cause));
+        self.limited().into_iter().chain(major).chain([self.full()]).chain(minor).collect()
+    }
+
+    fn is_minor(&self, cause: &Cause) -> bool {
+        let could_hold = self.report.could_hold_bytes();
+        match cause.kind {
+            // A leak goes on, however little of it the history shows.
+            CauseKind::Grew if self.growths.as_ref().and_then(Growths::kind) == Some(GrowthKind::Steady) => {
+                false
+            }
+            CauseKind::Unusable(_) if cause.bytes < could_hold / UNUSABLE => {
+                let served = self.tried.best().map_or(0, |setting| setting.served.n_requests);
+                cause.bytes < could_hold / MINOR || served < MANY_REQUESTS
+            }
+            _ => cause.bytes < could_hold / MINOR,
+        }
+    }
+
+    fn limited(&self) -> Option<Cause> {
+        let report = &self.report;
+        let advice = || {
+            let needed = Bytes(self.tried.needed_bytes?);
+            Some(format!(
+                "a limit of {needed} would have served this request (torch.cuda.set_per_process_memory_fraction, or \
+                 per_process_memory_fraction in PYTORCH_ALLOC_CONF)"
+            ))
+        };
+        report.is_limited().then(|| Cause {
+            kind: CauseKind::Limited,
+            bytes: report.device_free_bytes,
+            finding: format!(
+                "the device had {} free and refused: this process is limited; it holds {} and may not hold {} more",
+                Bytes(report.device_free_bytes),
+                Bytes(report.totals.reserved_bytes),
+                Bytes(report.segment_bytes),
+            ),
+            advice: advice(),
+            conf: None,
+        })
+    }
+
+    fn grew(&self) -> Option<Cause> {
+        let growths = self.growths.as_ref()?;
+        let kind = growths.kind()?;
+        Some(Cause {
+            kind: CauseKind::Grew,
+            bytes: growths.bytes(),
+            finding: self.growth_finding(growths, kind),
+            advice: self.tried.without_growth.map(|served| match served.n_requests {
+                0 => "without these blocks it would still have failed".to_owned(),
+                _ => format!("without these blocks {} would have been served", requests(served)),
+            }),
+            conf: None,
+        })
+    }
+
+    fn growth_finding(&self, growths: &Growths, kind: GrowthKind) -> String {
+        let (bytes, most) = (Bytes(growths.bytes()), &growths.sites[0]);
+        let n_sites = growths.sites.len();
+        let n_blocks: usize = growths.sites.iter().map(|site| site.n_blocks).sum();
+        let site = self.site(&most.site);
+        let began = growths.began().unwrap_or(growths.settled);
+        let since = self.since(began);
+        let held = match n_sites {
+            1 => site,
+            n => format!("{n} sites (most of it, {}, at {site})", Bytes(most.bytes)),
+        };
+        match kind {
+            GrowthKind::Steady => {
+                format!("{held} grew by {bytes} in {n_blocks} blocks {since} and gave nothing back: a leak")
+            }
+            GrowthKind::Late => {
+                let n_events = (self.report.entry + 1).saturating_sub(began.n_entries());
+                format!(
+                    "{held} took {bytes} in {n_blocks} blocks in the last {n_events} of {} events, {since}, and gave \
+                     nothing back",
+                    self.report.entry,
+                )
+            }
+            GrowthKind::LargerStep => format!(
+                "this step is larger than those before it: {held} needs {bytes} more than ever before, {since} ({} \
+                 instead of {} there)",
+                Bytes(most.held_bytes),
+                Bytes(most.usual_bytes),
+            ),
+        }
+    }
+
+    fn unusable(&self) -> Option<Cause> {
+        let report = &self.report;
+        let verdict = report.verdict_of_free()?;
+        let pinned = self.pinned_text();
+        Some(Cause {
+            kind: CauseKind::Unusable(verdict),
+            bytes: report.all_free_bytes().saturating_add(report.pending_bytes),
+            finding: format!("{}{pinned}", report.why_of(verdict)),
+            advice: self.setting_advice(),
+            conf: self.tried.best().map(|setting| setting.conf.clone()),
+        })
+    }
+
+    /// Returns what pins the segment with the most free bytes.
+    fn pinned_text(&self) -> String {
+        let pinned = |pinned: &PinnedSegment| {
+            let (used, all) = (Bytes(pinned.used_bytes), Bytes(pinned.range.bytes));
+            let site = self.site(&Site::from_life(&pinned.largest));
+            format!("; {used} of {site} keep a segment of {all}")
+        };
+        self.pinned.as_ref().map_or_else(String::new, pinned)
+    }
+
+    fn setting_advice(&self) -> Option<String> {
+        if self.tried.settings.is_empty() {
+            return None;
+        }
+        Some(match self.tried.best() {
+            Some(setting) => format!(
+                "PYTORCH_ALLOC_CONF={} would have served {}, with {} reserved and {} calls to the device",
+                setting.conf,
+                requests(setting.served),
+                Bytes(setting.reserved_peak_bytes),
+                setting.num_device_calls,
+            ),
+            None => {
+                format!("none of the {} settings that were tried serves it", self.tried.settings.len())
+            }
+        })
+    }
+
+    fn occupied(&self) -> Option<Cause> {
+        let report = &self.report;
+        let cause = |bytes, finding| {
+            Cause {
+            kind: CauseKind::Occupied,
+            bytes,
+            finding,
+            advice: Some(
+                "nvidia-smi lists the processes of the device; `memreel record` shows what this one holds outside of \
+                 its allocator"
+                    .to_owned(),
+            ),
+            conf: None,
+        }
+        };
+        if report.is_occupied() {
+            return Some(cause(report.outside_bytes().unwrap_or(0), report.why_of(Verdict::Occupied)));
+        }
+        let (most, could) = (self.most_reserved.reserved_bytes, report.could_hold_at_most_bytes());
+        let is_taken = report.device_total_bytes.is_none() && !report.is_limited() && most > could;
+        is_taken.then(|| {
+            let finding = format!(
+                "this process held {} {} and could hold {} now: others have taken {} of the device since",
+                Bytes(most),
+                self.at(self.most_reserved.moment),
+                Bytes(could),
+                Bytes(most - could),
+            );
+            cause(most - could, finding)
+        })
+    }
+
+    fn full(&self) -> Cause {
+        let report = &self.report;
+        let more = match report.requested_bytes.saturating_sub(report.all_free_bytes()) {
+            0 => String::new(),
+            more => format!(", {} more than is free", Bytes(more)),
+        };
+        let most = self.live.first().map_or_else(String::new, |group| {
+            format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site))
+        });
+        Cause {
+            kind: CauseKind::Full,
+            bytes: report.totals.active_bytes,
+            finding: format!(
+                "{} are in use and {} were requested{more}{most}",
+                Bytes(report.totals.active_bytes),
+                Bytes(report.requested_bytes),
+            ),
+            advice: None,
+            conf: None,
+        }
+    }
+
+    fn since(&self, moment: Moment) -> String {
+        match moment.entry() {
+            None => "since before the history".to_owned(),
+            Some(event) => format!("since event {event}{}", self.in_step(moment)),
+        }
+    }
+
+    fn at(&self, moment: Moment) -> String {
+        match moment.entry() {
+            None => "before the history".to_owned(),
+            Some(event) => format!("at event {event}{}", self.in_step(moment)),
+        }
+    }
+
+    /// Returns the step that a moment is in, in brackets.
+    fn in_step(&self, moment: Moment) -> String {
+        let step = moment.entry().and_then(|entry| step_of(&self.steps, entry));
+        step.map_or_else(String::new, |step| format!(" ({step})"))
+    }
+}
+
+fn requests(served: Served) -> String {
+    match served.n_requests {
+        1 => "this request and no further one of its size".to_owned(),
+        2 => "this request and 1 more of its size".to_owned(),
+        Served::MOST.. => format!("this request and {} or more of its size", Served::MOST - 1),
+        n => format!("this request and {} more of its size", n - 1),
+    }
+}
