@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::{function_name::FunctionName, viewer_filter::base_name};
-use crate::model::Frame;
+use super::function_name::FunctionName;
+use crate::{model::Frame, words::paths::base_name};
 
 /// The most characters of a name that are printed: names of templates can fill a screen.
 const NAME_CHARS: usize = 80;

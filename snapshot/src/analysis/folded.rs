@@ -2,13 +2,10 @@
 
 use std::fmt;
 
-use super::{
-    frames::ShownFrames,
-    viewer_filter::{base_name, is_shown},
-};
+use super::{frames::ShownFrames, viewer_filter::is_shown};
 use crate::{
     model::{Block, Field, Segment, Snapshot, StackIndex, Value, block_uses},
-    words::{BlockState, DeviceId},
+    words::{BlockState, DeviceId, paths::base_name},
 };
 
 /// The beginning of each line of a segment.

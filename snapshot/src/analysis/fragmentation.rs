@@ -1,5 +1,7 @@
 //! Memory that is held from the device and not used, between blocks and within them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{
@@ -7,7 +9,10 @@ use super::{
     segments::SegmentRange,
     state::{DeviceHistory, Totals},
 };
-use crate::history::{Life, Moment};
+use crate::{
+    history::{Life, Moment},
+    words::PoolId,
+};
 
 /// Unused memory over time, and where it is at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +34,21 @@ pub struct Fragmentation {
     pub empty_bytes: u64,
     /// Segments of which less than half is in use, those with the most free bytes first.
     pub pinned: Vec<PinnedSegment>,
+    /// Private pools without a block in use, by their numbers.
+    pub idle_pools: Vec<IdlePool>,
+}
+
+/// A private pool that no block uses. PyTorch 2.13 and earlier keep the memory of a captured graph's pool for ever if the
+/// capture failed, and emptying the cache does not return it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct IdlePool {
+    /// The pool.
+    pub pool: PoolId,
+    /// The bytes of its segments.
+    pub reserved_bytes: u64,
+    /// The number of its segments.
+    pub n_segments: usize,
 }
 
 /// A segment that a few blocks keep from being returned.
@@ -64,6 +84,7 @@ impl DeviceHistory<'_> {
             largest_free_bytes: gaps().max().unwrap_or(0),
             empty_bytes: empty.map(|segment| segment.range.bytes).fold(0, u64::saturating_add),
             pinned: all_pinned(&segments),
+            idle_pools: idle_pools(&segments),
         }
     }
 
@@ -71,12 +92,38 @@ impl DeviceHistory<'_> {
     pub(super) fn pinned_at(&self, moment: Moment) -> Vec<PinnedSegment> {
         all_pinned(&self.layout(moment))
     }
+
+    /// Returns the private pools without a block in use at a moment, by their numbers.
+    #[must_use]
+    pub fn idle_pools(&self, moment: Moment) -> Vec<IdlePool> {
+        idle_pools(&self.layout(moment))
+    }
 }
 
 fn all_pinned(segments: &[SegmentLayout<'_>]) -> Vec<PinnedSegment> {
     let mut all: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
     all.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
     all
+}
+
+fn idle_pools(&self, moment: Moment) -> Vec<IdlePool> {
+        idle_pools(&self.layout(moment))
+    }
+}
+
+fn idle_pools(segments: &[SegmentLayout<'_>]) -> Vec<IdlePool> {
+    let mut pools: BTreeMap<PoolId, (bool, u64, usize)> = BTreeMap::new();
+    for segment in segments {
+        let private = segment.range.pool.filter(|pool| *pool != PoolId::DEFAULT);
+        let Some(pool) = private else { continue };
+        let (is_used, bytes, n) = pools.entry(pool).or_default();
+        *is_used |= !segment.blocks.is_empty();
+        *bytes = bytes.saturating_add(segment.range.bytes);
+        *n += 1;
+    }
+    let idle = pools.into_iter().filter(|(_, (is_used, ..))| !is_used);
+    idle.map(|(pool, (_, reserved_bytes, n_segments))| IdlePool { pool, reserved_bytes, n_segments })
+        .collect()
 }
 
 fn pinned(segment: &SegmentLayout<'_>) -> Option<PinnedSegment> {

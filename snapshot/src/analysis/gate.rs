@@ -15,9 +15,12 @@ use super::{
     site::Site,
     state::{DeviceHistory, devices},
     top::By,
-    viewer_filter::base_name,
 };
-use crate::{history::Moment, model::Snapshot, words::DeviceId};
+use crate::{
+    history::Moment,
+    model::Snapshot,
+    words::{DeviceId, paths::base_name},
+};
 
 /// The figures of a device's history that a gate compares with limits.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -76,6 +79,7 @@ pub struct Limits {
     reserved_bytes: Option<u64>,
     fragmentation_percent: Option<f64>,
     owners_bytes: Vec<(String, u64)>,
+    scopes_bytes: Vec<(String, u64)>,
     allows_partial: bool,
 }
 
@@ -115,13 +119,24 @@ impl Limits {
         self.owners_bytes.push((owner.into(), most));
         self
     }
+
+    /// Sets the most bytes that may be in use at any moment in a scope ([`DeviceHistory::peak_in`]).
+    pub fn scope_bytes(mut self, scope: impl Into<String>, most: u64) -> Self {
+        self.scopes_bytes.push((scope.into(), most));
+        self
+    }
+
+    /// Returns the names of the scopes that have a limit.
+    pub fn scopes(&self) -> impl Iterator<Item = &str> {
+        self.scopes_bytes.iter().map(|(scope, _)| &**scope)
+    }
 }
 
 /// The comparison of one figure with one limit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Check {
-    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`, or `owner` with a name.
+    /// The name of the figure: `peak`, `live`, `reserved` or `fragmentation`, or `owner` or `peak in scope` with a name.
     pub what: Cow<'static, str>,
     /// The figure.
     pub actual: Measure,
@@ -156,6 +171,9 @@ impl Check {
             let peaks = history.owner_peaks();
             return peaks.iter().find(|peak| peak.owner == owner).map_or(Moment::START, |peak| peak.moment);
         }
+        if let Some(scope) = self.what.strip_prefix(SCOPE) {
+            return history.peak_in(scope).map_or(Moment::START, |totals| totals.moment);
+        }
         match &*self.what {
             "peak" => figures.peak,
             "live" => history.end(),
@@ -166,6 +184,9 @@ impl Check {
 
 /// What the name of an owner's check begins with.
 const OWNER: &str = "owner ";
+
+/// What the name of a scope's check begins with.
+const SCOPE: &str = "peak in scope ";
 
 impl Check {
     /// Returns the owner whose bytes it compares, if it is one of an owner.
@@ -188,6 +209,17 @@ impl DeviceHistory<'_> {
             Check::new(format!("{OWNER}{owner}"), Measure::Bytes(bytes), Measure::Bytes(*most))
         };
         limits.owners_bytes.iter().map(check).collect()
+    }
+
+    /// Compares the most bytes in use in scopes with limits, in the order of the limits. A scope that the history does not
+    /// have is left out.
+    #[must_use]
+    pub fn check_scopes(&self, limits: &Limits) -> Vec<Check> {
+        let check = |(scope, most): &(String, u64)| {
+            let bytes = self.peak_in(scope)?.active_bytes;
+            Some(Check::new(format!("{SCOPE}{scope}"), Measure::Bytes(bytes), Measure::Bytes(*most)))
+        };
+        limits.scopes_bytes.iter().filter_map(check).collect()
     }
 
     /// Compares the owners that have a limit with those of an older snapshot, which they may exceed by `tolerance_percent`.
@@ -278,7 +310,8 @@ impl Limits {
 
     fn broken_on(&self, history: &DeviceHistory<'_>) -> Option<String> {
         let figures = history.figures();
-        let checks = figures.check(self).into_iter().chain(history.check_owners(self));
+        let owners = history.check_owners(self);
+        let checks = figures.check(self).into_iter().chain(owners).chain(history.check_scopes(self));
         let over = checks.into_iter().find(|check| !check.is_passed);
         over.map(|check| explained(history, &figures, &check)).or_else(|| self.doubted(history))
     }

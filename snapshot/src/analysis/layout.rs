@@ -53,7 +53,7 @@ pub struct Gap {
 
 impl DeviceHistory<'_> {
     /// Returns the segments at a moment with their blocks, by address. Blocks outside of all segments
-    /// are not included.
+    /// are not included: [`DeviceHistory::outside_segments`] has them.
     #[must_use]
     pub fn layout(&self, moment: Moment) -> Vec<SegmentLayout<'_>> {
         let mut lives: Vec<&Life> = self.lives_at(moment).collect();
@@ -70,6 +70,20 @@ impl DeviceHistory<'_> {
                 SegmentLayout { gaps: gaps(range, &blocks), range, blocks }
             })
             .collect()
+    }
+
+    /// Returns the blocks in use at a moment that begin in no segment, by address: the trace has them, and the file
+    /// lacks their segments.
+    #[must_use]
+    pub fn outside_segments(&self, moment: Moment) -> Vec<&Life> {
+        let ranges = self.segments_at(moment);
+        let is_outside = |life: &&Life| {
+            let n_before = ranges.partition_point(|range| range.address <= life.address);
+            n_before == 0 || ranges[n_before - 1].end() <= life.address
+        };
+        let mut lives: Vec<&Life> = self.lives_at(moment).filter(is_outside).collect();
+        lives.sort_unstable_by_key(|life| life.address);
+        lives
     }
 }
 

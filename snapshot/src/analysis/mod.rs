@@ -29,6 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod address;
 mod lives;
 mod names;
 mod segments;
@@ -72,14 +73,15 @@ mod folded;
 mod compare;
 mod with_frames;
 
-pub use crate::words::Bytes;
+pub use crate::words::{Bytes, paths::base_name};
+pub use address::{AddressChange, AddressEvent, AddressHistory};
 pub use call::Call;
 pub use call_tree::{Branch, MAX_CALLS};
 pub use churn::ChurnSite;
 pub use compare::{Comparison, compare};
 pub use diff::GroupChange;
 pub use folded::{FoldedStack, Grouping, folded};
-pub use fragmentation::{Fragmentation, PinnedSegment};
+pub use fragmentation::{Fragmentation, IdlePool, PinnedSegment};
 pub use frames::{MarkedFrame, ShownFrames};
 pub use function_name::FunctionName;
 pub use gate::{Check, Figures, Limits, Measure};
@@ -104,5 +106,5 @@ pub use stats::{FreeBytes, PAGE_BYTES, SegmentMap, SegmentStats, stats};
 pub use timeline::{Axis, Point};
 pub use top::{By, Group};
 pub use trace::{Home, Naming, ShortName, TraceLine, TraceNames, trace_lines};
-pub use viewer_filter::{base_name, is_shown};
+pub use viewer_filter::is_shown;
 pub use with_frames::{AtSite, SiteFrames, WithFrames};

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     model::{Frame, FrameIndex, Snapshot, StackIndex, StackTable, Text},
-    words::SeededMap,
+    words::{SeededMap, paths::with_slashes},
 };
 
 /// The owner of memory that no library asked for: the program's own code.
@@ -202,6 +202,7 @@ fn in_library(library: &str, function: &str) -> Says {
 }
 
 fn in_python(filename: &str) -> Says {
+    let filename = &*with_slashes(filename);
     let installed = INSTALLED.iter().find_map(|folder| Some(filename.rsplit_once(folder)?.1));
     if let Some(path) = installed {
         // NVIDIA's packages share a folder: `nvidia/nccl`.
@@ -209,9 +210,19 @@ fn in_python(filename: &str) -> Says {
         let name = name.split('/').next().unwrap_or(name);
         return Says::Package(of_package(name.strip_suffix(".py").unwrap_or(name)).into());
     }
-    // The standard library, such as `/usr/lib/python3.12/ctypes/__init__.py`, and code without a file.
-    let is_standard = filename.starts_with('<') || filename.contains("/lib/python3");
-    if is_standard { Says::Nothing } else { Says::Script }
+    // Code without a file passes requests on, as the standard library does.
+    if filename.starts_with('<') || is_standard_library(filename) { Says::Nothing } else { Says::Script }
+}
+
+/// Returns whether a path with slashes is of the standard library: `/usr/lib/python3.12/ctypes/__init__.py`, or
+/// `C:/Python312/Lib/ctypes/__init__.py`.
+fn is_standard_library(filename: &str) -> bool {
+    let on_windows = |before: &str| {
+        let folder = before.rsplit('/').next().unwrap_or_default();
+        folder.get(..6).is_some_and(|name| name.eq_ignore_ascii_case("python"))
+    };
+    filename.contains("/lib/python3")
+        || filename.split_once("/Lib/").is_some_and(|(before, _)| on_windows(before))
 }
 
 #[cfg(test)]
@@ -292,6 +303,7 @@ mod tests {
             ("cudnnCreate", "cudnn"),
             ("c10::cuda::CUDACachingAllocator::Native::malloc", "pytorch"),
             ("at::native::empty_cuda", "pytorch"),
+            ("c10_npu::NPUCachingAllocator::malloc", "pytorch"),
             ("atlas::Layer::grow()", "program"),
             ("__pyx_f_4cupy_4cuda_6memory_alloc", "cupy"),
             ("xla::BFCAllocator::Extend", "jax"),
@@ -320,13 +332,18 @@ mod tests {
             ("/a/site-packages/nvidia/nccl/__init__.py", "nccl"),
             ("/a/site-packages/numba/cuda/cudadrv/driver.py", "numba"),
             ("/a/site-packages/single.py", "single"),
+            (r"C:\env\Lib\site-packages\torch\nn\modules\module.py", "pytorch"),
+            (r"C:\env\Lib\site-packages\nvidia\nccl\__init__.py", "nccl"),
             ("/home/me/torch/train.py", "program"),
+            (r"D:\torch\Lib\train.py", "program"),
             ("<stdin>", "program"),
         ] {
             assert_eq!(owner(&[("f", filename), ("main", "/home/me/train.py")]), expected, "{filename}");
         }
         assert_eq!(owner(&[("f", "/home/me/train.py"), ("g", torch)]), "program");
-        assert_eq!(owner(&[("f", "/usr/lib/python3.12/ctypes/__init__.py"), ("g", torch)]), "pytorch");
+        for standard in ["/usr/lib/python3.12/ctypes/__init__.py", r"C:\Python312\Lib\ctypes\__init__.py"] {
+            assert_eq!(owner(&[("f", standard), ("g", torch)]), "pytorch", "{standard}");
+        }
         let ctypes =
             [("libffi.so.8!ffi_call", "??"), ("_ctypes.cpython-312.so!f", "??"), ("python3.12!f", "??")];
         let numba = [("f", "/a/site-packages/numba/cuda.py"), ("python3.12!main", "??")];

@@ -8,9 +8,12 @@ use std::ops::RangeInclusive;
 use super::{
     function_name::FunctionName,
     known_owners::{FUNCTIONS_OF_CUDA, INTERPRETER, RUNTIME_OF_CUDA, SYSTEM},
-    viewer_filter::{base_name, is_shown},
+    viewer_filter::is_shown,
 };
-use crate::model::Frame;
+use crate::{
+    model::Frame,
+    words::paths::{base_name, with_slashes},
+};
 
 /// How well a frame identifies the code that allocated, from the least to the most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -96,9 +99,9 @@ const RULES: &[Rule] = &[
     Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
     // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
     Rule(Workspace, Name, &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"]),
-    Rule(Native, Begin, &["at::cuda::", "at::hip::"]),
+    Rule(Native, Begin, &["at::cuda::", "at::hip::", "at::xpu::"]),
     // Operators: PyTorch's, their dispatch and differentiation, and those of CuPy's arrays.
-    Rule(Dispatch, Begin, &["at::", "c10::", "torch::ADInplaceOrView::", "torch::TraceType::",
+    Rule(Dispatch, Begin, &["at::", "c10::", "at_npu::", "c10_npu::", "torch_mlu::", "torch::ADInplaceOrView::", "torch::TraceType::",
         "torch::autograd::VariableType::", "torch::autograd::Engine::", "torch::autograd::Node::",
         "torch::autograd::python::", "torch::autograd::autogradNotImplemented", "torch::autograd::validate_outputs",
         "torch::autograd::InputMetadata::", "torch::autograd::InputBuffer::", "torch::autograd::dispatch_to",
@@ -240,6 +243,7 @@ pub(super) struct FileFacts {
 
 impl FileFacts {
     pub(super) fn of(filename: &str) -> FileFacts {
+        let filename = &*with_slashes(filename);
         FileFacts {
             rules: Fitting::new(|part, texts| part.is_in_file(filename, texts)),
             is_unknown: is_unknown(filename),
@@ -304,7 +308,7 @@ fn is_python_file(filename: &str) -> Option<bool> {
         _ if filename.starts_with('<') => Some(true),
         Some((_, ending)) => Some(matches!(ending, "py" | "pyw" | "pyc")),
         // C++ has headers without an ending.
-        None if is_unknown(filename) || filename.contains("/include/") => Some(false),
+        None if is_unknown(filename) || with_slashes(filename).contains("/include/") => Some(false),
         None => None,
     }
 }
@@ -406,6 +410,10 @@ mod tests {
             ("/a/train.rs", Native),
             ("/usr/include/c++/12/vector", Dispatch),
             ("/usr/local/include/Eigen/Core", Native),
+            (r"D:\code\train.py", Python),
+            (r"D:\code.d\train", Python),
+            (r"C:\include\Eigen\Core", Native),
+            (r"C:\rust\library\core\src\ops.rs", Dispatch),
             ("", Native),
         ] {
             let of = frame("step", filename);

@@ -24,7 +24,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    history::{Life, Moment, Scopes, Times, Trust, disorder, reserved_at_start},
+    history::{Absence, Life, Moment, Scopes, Times, Trust, disorder, reserved_at_start},
     model::{Segment, Snapshot, Text, TraceEntry},
     words::{Action, DeviceId},
 };
@@ -334,6 +334,23 @@ impl<'a> DeviceHistory<'a> {
         best
     }
 
+    /// Returns the figures of the first moment with the most bytes in use in the scopes with a name, and in those inside
+    /// them; `None` without such a scope. The moment at which a scope begins is in it.
+    #[must_use]
+    pub fn peak_in(&self, scope: &str) -> Option<Totals> {
+        let is_in = self.scopes().entries_in(scope);
+        let (mut before, mut best) = (self.start, None::<Totals>);
+        for (totals, is_in) in self.totals_after(self.start).zip(is_in) {
+            for totals in [before, totals].into_iter().filter(|_| is_in) {
+                if best.is_none_or(|best| totals.active_bytes > best.active_bytes) {
+                    best = Some(totals);
+                }
+            }
+            before = totals;
+        }
+        best
+    }
+
     /// Returns whether the last entry before the moment only prepares the next entry.
     fn is_within_a_request(&self, moment: Moment) -> bool {
         let is_growth =
@@ -409,6 +426,7 @@ impl<'a> DeviceHistory<'a> {
             lacks_block_events: self.lacks_block_events(),
             lacks_segments: self.segments.is_empty() && is_held,
             lacks_segment_events: has_more_than_reserved || end.reserved_bytes != segments_bytes,
+            absence: Absence::of(&self.shared.records, self.device),
             ..Trust::from_settings(&self.shared.records, self.device)
         }
     }

@@ -1,5 +1,7 @@
 //! The frames that PyTorch's viewer and tool show (`docs/snapshot-format.md` 3.4).
 
+use crate::words::paths::with_slashes;
+
 /// Parts of the names of functions of the interpreter and of PyTorch's recorder.
 const HIDDEN_NAMES: [&str; 8] = [
     "unwind::unwind",
@@ -31,12 +33,7 @@ const HIDDEN_FILES: [&str; 10] = [
 /// Parts of texts decide: a function with the name `warm_start` is hidden too.
 #[must_use]
 pub fn is_shown(name: &str, filename: &str) -> bool {
+    let filename = with_slashes(filename);
     !HIDDEN_NAMES.iter().any(|part| name.contains(part))
         && !HIDDEN_FILES.iter().any(|part| filename.contains(part))
-}
-
-/// Returns the part of a path after its last slash.
-#[must_use]
-pub fn base_name(filename: &str) -> &str {
-    filename.rsplit('/').next().unwrap_or(filename)
 }

@@ -10,6 +10,7 @@ use crate::{
     analysis::ShownFrames,
     history::FrameIds,
     model::{FrameIndex, Snapshot, StackIndex, StackTable},
+    words::paths::base_name,
 };
 
 pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Result<()> {
@@ -86,7 +87,7 @@ impl<'a> Line<'a> {
         let frames = self.frames.iter().enumerate().skip(first);
         none.into_iter().chain(frames.flat_map(|(nth, frame)| {
             let frame = self.stacks.frame(*frame);
-            let file = frame.filename.rsplit('/').next().unwrap_or_default();
+            let file = base_name(&frame.filename);
             [
                 Piece::Text(if nth > 0 { ";" } else { "" }),
                 Piece::Name(file),

@@ -23,8 +23,10 @@
 // | are the entries in order? | `disorder` |
 // | when was this entry? | `Times` |
 // | how much was reserved at the start? | `reserved_at_start` |
+// | why is there no history? | `Absence` |
 // | how far can the figures be trusted? | `Trust` |
 
+mod absence;
 mod by_device;
 mod life;
 mod live;
@@ -45,6 +47,7 @@ mod text_ids;
 mod times;
 mod trust;
 
+pub use absence::Absence;
 pub(crate) use backward::{
     DeviceRange, Obstacle, Origin, final_ranges, segment_obstacle, undo_segment_event,
 };

@@ -15,7 +15,7 @@ use super::{
     times::Times,
 };
 use crate::{
-    model::{Annotation, ShapeId, Snapshot, Text, TraceEntry, Value},
+    model::{Annotation, ShapeId, Snapshot, Text, TraceEntry, Value, own_metadata},
     words::{Action, DeviceId, SeededMap, SeededSet},
 };
 
@@ -124,19 +124,24 @@ impl<'a> Scopes<'a> {
 
     /// Finds the paths that entries name; the text of an `annotate` names a block.
     fn read_entries(&mut self) {
-        let (mut ids, mut of_text) = (TextIds::default(), SeededMap::default());
+        let (mut ids, mut of_id) = (TextIds::default(), SeededMap::default());
+        let mut of_name: SeededMap<&str, u32> = SeededMap::default();
         let mut last = None;
         for entry in self.entries.iter().filter(|entry| entry.action != Some(Action::Annotate)) {
             if last.replace(entry.shape) == Some(entry.shape) || self.recorded.contains_key(&entry.shape) {
                 continue;
             }
             let text = self.snapshot.shapes.get(entry.shape).value("user_metadata").and_then(Value::as_text);
-            let path = match text.filter(|text| !text.is_empty()) {
+            let path = match text.filter(|text| !own_metadata(text).is_empty()) {
                 None => OUTSIDE,
-                Some(text) => *of_text.entry(ids.id(text)).or_insert_with(|| {
-                    self.paths.push(ScopePath::EMPTY.inner(text.clone(), hash_of(text)));
-                    self.outer.push(OUTSIDE);
-                    (self.paths.len() - 1) as u32
+                Some(text) => *of_id.entry(ids.id(text)).or_insert_with(|| {
+                    let name = own_metadata(text);
+                    *of_name.entry(name).or_insert_with(|| {
+                        let path = if name.len() == text.len() { text.clone() } else { name.into() };
+                        self.paths.push(ScopePath::EMPTY.inner(path, hash_of(name)));
+                        self.outer.push(OUTSIDE);
+                        (self.paths.len() - 1) as u32
+                    })
                 }),
             };
             self.recorded.insert(entry.shape, path);
@@ -324,6 +329,13 @@ impl<'a> Scopes<'a> {
             }
         }
         runs.found.iter().map(|run| Some(Moment::after(run.end - 1))).collect()
+    }
+
+    /// Returns by entry whether it was recorded in a scope with a name, or in one inside it.
+    #[must_use]
+    pub fn entries_in(&self, name: &str) -> Vec<bool> {
+        let is_in = self.paths_in(name);
+        (0..self.entries.len()).map(|entry| is_in[self.path_of(entry) as usize]).collect()
     }
 
     /// By path, whether a scope of it has a name.

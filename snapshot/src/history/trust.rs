@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::by_device::ByDevice;
+use super::{absence::Absence, by_device::ByDevice};
 use crate::{model::RecordedSettings, words::DeviceId};
 
 /// The facts that decide how far the figures of one device's history can be trusted.
@@ -64,6 +64,9 @@ pub struct Trust {
     /// How many captures of a stack found the table of stacks full. Their events have one frame that says
     /// so. It limits who can be named, and not the figures.
     pub n_stacks_refused: u64,
+    /// Why there is no history, or none to speak of.
+    #[serde(skip)]
+    pub absence: Option<Absence>,
     /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, made from the sampled
     /// ones; otherwise 0.
     pub weight_bytes: u64,
@@ -249,7 +252,9 @@ impl Trust {
         }
         if self.lacks_segments {
             all.push(
-                "there are no segments: blocks that are live from before the history to its end are missing"
+                "there are no segments, as in traces of an allocator that has none (MLX): figures are those of blocks, \
+                 reserved bytes are unknown or too low, and blocks that are live from before the history to its end are \
+                 missing"
                     .into(),
             );
         } else if self.lacks_segment_events {
@@ -283,8 +288,13 @@ impl Trust {
     /// the facts of [`Trust::warnings`] limit it. `bytes` formats a number of bytes.
     #[must_use]
     pub fn unknown_before<T: fmt::Display>(&self, bytes: impl Fn(u64) -> T) -> Option<String> {
-        if !self.has_history() {
-            return Some("no history was recorded; the figures are those of the end".to_owned());
+        match self.absence {
+            Some(absence @ Absence::Unused) => return Some(absence.to_string()),
+            Some(absence) => return Some(format!("{absence}; the figures are those of the end")),
+            None if !self.has_history() => {
+                return Some("no history was recorded; the figures are those of the end".to_owned());
+            }
+            None => {}
         }
         let window = match self.n_cut {
             0 => String::new(),

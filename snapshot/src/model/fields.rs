@@ -37,6 +37,7 @@ pub(crate) trait Fill: Record + Default {
 pub(crate) enum FieldMut<'a> {
     Address(&'a mut Address),
     Uint(&'a mut u64),
+    Line(&'a mut u64),
     Int(&'a mut i64),
     Bool(&'a mut bool),
     Action(&'a mut Option<Action>),
@@ -63,6 +64,13 @@ impl FieldMut<'_> {
             (FieldMut::Address(into), Value::Big(_)) => match value.as_unsigned() {
                 Some(address) => {
                     *into = Address(address);
+                    true
+                }
+                None => false,
+            },
+            (FieldMut::Line(into), value) => match line(value) {
+                Some(line) => {
+                    *into = line;
                     true
                 }
                 None => false,
@@ -117,6 +125,14 @@ pub(crate) fn frame_value(frame: &Frame, shapes: &Shapes) -> Value {
         (Value::Text(key.clone()), value)
     };
     Value::Dict(shapes.get(frame.shape).slots.iter().map(pair).collect())
+}
+
+/// The line of a frame; 0 if it is not known. PyTorch writes its -1 then: as 2^64 - 1, and in C++ as it is.
+fn line(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(-1) => Some(0),
+        _ => value.as_unsigned().map(|line| if line == u64::MAX { 0 } else { line }),
+    }
 }
 
 /// The pool that a tuple of two numbers names.
@@ -276,7 +292,7 @@ impl Fill for Frame {
         Some(match field {
             Field::Name => FieldMut::Text(&mut self.name),
             Field::Filename => FieldMut::Text(&mut self.filename),
-            Field::Line => FieldMut::Uint(&mut self.line),
+            Field::Line => FieldMut::Line(&mut self.line),
             _ => return None,
         })
     }

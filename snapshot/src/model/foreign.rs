@@ -48,7 +48,8 @@ impl Snapshot {
         };
         let names = ["model", "state_dict", "model_state_dict", "optimizer", "optimizer_state_dict", "epoch"];
         let kind = if self.shape.slots.is_empty() {
-            return "it is an empty dictionary".to_owned();
+            return "it is an empty dictionary, as PyTorch writes it for a backend that records no memory (MPS, MTIA)"
+                .to_owned();
         } else if has(&["traceEvents"]) {
             ", as traces of torch.profiler do"
         } else if has(&names) {

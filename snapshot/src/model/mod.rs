@@ -35,6 +35,7 @@ pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::{block_uses, has_requested_size};
 pub(crate) use recorded::RecordedDevices;
 pub use records::{Annotation, Block, Segment, TraceEntry};
+pub(crate) use shape::own_metadata;
 pub use source::SnapshotSource;
 pub(crate) use source::{collected, counted};
 pub use stack_table::{Frame, FrameIndex, StackIndex, StackTable};
@@ -129,7 +130,24 @@ impl Snapshot {
     /// of an `annotate` the name of a block.
     #[must_use]
     pub fn user_metadata(&self, entry: &TraceEntry) -> &str {
-        self.shapes.get(entry.shape).text("user_metadata").unwrap_or_default()
+        self.shapes.get(entry.shape).user_metadata().unwrap_or_default()
+    }
+
+    /// Returns the keys and values of an entry's `user_metadata`, if it is a JSON object, as PyTorch 2.15 makes of a
+    /// dictionary.
+    ///
+    /// ```
+    /// # use memreel::snapshot::Snapshot;
+    /// let json = r#"{"segments": [], "device_traces": [[{"action": "alloc", "user_metadata": "{\"step\":3}"}]]}"#;
+    /// let snapshot: Snapshot = serde_json::from_str(json)?;
+    /// assert_eq!(snapshot.metadata(&snapshot.device_traces[0][0]).unwrap()["step"], 3);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn metadata(&self, entry: &TraceEntry) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let text = self.user_metadata(entry);
+        // Most texts are names, which cost no attempt.
+        if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
     }
 
     /// Returns the frames of an entry, a block or a segment, innermost first; none without a stack.

@@ -83,6 +83,12 @@ impl Shape {
         self.value(key)?.as_text().map(|text| &**text)
     }
 
+    /// Returns the text that the program gave an entry in `user_metadata`.
+    #[must_use]
+    pub fn user_metadata(&self) -> Option<&str> {
+        self.text("user_metadata").map(own_metadata)
+    }
+
     /// Sets a key: the last value wins and the first place stays, as in a Python dictionary.
     pub fn set(&mut self, key: Text, slot: Slot) {
         match self.slots.iter_mut().find(|(k, _)| *k == key) {
@@ -90,6 +96,11 @@ impl Shape {
             None => self.slots.push((key, slot)),
         }
     }
+}
+
+/// Returns the program's own part of a `user_metadata`: PyTorch 2.10 to 2.14 add a line of the allocator's.
+pub(crate) fn own_metadata(text: &str) -> &str {
+    text.strip_suffix("mallocWithAddress").map_or(text, |own| own.strip_suffix('\n').unwrap_or(own))
 }
 
 /// The number of a shape in its snapshot's [`Shapes`].

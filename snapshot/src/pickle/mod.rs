@@ -17,6 +17,7 @@
 
 mod opcode;
 mod file;
+mod page;
 mod read;
 mod write;
 
@@ -24,7 +25,7 @@ use std::{fs::File, io, path::Path};
 
 use crate::{
     model::{Snapshot, SnapshotSource},
-    words::{Finding, Result},
+    words::{Error, Finding, Result},
 };
 
 use file::Durability;
@@ -87,7 +88,7 @@ pub fn save_unsynced(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> 
     file::replace(path.as_ref(), Durability::Unsynced, |file| write_file(snapshot, file))
 }
 
-/// Reads a snapshot from a file.
+/// Reads a snapshot from a file, which may also be a page of PyTorch's `trace_plot` or `segment_plot`.
 ///
 /// Another program may truncate or overwrite the file at any time: up to 16 MiB are read into memory before the first
 /// byte is decoded, and a longer file is copied first, as [`open`] does. Of it, 48 bytes for each event stay in memory.
@@ -134,10 +135,15 @@ fn load_with(path: &Path, watch: Option<&dyn Fn(Reading<'_>)>) -> Result<Snapsho
     match read::refusal(source.n_bytes()) {
         Some(error) => Err(error),
         None => {
-            let bytes = source.read_piecemeal()?;
+            let bytes = unwrapped(source.read_piecemeal()?)?;
             read::read(&bytes, Means { file: Some(&bytes), watch }).0
         }
     }
+}
+
+/// Returns the pickle of a file: the file itself, or what a page holds.
+fn unwrapped(bytes: file::Bytes) -> Result<file::Bytes> {
+    Ok(page::pickle_in(&bytes)?.map_or(bytes, file::Bytes::Read))
 }
 
 /// Writes a snapshot's bytes to a sink, through a small buffer.
@@ -187,7 +193,24 @@ pub fn to_vec(snapshot: &impl SnapshotSource) -> Vec<u8> {
 /// assert!(error.to_string().contains("GLOBAL would run code"));
 /// ```
 pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
-    read::read(bytes, Means::default()).0
+    let page = page::pickle_in(bytes)?;
+    read::read(page.as_deref().unwrap_or(bytes), Means::default()).0
+}
+
+/// Returns the pickle that bytes are or hold: those of a page of PyTorch's `trace_plot` hold one in base64. The functions
+/// that read files, and [`from_slice`], do this themselves.
+///
+/// # Errors
+/// [`is_malformed`](crate::words::Error::is_malformed) if the page holds no snapshot, or a damaged one.
+///
+/// # Examples
+/// ```
+/// let page = b"<script>const local_files = [{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9Lg==\"}]</script>";
+/// assert_eq!(memreel::pickle::out_of_page(page.to_vec())?, b"\x80\x04}.");
+/// # Ok::<(), memreel::Error>(())
+/// ```
+pub fn out_of_page(bytes: Vec<u8>) -> Result<Vec<u8>> {
+    Ok(page::pickle_in(&bytes)?.unwrap_or(bytes))
 }
 
 /// Reads a snapshot without the events of its devices, which stay in the bytes.
@@ -208,7 +231,7 @@ pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
 ///
 /// # Errors
 /// [`is_io`](crate::words::Error::is_io) if the file cannot be read, or changes while it is read.
-/// [`is_malformed`](crate::words::Error::is_malformed) if it has 4 GiB or more.
+/// [`is_malformed`](crate::words::Error::is_malformed) if it has 1 TiB or more.
 ///
 /// # Examples
 /// A file of any size is rewritten in little memory:
@@ -228,7 +251,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
     let source = file::Source::open(path.as_ref())?;
     match read::refusal(source.n_bytes()) {
         Some(error) => Err(error),
-        None => Ok(OpenFile(source.read_piecemeal()?)),
+        None => Ok(OpenFile(unwrapped(source.read_piecemeal()?)?)),
     }
 }
 
@@ -253,15 +276,28 @@ impl OpenFile {
 /// is not a snapshot is not an error here, but a finding.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let source = file::Source::open(path.as_ref())?;
-    if let Some((snapshot, findings)) = read::refused(source.n_bytes()) {
-        return Ok(Inspection { snapshot, findings });
+    match read::refusal(source.n_bytes()) {
+        Some(error) => Ok(Inspection::refused(error, source.n_bytes())),
+        None => Ok(inspect_slice(&source.read()?)),
     }
-    Ok(inspect_slice(&source.read()?))
 }
 
 /// Reads bytes, and reports which invariants they break.
 #[must_use]
 pub fn inspect_slice(bytes: &[u8]) -> Inspection {
-    let (snapshot, findings) = read::read(bytes, Means::default());
-    Inspection { snapshot, findings }
+    match page::pickle_in(bytes) {
+        Ok(page) => {
+            let (snapshot, findings) = read::read(page.as_deref().unwrap_or(bytes), Means::default());
+            Inspection { snapshot, findings }
+        }
+        Err(error) => Inspection::refused(error, bytes.len() as u64),
+    }
+}
+
+impl Inspection {
+    /// Returns the result for a file of which nothing is read.
+    fn refused(error: Error, n_bytes: u64) -> Inspection {
+        let (snapshot, findings) = read::refused(error, n_bytes);
+        Inspection { snapshot, findings }
+    }
 }

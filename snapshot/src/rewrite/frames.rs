@@ -8,7 +8,10 @@ use crate::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
         Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value,
     },
-    words::{DeviceId, SeededMap, SeededSet},
+    words::{
+        DeviceId, SeededMap, SeededSet,
+        paths::{SEPARATORS, with_slashes},
+    },
 };
 
 /// What to leave out of stacks; see the methods of [`Slim`](super::Slim).
@@ -175,7 +178,8 @@ impl Rewriting<'_> {
             return done;
         }
         let frame = self.old.frame(old);
-        let is_dropped = self.options.drop_paths.iter().any(|path| frame.filename.contains(path.as_str()));
+        let filename = with_slashes(&frame.filename);
+        let is_dropped = self.options.drop_paths.iter().any(|path| filename.contains(&*with_slashes(path)));
         let new = (!is_dropped).then(|| {
             let mut frame = frame.clone();
             self.options.strip(&mut frame);
@@ -249,7 +253,7 @@ impl FrameOptions {
         let fits =
             self.strip_prefixes.iter().filter_map(|prefix| frame.filename.strip_prefix(prefix.as_str()));
         if let Some(rest) = fits.min_by_key(|rest| rest.len()) {
-            frame.filename = rest.trim_start_matches('/').into();
+            frame.filename = rest.trim_start_matches(SEPARATORS).into();
         }
     }
 }

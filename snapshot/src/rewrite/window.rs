@@ -216,7 +216,7 @@ fn around(
 fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<Vec<Range<usize>>> {
     let head = source.head();
     let is_inside =
-        |shape: &Shape, name: &str| shape.text("user_metadata").is_some_and(|path| is_in_scope(path, name));
+        |shape: &Shape, name: &str| shape.user_metadata().is_some_and(|path| is_in_scope(path, name));
     let shapes = shapes_of_events(source);
     let is_name = |name: &str| {
         scopes_named(&head.external_annotations, name).next().is_some()
@@ -260,7 +260,7 @@ fn shapes_of_events(source: &dyn SnapshotSource) -> Vec<&Shape> {
 fn known_scopes(head: &Snapshot, shapes: &[&Shape]) -> String {
     const N: usize = 8;
     let annotated = head.external_annotations.iter().map(|annotation| &*annotation.name);
-    let recorded = shapes.iter().filter_map(|shape| shape.text("user_metadata"));
+    let recorded = shapes.iter().filter_map(|shape| shape.user_metadata());
     let mut names: Vec<&str> = annotated.chain(recorded).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();

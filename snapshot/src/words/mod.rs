@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod finding;
 mod inventory;
+pub mod paths;
 mod sample;
 pub mod seeded;
 pub mod torch;

@@ -19,11 +19,17 @@ pub(super) struct Findings {
     report: Report,
     seen_opcodes: [bool; 256],
     has_mixed_memo: bool,
+    has_unknown_line: bool,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { report: Report::default(), seen_opcodes: [false; 256], has_mixed_memo: false }
+        Findings {
+            report: Report::default(),
+            seen_opcodes: [false; 256],
+            has_mixed_memo: false,
+            has_unknown_line: false,
+        }
     }
 }
 
@@ -72,6 +78,18 @@ impl Findings {
             let what =
                 "MEMOIZE and BINPUT in one file: the web viewer numbers them apart and fetches wrong values";
             self.at_byte(Rule::PickleOpcodes, Severity::Error, offset, what);
+        }
+    }
+
+    /// Reports an integer beyond 64 bits, given its bytes, if it is the line that PyTorch writes for one that it does not
+    /// know. The model has 0 in its place.
+    #[cold]
+    pub(super) fn big(&mut self, bytes: &[u8], offset: usize) {
+        let is_unknown_line = *bytes == [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
+        if is_unknown_line && !std::mem::replace(&mut self.has_unknown_line, true) {
+            let what = "2^64 - 1, as PyTorch writes a line that is not known: web viewers before June 2026 throw on it, and \
+                        `memreel fix` writes 0";
+            self.at_byte(Rule::Integers, Severity::Warning, offset, what);
         }
     }
 

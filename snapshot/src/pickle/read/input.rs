@@ -49,9 +49,18 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a length of eight bytes.
+    ///
+    /// # Errors
+    /// If it has no place in the four bytes with which texts are written.
     pub(super) fn length(&mut self) -> Result<usize> {
-        let length = u64::from_le_bytes(self.array()?);
-        usize::try_from(length).map_err(|_| self.ends_early())
+        let (pos, length) = (self.pos, u64::from_le_bytes(self.array()?));
+        match u32::try_from(length) {
+            Ok(length) => Ok(length as usize),
+            Err(_) if length > (self.bytes.len() - self.pos) as u64 => Err(self.ends_early()),
+            Err(_) => {
+                Err(Error::malformed(pos as u64, "a text or bytes of 4 GiB and more; no snapshot has one"))
+            }
+        }
     }
 
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {

@@ -83,7 +83,10 @@ impl Literals<'_, '_> {
                 self.findings.long(n_bytes, int, start);
                 self.nodes.add_int(int)
             }
-            None => Item::Big(self.nodes.add_span(from, from + n_bytes)),
+            None => {
+                self.findings.big(bytes, start);
+                Item::Big(self.nodes.add_span(from, from + n_bytes))
+            }
         })
     }
 
@@ -125,6 +128,10 @@ impl Literals<'_, '_> {
             return Ok(id);
         }
         let text = String::from_utf8_lossy(bytes);
+        // Each byte that is not UTF-8 takes three.
+        if u32::try_from(text.len()).is_err() {
+            return Err(Error::malformed(start as u64, "a text of 4 GiB and more; no snapshot has one"));
+        }
         self.findings.text(bytes, &text, start);
         Ok(self.words.add(bytes, &text))
     }

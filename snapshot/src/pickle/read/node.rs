@@ -60,7 +60,7 @@ pub(super) enum Kind {
 pub(super) struct Node {
     pub(super) items: Vec<Item>,
     /// The offset of its first byte in the file.
-    pub(super) offset: u32,
+    pub(super) offset: Offset,
     /// The number of values in it if nothing were shared, itself included.
     pub(super) weight: u32,
     pub(super) kind: Kind,
@@ -81,7 +81,7 @@ impl Node {
     pub(super) fn new(kind: Kind, offset: usize) -> Node {
         Node {
             items: Vec::new(),
-            offset: number(offset),
+            offset: Offset::new(offset),
             weight: 1,
             kind,
             depth: 1,
@@ -99,10 +99,50 @@ impl Node {
     }
 }
 
+/// The offset of a byte in a file, in five bytes: a file has many containers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Offset([u8; 5]);
+
+impl Offset {
+    /// The number of bytes that have an offset.
+    pub(super) const END: u64 = 1 << 40;
+
+    /// Returns the offset. Longer files are refused before.
+    fn new(offset: usize) -> Offset {
+        let [bytes @ .., _, _, _] = (offset as u64).to_le_bytes();
+        Offset(bytes)
+    }
+}
+
+impl From<Offset> for u64 {
+    fn from(Offset([a, b, c, d, e]): Offset) -> u64 {
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+    }
+}
+
+/// The most bytes of memory that the values of a file may take. Whatever has a number takes eight bytes or more, so that there
+/// are fewer than 2^32 of a kind, also some more that a reader has not measured yet.
+pub(super) const MAX_VALUES_BYTES: u64 = (8 << 32) - (8 << 20);
+
 /// Converts an index to the 32 bits that items use.
 ///
 /// # Panics
-/// Beyond 2^32; files of 4 GiB are refused before.
+/// Beyond 2^32; a file whose values take more than [`MAX_VALUES_BYTES`] is refused before.
 pub(super) fn number(index: usize) -> u32 {
-    u32::try_from(index).expect("fewer things than bytes, and fewer than 2^32 bytes")
+    u32::try_from(index).expect("fewer things than eighths of the bytes that values may take")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_beyond_32_bits_is_kept_and_takes_no_room() {
+        for offset in [0, 1, u64::from(u32::MAX), 1 << 32, (5 << 32) + 7, Offset::END - 1] {
+            assert_eq!(u64::from(Offset::new(usize::try_from(offset).unwrap())), offset);
+        }
+        assert_eq!(size_of::<Node>(), 40);
+        assert_eq!(size_of::<Item>(), 8, "the least of what has a number");
+        assert!(MAX_VALUES_BYTES / 8 + (1 << 16) < 1 << 32);
+    }
 }

@@ -14,7 +14,7 @@ use super::{
     input::Input,
     literals::Literals,
     memo::Memo,
-    node::{Item, Kind, NodeId},
+    node::{Item, Kind, MAX_VALUES_BYTES, NodeId},
     nodes::{InMemo, Nodes},
     operand_stack::OperandStack,
     words::Words,
@@ -25,10 +25,15 @@ use crate::{
 };
 
 /// The memory in bytes that the values of any file may take.
-const FREE_BYTES: usize = 24 << 20;
+const FREE_BYTES: u64 = 24 << 20;
 
 /// The memory in bytes that they may take besides for each byte of the file. Files of recorders need 2 to 4.
-const BYTES_OF_BYTE: usize = 4;
+const BYTES_OF_BYTE: u64 = 4;
+
+/// Returns the memory in bytes that the values of a file of this length may take.
+fn most_bytes(n_bytes: u64) -> u64 {
+    (FREE_BYTES + BYTES_OF_BYTE * n_bytes).min(MAX_VALUES_BYTES)
+}
 
 /// The memory of more items than this is checked before they are copied.
 const MANY: usize = 1 << 12;
@@ -83,8 +88,8 @@ impl<'a> Parser<'a> {
     pub(super) fn check_memory(&self, n_more_bytes: usize, pos: usize) -> Result<()> {
         let Parser { operands, memo, nodes, words, .. } = self;
         let n_bytes = operands.n_bytes() + memo.n_bytes() + nodes.n_bytes() + words.n_bytes() + n_more_bytes;
-        let most_bytes = FREE_BYTES + BYTES_OF_BYTE * self.input.bytes().len();
-        if n_bytes > most_bytes {
+        let most_bytes = most_bytes(self.input.bytes().len() as u64);
+        if n_bytes as u64 > most_bytes {
             let what = format!(
                 "the values up to here take {} MB of memory, far more than a snapshot of this length needs ({} MB at \
                  most); if it is one, convert it to JSON, which is read one entry at a time",

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     model::{Snapshot, TraceEntry},
     pickle::{file::Bytes, opcode},
+    words::Error,
 };
 
 /// How much of a mapped file is in memory at most, where its entries stay in it.
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
     /// Measures the memory, and gives the pages that were read back to the kernel.
     ///
     /// # Errors
-    /// If the values take far more memory than the file is long.
+    /// If the values take far more memory than the file is long, or there are too many events to be numbered.
     #[cold]
     fn check(&mut self, pos: usize) -> Attempt<()> {
         self.next_check = pos + CHECKED_BYTES;
@@ -186,6 +187,14 @@ impl<'a> Reader<'a> {
         if let Some(watch) = self.means.watch {
             let n_bytes = self.parser.input.bytes().len() as u64;
             watch(Reading { read_bytes: pos as u64, n_bytes, entries: self.decoder.entries.in_memory() });
+        }
+        // Entries that stay in the file take no memory, and are numbered all the same.
+        if self.decoder.entries.len() > u32::MAX - 2 * CHECKED_BYTES as u32 {
+            return Err(Error::malformed(
+                pos as u64,
+                "more than four billion events; record fewer (max_entries)",
+            )
+            .into());
         }
         let n_bytes = self.decoder.n_bytes() + self.interner.n_bytes();
         self.parser.check_memory(n_bytes, pos)?;

@@ -6,6 +6,7 @@ use super::{
     failure::{Attempt, Failure},
     findings::Findings,
     foreign,
+    node::Offset,
     reader::{Means, Path, Reader},
 };
 use crate::{
@@ -13,18 +14,15 @@ use crate::{
     words::{Error, Finding, Result, Rule, Severity},
 };
 
-/// Containers and texts are numbered with 32 bits.
-const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-
 /// Returns the snapshot, or why the bytes are not one, and the invariants that the bytes break. Pages of the
 /// mapped file of `means`, whose bytes these are, go back to the kernel once they are read.
 pub(in crate::pickle) fn read(bytes: &[u8], means: Means<'_>) -> (Result<Snapshot>, Vec<Finding>) {
     reported(read_on_either_path(bytes, means), bytes.len() as u64)
 }
 
-/// Returns the result for a file that is too long to be read at all.
-pub(in crate::pickle) fn refused(n_bytes: u64) -> Option<(Result<Snapshot>, Vec<Finding>)> {
-    refusal(n_bytes).map(|error| reported((Err(error), Findings::default()), n_bytes))
+/// Returns the result for a file of which no byte is read.
+pub(in crate::pickle) fn refused(error: Error, n_bytes: u64) -> (Result<Snapshot>, Vec<Finding>) {
+    reported((Err(error), Findings::default()), n_bytes)
 }
 
 fn reported(
@@ -73,8 +71,8 @@ fn foreign_error(bytes: &[u8]) -> Option<Error> {
 
 /// Returns why a file of this length is refused before its first byte is read.
 pub(in crate::pickle) fn refusal(n_bytes: u64) -> Option<Error> {
-    let what = "files of 4 GiB and more are not read; record fewer events (max_entries)";
-    (n_bytes > MAX_FILE_BYTES).then(|| Error::malformed(MAX_FILE_BYTES, what))
+    let what = "files of 1 TiB and more are not read; record fewer events (max_entries)";
+    (n_bytes >= Offset::END).then(|| Error::malformed(Offset::END, what))
 }
 
 fn attempt(bytes: &[u8], means: Means<'_>, path: Path) -> (Attempt<Snapshot>, Findings) {

@@ -56,6 +56,9 @@ fn ask_device(snapshot: &Snapshot, other: &Snapshot, device: DeviceId, random: &
         history.segments_at(moment),
         history.totals().count(),
     );
+    let address = snapshot.trace(device).last().map_or_else(Default::default, |entry| entry.address);
+    let _ = history.at_address(address..address.saturating_add(random.below(1 << 40)), moment);
+    let _ = (history.outside_segments(moment), history.idle_pools(moment), history.peak_in("forward"));
     if let Some(oom) = history.oom() {
         let _ = (oom.could_hold_bytes(), oom.all_free_bytes(), oom.fits_compacted(), oom.never_fits());
     }

@@ -1,8 +1,9 @@
 //! Tests of questions about a snapshot: all of them on small histories (`questions`), new blocks (`new_blocks`), sites (`sites`), scopes
-//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), growth (`growth`), curves (`timeline`), owners (`owners`), and the
-//! frames that answers show (`real_stacks`).
+//! (`scopes`), failed requests (`oom`), limits in tests (`gate`), growth (`growth`), curves (`timeline`), owners (`owners`), the
+//! frames that answers show (`real_stacks`), and who had an address (`address`).
 #![forbid(unsafe_code)]
 
+mod address;
 mod gate;
 mod growth;
 mod hostile;

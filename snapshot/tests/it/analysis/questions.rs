@@ -113,6 +113,48 @@ fn waste_is_between_blocks() {
 }
 
 #[test]
+fn blocks_in_no_segment_are_in_the_figures_and_in_a_list_of_their_own() {
+    let base = 32 * MIB;
+    let entries = [("alloc", base, MIB, 1), ("alloc", base + 64 * MIB, 2 * MIB, 2), ("alloc", 4096, 512, 3)];
+    let snapshot = snapshot(&entries, &[(base, 2 * MIB, &[(base, MIB, 1)])]);
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let outside: Vec<u64> =
+        history.outside_segments(history.end()).iter().map(|life| life.address.0).collect();
+    assert_eq!(outside, [4096, base + 64 * MIB]);
+    assert_eq!(history.outside_segments(Moment(1)).len(), 0);
+    assert_eq!(history.totals_at(history.end()).active_bytes, 3 * MIB + 512);
+}
+
+#[test]
+fn a_private_pool_that_nobody_uses_is_idle() {
+    let base = 32 * MIB;
+    let plain = snapshot(
+        &[("free_completed", base + 64 * MIB, 512, 7)],
+        &[
+            (base, 2 * MIB, &[]),
+            (base + 32 * MIB, 4 * MIB, &[]),
+            (base + 64 * MIB, 2 * MIB, &[]),
+            (base + 96 * MIB, 2 * MIB, &[(base + 96 * MIB, 512, 1)]),
+            (base + 128 * MIB, 2 * MIB, &[]),
+        ],
+    );
+    let mut file = serde_json::to_value(&plain).unwrap();
+    for (at, pool) in [[0, 0], [3, 0], [3, 0], [4, 0], [4, 0]].into_iter().enumerate() {
+        file["segments"][at]["segment_pool_id"] = json!(pool);
+    }
+    let file: Snapshot = serde_json::from_value(file).unwrap();
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let idle: Vec<_> = history
+        .idle_pools(history.end())
+        .iter()
+        .map(|pool| (pool.pool.to_string(), pool.reserved_bytes / MIB, pool.n_segments))
+        .collect();
+    assert_eq!(idle, [("(3, 0)".to_owned(), 6, 2)]);
+    // Before its last block was freed it was used.
+    assert!(history.idle_pools(Moment::START).is_empty());
+}
+
+#[test]
 fn only_what_grows_is_a_leak() {
     let base = 32 * MIB;
     let mut entries: Vec<E> = vec![("segment_alloc", base, 64 * MIB, 0), ("alloc", base, 16 * MIB, 1)];

@@ -53,6 +53,49 @@ fn scopes_come_from_metadata_or_from_annotations() {
     assert_eq!(after_one.iter().map(|group| group.n_blocks).sum::<usize>(), 2);
 }
 
+/// PyTorch 2.10 to 2.14 add a line of the allocator's to the program's text.
+#[test]
+fn the_allocators_line_is_not_in_a_scope() {
+    let base = 32 * MIB;
+    let entries: Vec<_> = (0..4).map(|at| ("alloc", base + at * 512, 512, 1)).collect();
+    let mut file = serde_json::to_value(snapshot(&entries, &[])).unwrap();
+    for (at, text) in ["step", "step\nmallocWithAddress", "mallocWithAddress", ""].into_iter().enumerate() {
+        file["device_traces"][0][at]["user_metadata"] = text.into();
+    }
+    let file: Snapshot = serde_json::from_value(file).unwrap();
+    let texts: Vec<&str> = file.device_traces[0].iter().map(|entry| file.user_metadata(entry)).collect();
+    assert_eq!(texts, ["step", "step", "", ""]);
+    let scopes = Scopes::new(&file, DeviceId(0));
+    let stretches: Vec<_> =
+        scopes.stretches().into_iter().map(|(range, path)| (range, path.to_string())).collect();
+    assert_eq!(stretches, [(0..2, "step".to_owned())]);
+    assert_eq!(scopes.entries_in("step"), [true, true, false, false]);
+}
+
+/// The peak of a scope is that of its own moments, the one at which it begins among them.
+#[test]
+fn the_peak_in_a_scope_is_not_that_of_the_history() {
+    let base = 32 * MIB;
+    let entries = [
+        ("alloc", base, 4 * MIB, 1),
+        ("free_completed", base, 4 * MIB, 1),
+        ("alloc", base, MIB, 1),
+        ("alloc", base + MIB, 8 * MIB, 1),
+    ];
+    let mut file = serde_json::to_value(snapshot(&entries, &[])).unwrap();
+    for (at, text) in ["", "forward/first", "forward", ""].into_iter().enumerate() {
+        file["device_traces"][0][at]["user_metadata"] = text.into();
+    }
+    let file: Snapshot = serde_json::from_value(file).unwrap();
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let peak = |scope: &str| history.peak_in(scope).map(|totals| (totals.active_bytes / MIB, totals.moment));
+    assert_eq!(history.peak().active_bytes, 9 * MIB);
+    assert_eq!(peak("forward"), Some((4, Moment(1))));
+    assert_eq!(peak("first"), Some((4, Moment(1))));
+    assert_eq!(peak("forward/first"), Some((4, Moment(1))));
+    assert_eq!(peak("backward"), None);
+}
+
 /// A file of two devices, each with eight allocations a microsecond apart from 1000 or 5000 us on, and with
 /// annotated scopes: name, device, start and end.
 fn annotated(scopes: &[(&str, u64, i64, Option<i64>)]) -> Snapshot {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memreel_snapshot::{
     Snapshot,
-    analysis::{Axis, DeviceHistory, Group, ShownFrames, Site, Totals},
+    analysis::{AddressChange, Axis, DeviceHistory, Group, ShownFrames, Site, Totals},
     history::Moment,
 };
 
@@ -37,6 +37,7 @@ pub(crate) fn ask(file: &File, random: &mut Random, compared: &mut Compared) {
         ends(&truth, &history, random, compared);
         churn(&truth, &history, compared);
         timeline(&history, &all, random, compared);
+        addresses(&truth, &history, random, compared);
         verdicts::gate(&truth, &history, &all, compared);
         verdicts::oom(&truth, &history, &all, compared);
         verdicts::scopes(&truth, &history, compared);
@@ -154,6 +155,45 @@ fn ends(truth: &Truth, history: &DeviceHistory, random: &mut Random, compared: &
     let found = history.grown_between(moment(first), moment(second)).map(of);
     let grown = truth.held(second).filter(|block| truth.moment(block.from) > first);
     compared.equal("grown", &found, &(first <= second).then(|| truth.by_site(grown)));
+}
+
+/// Who had an address: of a few blocks, a byte in each.
+fn addresses(truth: &Truth, history: &DeviceHistory, random: &mut Random, compared: &mut Compared) {
+    let lives: Vec<_> = truth.lives().collect();
+    for _ in 0..lives.len().min(5) {
+        let block = lives[random.index(lives.len())];
+        let at = block.address + random.below(truth.size(block));
+        let covers = |address: u64, bytes: u64| address <= at && at < address + bytes;
+        let mut expected: Vec<_> = lives
+            .iter()
+            .filter(|block| covers(block.address, truth.size(block)))
+            .map(|block| {
+                let moments = [block.from, block.freed, block.until].map(|at| moment(truth.moment(at)));
+                (moments, block.address, block.requested)
+            })
+            .collect();
+        expected.sort_unstable();
+        let found = history.at_address(at.into()..(at + 1).into(), history.end());
+        let mut owners: Vec<_> = found
+            .owners
+            .iter()
+            .map(|(life, _)| ([life.from, life.requested, life.until], life.address.0, life.requested_bytes))
+            .collect();
+        let is_rising = owners.is_sorted_by_key(|([from, ..], ..)| *from);
+        owners.sort_unstable();
+        compared.equal("owners of an address", &(owners, is_rising), &(expected, true));
+        let of_memory = |action: &str| action.starts_with("segment_");
+        let kept = truth.device.events[truth.n_lost..].iter().enumerate();
+        let expected: Vec<usize> = kept
+            .filter(|(_, event)| of_memory(event.action) && covers(event.address, event.size))
+            .map(|(number, _)| number + 1)
+            .collect();
+        let memory = found.events.iter().filter(|event| matches!(event.what, AddressChange::Memory(_)));
+        let memory: Vec<usize> = memory.map(|event| event.moment.n_entries()).collect();
+        compared.equal("memory at an address", &memory, &expected);
+        let is_held = truth.ranges(truth.n_kept()).iter().any(|range| covers(range.address, range.bytes));
+        compared.equal("address held", &!found.held.is_empty(), &is_held);
+    }
 }
 
 fn churn(truth: &Truth, history: &DeviceHistory, compared: &mut Compared) {

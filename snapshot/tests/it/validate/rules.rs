@@ -224,7 +224,7 @@ const ROWS: &[Row] = &[
     ("frames: None", |j| set(j, "/device_traces/0/1/frames", json!(null)), "E16"),
     ("a frame without line", |j| drop(remove(j, "/device_traces/0/1/frames/0", "line")), "E16"),
     ("a line beyond 2^53", |j| set(j, "/device_traces/0/1/frames/0/line", json!(1i64 << 60)), "E4"),
-    ("a negative line", |j| set(j, "/device_traces/0/1/frames/0/line", json!(-1)), "E16"),
+    ("a negative line", |j| set(j, "/device_traces/0/1/frames/0/line", json!(-2)), "E16"),
     ("forward_frames of ints", |j| put(j, "/device_traces/0/1", "forward_frames", json!([1])), "E16"),
     ("an unknown action", |j| entry(j, 3, "user_defined", BASE, 7), "W17"),
     ("no action", |j| drop(remove(j, "/device_traces/0/8", "action")), "E17 W21"),
@@ -555,6 +555,19 @@ fn a_timeline_that_costs_seconds_is_a_warning() {
     assert_eq!(kinds(&validate(&queue(4_472, true))), "");
     assert_eq!(kinds(&validate(&queue(4_473, true))), "W36");
     assert_eq!(kinds(&validate(&queue(12_001, false))), "");
+}
+
+/// PyTorch's -1 is a line that is not known.
+#[test]
+fn a_line_of_minus_one_is_no_line() {
+    let mut file = valid();
+    for line in [json!(-1), json!(u64::MAX)] {
+        file["device_traces"][0][1]["frames"][0]["line"] = line;
+        let snapshot = from_json(&file);
+        assert_eq!(kinds(&validate(&snapshot)), "");
+        let stack = snapshot.device_traces[0][1].stack;
+        assert_eq!(snapshot.frames(stack).next().unwrap().line, 0);
+    }
 }
 
 /// What PyTorch's own dumps have: a wrapped ring and a dump without history
