@@ -12,6 +12,9 @@ use crate::files::Roots;
 /// The arguments that name files to be read. Others that take a path are not parameters: they name files to be written.
 const FILES: [&str; 4] = ["files", "before", "after", "baseline"];
 
+/// The flags with which a command writes a file that it reads otherwise, which are no parameters either.
+const WRITES: [&str; 1] = ["update_baseline"];
+
 /// The most values of a list.
 const MAX_VALUES: usize = 1024;
 
@@ -142,7 +145,7 @@ impl Parameter {
         let values = match (self.count, value) {
             (Count::One, value) => vec![self.text(value, roots)?],
             // A list of one is what is meant.
-            (Count::Many, Value::String(_)) => vec![self.text(value, roots)?],
+            (Count::Many, Value::String(_) | Value::Number(_)) => vec![self.text(value, roots)?],
             (Count::Many, Value::Array(values)) if (1..=MAX_VALUES).contains(&values.len()) => {
                 values.iter().map(|value| self.text(value, roots)).collect::<Result<_, _>>()?
             }
@@ -193,7 +196,7 @@ fn kind(arg: &Arg, id: &str) -> Option<Kind> {
     // A size may have a unit.
     let is_size = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with("BYTES")));
     match arg.get_action() {
-        ArgAction::SetTrue => Some(Kind::Flag),
+        ArgAction::SetTrue => (!WRITES.contains(&id)).then_some(Kind::Flag),
         ArgAction::Set | ArgAction::Append if is_any_of(&[TypeId::of::<PathBuf>()]) => {
             FILES.contains(&id).then_some(Kind::File)
         }
@@ -256,6 +259,7 @@ mod tests {
         let limit = Arg::new("limit").long("limit").action(ArgAction::Append);
         assert_eq!(words(limit.clone(), json!(["a", 2])).unwrap(), ["--limit=a", "--limit=2"]);
         assert_eq!(words(limit.clone(), json!("a")).unwrap(), ["--limit=a"]);
+        assert_eq!(words(limit.clone(), json!(7)).unwrap(), ["--limit=7"]);
         for wrong in [json!([]), json!(vec!["a"; MAX_VALUES + 1]), json!(true)] {
             assert!(words(limit.clone(), wrong).is_err());
         }
@@ -273,6 +277,8 @@ mod tests {
     fn a_path_that_is_not_known_to_be_read_is_no_parameter() {
         let path = |id: &'static str| Arg::new(id).long(id).value_parser(value_parser!(PathBuf));
         assert!(parameter(path("svg")).is_none());
+        let update = Arg::new("update_baseline").long("update-baseline").action(ArgAction::SetTrue);
+        assert!(parameter(update).is_none());
         assert_eq!(words(path("baseline"), json!("/etc/passwd")).unwrap(), ["--baseline=/etc/passwd"]);
         assert!(words(path("baseline"), json!("/dev/zero")).is_err());
         assert!(words(path("baseline"), json!(3)).is_err());

@@ -5,12 +5,15 @@
 use std::{
     fs,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use memreel_snapshot::{
     DeviceId,
     analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
+    history::Scopes,
+    pickle,
+    rewrite::Slim,
 };
 use serde_json::json;
 
@@ -21,7 +24,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
-    input::{Opened, list, name, open},
+    input::{Opened, is_stdin, list, name, open},
     json::print_line,
     options::Input,
     share,
@@ -41,6 +44,11 @@ that the baseline does not have fails. --max-owner is about memory from the
 device (`memreel owners`); its owners are compared with the baseline's too. An
 owner that is not there has 0 bytes, and a note says so.
 
+A file without a history fails: nothing was measured. --allow-no-history compares
+the memory at the end. A scope that has a limit and is not in the file fails too.
+--baseline FILE fails if there is no such file; --update-baseline writes it, if
+the run keeps the other limits: do so for a run that you trust, and commit it.
+
 A history is whole if it begins with nothing held from the device, lost no
 events, has the events of every allocation and free (no min_size, sample_every
 or skip_actions) and contradicts itself nowhere. One that is not whole may have
@@ -53,17 +61,20 @@ Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 Example:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
+  memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
+  memreel gate --baseline baseline.pickle --update-baseline snapshot.pickle
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
 
 Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
-cannot be read or written, 4 over a limit.")]
+cannot be read or written, 4 over a limit, or nothing was measured.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Allow at most this number of bytes in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes
-    #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
-    max_peak: Option<u64>,
+    /// Allow at most this number of bytes in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes; in a scope: forward=10GiB. May
+    /// be repeated
+    #[arg(long, value_name = "[SCOPE=]BYTES", value_parser = peak)]
+    max_peak: Vec<Peak>,
 
     /// Allow at most this number of bytes allocated at the end
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
@@ -85,6 +96,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
+    /// Write the snapshot to the file of --baseline, with 20 frames of each stack, instead of comparing it
+    #[arg(long, requires = "baseline")]
+    update_baseline: bool,
+
+    /// Compare the memory at the end if no history was recorded, instead of failing
+    #[arg(long)]
+    allow_no_history: bool,
+
     /// Allow the baseline to be exceeded by this share
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
@@ -98,6 +117,22 @@ pub(crate) struct Options {
     junit: Option<PathBuf>,
 }
 
+/// The most bytes in use, of all moments or of those in a scope.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Peak {
+    scope: Option<String>,
+    most_bytes: u64,
+}
+
+fn peak(text: &str) -> Result<Peak, String> {
+    let (scope, bytes) = match text.rsplit_once('=') {
+        Some(("", _)) => return Err(format!("{text:?} names no scope; use for example forward=10GiB")),
+        Some((scope, bytes)) => (Some(scope.to_owned()), bytes),
+        None => (None, text),
+    };
+    Ok(Peak { scope, most_bytes: bytes::parse_or_zero(bytes)? })
+}
+
 fn owner(text: &str) -> Result<(String, u64), String> {
     match text.split_once('=') {
         Some((owner, bytes)) if !owner.is_empty() => Ok((owner.to_owned(), bytes::parse_or_zero(bytes)?)),
@@ -109,59 +144,59 @@ fn owner(text: &str) -> Result<(String, u64), String> {
 struct Gated {
     place: String,
     checks: Vec<Check>,
-    /// Why the device cannot be compared with the baseline.
-    no_baseline: Option<String>,
-    unsure: Vec<String>,
+    /// What fails beside the checks: the name of the test, and why.
+    failures: Vec<(&'static str, String)>,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let limits = Limits::new()
-        .peak_bytes(options.max_peak)
-        .live_bytes(options.max_live)
-        .reserved_bytes(options.max_reserved)
-        .fragmentation_percent(options.max_fragmentation);
-    let limits =
-        options.max_owner.iter().fold(limits, |limits, (owner, most)| limits.owner_bytes(owner, *most));
+    let limits = options.limits();
     if limits == Limits::new() && options.baseline.is_none() {
         return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
-    let open_baseline = |path: &PathBuf| open(path).map_err(|failure| failure.of_file(&name(path)));
-    let baseline = options.baseline.as_ref().map(open_baseline).transpose()?;
-    let mut results = Vec::new();
+    let update = options.updated()?;
+    let baseline =
+        options.baseline.as_ref().filter(|_| update.is_none()).map(|path| open_baseline(path)).transpose()?;
+    let (mut results, mut measured) = (Vec::new(), None);
     let of_baseline = baseline.as_ref().map(Baseline::new);
     let exit = each_device(&options.input, out, |asked, out| {
         let (opened, device, history) = (asked.opened, asked.device, asked.history());
+        measured = Some(opened.snapshot.clone());
         let figures = history.figures();
         let mut checks = figures.check(&limits);
         checks.extend(history.check_owners(&limits));
+        checks.extend(history.check_scopes(&limits));
+        let mut failures = options.unmeasured(history, "");
+        failures.extend(unknown_scopes(history, &limits));
         let mut unsure = warnings_of(history, "");
-        let found = of_baseline.as_ref().map(|baseline| baseline.counterpart(opened, device));
-        let no_baseline = found.as_ref().and_then(|found| found.as_ref().err().cloned());
-        if let (Some(baseline), Some(Ok(other))) = (&of_baseline, found) {
-            let before = baseline.histories.of(other);
-            checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
-            checks.extend(history.check_owners_baseline(&limits, &before, options.tolerance));
-            unsure.extend(warnings_of(&before, "baseline: "));
+        match of_baseline.as_ref().map(|baseline| (baseline, baseline.counterpart(opened, device))) {
+            Some((baseline, Ok(other))) => {
+                let before = baseline.histories.of(other);
+                checks.extend(figures.check_baseline(&before.figures(), options.tolerance));
+                checks.extend(history.check_owners_baseline(&limits, &before, options.tolerance));
+                failures.extend(options.unmeasured(&before, "baseline: "));
+                unsure.extend(warnings_of(&before, "baseline: "));
+            }
+            Some((_, Err(why))) => failures.push(("baseline", why)),
+            None => {}
         }
-        let is_sure = unsure.is_empty();
         let is_over = checks.iter().any(|check| !check.is_passed);
-        let is_failed = is_over || no_baseline.is_some() || options.strict && !is_sure;
+        let is_doubted = options.strict && !unsure.is_empty();
+        let is_failed = is_over || is_doubted || !failures.is_empty();
         if options.input.json {
-            let warnings: Vec<&String> = no_baseline.iter().chain(&unsure).collect();
+            let warnings: Vec<&String> = failures.iter().map(|(_, why)| why).chain(&unsure).collect();
             let answer = json!({"is_passed": !is_failed, "checks": checks, "warnings": warnings});
             print_line(&opened.name, device, &answer, out)?;
         } else {
-            if let Some(why) = &no_baseline {
+            for (_, why) in &failures {
                 writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
             }
             print(history, &figures, &checks, &unsure, out)?;
-            if options.strict && !is_sure {
+            if is_doubted {
                 writeln!(out, "FAILED  a history is not whole (--strict)")?;
             }
         }
-        let place = format!("{}, device {device}", opened.name);
-        let strict = if options.strict { unsure } else { Vec::new() };
-        results.push(Gated { place, checks, no_baseline, unsure: strict });
+        failures.extend(is_doubted.then(|| ("whole history", unsure.join("; "))));
+        results.push(Gated { place: format!("{}, device {device}", opened.name), checks, failures });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
     })?;
     if let Some(path) = &options.junit
@@ -169,8 +204,78 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     {
         return Ok(exit.max(Failure::unwritable(path, error).report()?));
     }
+    if let (Some(path), Exit::Fine, Some(snapshot)) = (update, exit, measured) {
+        let slim = Slim::new().depth(BASELINE_FRAMES);
+        pickle::save(&slim.over(&*snapshot)?, path)?;
+        if !options.input.json {
+            writeln!(out, "written: {}; commit it", name(path))?;
+        }
+    }
     Ok(exit)
 }
+
+impl Options {
+    fn limits(&self) -> Limits {
+        let whole = self.max_peak.iter().filter(|peak| peak.scope.is_none()).map(|peak| peak.most_bytes);
+        let limits = Limits::new()
+            .peak_bytes(whole.min())
+            .live_bytes(self.max_live)
+            .reserved_bytes(self.max_reserved)
+            .fragmentation_percent(self.max_fragmentation);
+        let limits =
+            self.max_owner.iter().fold(limits, |limits, (owner, most)| limits.owner_bytes(owner, *most));
+        self.max_peak.iter().fold(limits, |limits, peak| match &peak.scope {
+            Some(scope) => limits.scope_bytes(scope, peak.most_bytes),
+            None => limits,
+        })
+    }
+
+    /// Returns the file of --update-baseline.
+    fn updated(&self) -> Result<Option<&Path>, Failure> {
+        match (&self.baseline, &self.input.files[..]) {
+            (Some(path), [_]) if self.update_baseline => Ok(Some(path)),
+            _ if self.update_baseline => {
+                Err(Failure::usage("--update-baseline writes one snapshot; give one file"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns why nothing was measured, if no history was recorded.
+    fn unmeasured(&self, history: &DeviceHistory<'_>, whose: &str) -> Vec<(&'static str, String)> {
+        let absence = history.trust().absence.filter(|_| !self.allow_no_history);
+        let why = |absence| format!("{whose}{absence} (--allow-no-history compares the memory at the end)");
+        absence.map(|absence| ("history", why(absence))).into_iter().collect()
+    }
+}
+
+/// Returns the limits of scopes that no device of the file has: their names may be misspelt.
+fn unknown_scopes(history: &DeviceHistory<'_>, limits: &Limits) -> Vec<(&'static str, String)> {
+    let snapshot = history.snapshot();
+    let has = |scope: &str| {
+        let entries = |device| Scopes::new(snapshot, device).entries_in(scope);
+        history.scopes().entries_in(scope).contains(&true)
+            || devices(snapshot).into_iter().any(|device| entries(device).contains(&true))
+    };
+    let unknown = limits.scopes().filter(|scope| !has(scope));
+    unknown
+        .map(|scope| ("scope", format!("there is no scope {:?}, so that its peak is unknown", clean(scope))))
+        .collect()
+}
+
+fn open_baseline(path: &Path) -> Result<Opened, Failure> {
+    if !is_stdin(path) && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let why = format!(
+            "{}: there is no baseline; make it of a run that you trust with --update-baseline, and commit it",
+            name(path)
+        );
+        return Err(Failure::Message(Exit::Unreadable, why));
+    }
+    open(path).map_err(|failure| failure.of_file(&name(path)))
+}
+
+/// Frames of each stack that a baseline needs.
+const BASELINE_FRAMES: usize = 20;
 
 /// An older snapshot, whose figures are limits.
 struct Baseline<'a> {
@@ -216,7 +321,7 @@ fn text(measure: Measure) -> String {
 
 fn line(check: &Check) -> String {
     let of = if check.is_baseline { " (baseline)" } else { "" };
-    format!("{} is {}, at most {}{of}", check.what, text(check.actual), text(check.most))
+    format!("{} is {}, at most {}{of}", clean(&check.what), text(check.actual), text(check.most))
 }
 
 fn print(
@@ -277,23 +382,22 @@ fn print_unknown_owners(
 fn junit(results: &[Gated]) -> String {
     let mut text =
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
-    for Gated { place, checks, no_baseline, unsure } in results {
-        let n_others = usize::from(!unsure.is_empty()) + usize::from(no_baseline.is_some());
-        let n_failed = checks.iter().filter(|check| !check.is_passed).count() + n_others;
-        let n = checks.len() + n_others;
+    for Gated { place, checks, failures } in results {
+        let n_failed = checks.iter().filter(|check| !check.is_passed).count() + failures.len();
+        let n = checks.len() + failures.len();
         let place = escape_xml(place);
         text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
         for check in checks {
             let of = if check.is_baseline { " against baseline" } else { "" };
-            let case = format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", check.what);
+            let case =
+                format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", escape_xml(&check.what));
             text += &match check.is_passed {
                 true => format!("{case}/>\n"),
                 false => format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&line(check))),
             };
         }
-        let unsure = (!unsure.is_empty()).then(|| unsure.join("; "));
-        for (name, why) in [("whole history", &unsure), ("baseline", no_baseline)] {
-            let Some(why) = why.as_deref().map(escape_xml) else { continue };
+        for (name, why) in failures {
+            let why = escape_xml(why);
             text += &format!(
                 "    <testcase classname=\"{place}\" name=\"{name}\"><failure message=\"{why}\"/></testcase>\n"
             );

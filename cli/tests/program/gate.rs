@@ -11,7 +11,7 @@ use memreel::{
 use memreel_snapshot::Action;
 use serde_json::{Value, json};
 
-use crate::support::{answer, run, stdout};
+use crate::support::{answer, run, stderr, stdout};
 
 #[test]
 fn exit_statuses_and_reports() {
@@ -40,12 +40,86 @@ fn exit_statuses_and_reports() {
     assert_eq!(status(&["--max-peak", "9GiB", "--strict"]), Some(0));
     assert_eq!(status(&[]), Some(2));
     assert_eq!(status(&["--baseline", "missing.pickle"]), Some(3));
+    assert_eq!(status(&["--update-baseline"]), Some(2), "there is no file to write");
     let wrapped = "torch-2.11/snapshots/expandable_wrapped_ring.pickle";
     assert_eq!(run(&["gate", "--max-peak", "9GiB", wrapped]).status.code(), Some(0));
     assert_eq!(run(&["gate", "--max-peak", "9GiB", "--strict", wrapped]).status.code(), Some(4));
     assert_eq!(status(&["--baseline", wrapped, "--tolerance", "900%"]), Some(0));
     assert_eq!(status(&["--baseline", wrapped, "--tolerance", "900%", "--strict"]), Some(4));
     assert_eq!(run(&["diff", "-", "-"]).status.code(), Some(2), "one standard input is not two files");
+}
+
+/// A baseline is written by request alone, and only of a run that keeps the other limits.
+#[test]
+fn a_baseline_is_written_by_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, file) = (folder.path().join("baseline.pickle"), "torch-2.11/snapshots/oom_fragment.pickle");
+    let baseline = path.to_str().unwrap();
+    let gate = |arguments: &[&str]| run(&[&["gate", "--baseline", baseline], arguments].concat());
+    let missing = gate(&[file]);
+    assert_eq!(missing.status.code(), Some(3));
+    let why = stderr(&missing);
+    assert!(
+        why.contains("there is no baseline; make it of a run that you trust with --update-baseline"),
+        "{why}"
+    );
+    assert!(!path.exists());
+    let over = gate(&["--update-baseline", "--max-peak", "1GiB", file]);
+    assert!(over.status.code() == Some(4) && !path.exists());
+    let no_history = gate(&["--update-baseline", "torch-2.11/snapshots/no_history.pickle"]);
+    assert!(no_history.status.code() == Some(4) && !path.exists());
+    let several = gate(&["--update-baseline", file, file]);
+    assert!(several.status.code() == Some(2) && !path.exists());
+    let written = gate(&["--update-baseline", "--max-peak", "3GiB", file]);
+    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    assert!(stdout(&written).ends_with(&format!("written: {baseline}; commit it\n")));
+    assert_eq!(gate(&[file]).status.code(), Some(0));
+    // It is the run without deep stacks, and replaces an older one.
+    assert_eq!(gate(&["--update-baseline", "torch-2.11/snapshots/oom.pickle"]).status.code(), Some(0));
+    assert_eq!(gate(&[file]).status.code(), Some(4));
+    // A baseline without a history measured nothing either.
+    let none =
+        ["gate", "--baseline", "torch-2.11/snapshots/no_history.pickle", "--tolerance", "99999%", file];
+    let output = run(&none);
+    assert!(
+        output.status.code() == Some(4) && stdout(&output).contains("baseline: no history"),
+        "{}",
+        stdout(&output)
+    );
+    assert_eq!(run(&[&none[..], &["--allow-no-history"]].concat()).status.code(), Some(0));
+}
+
+/// A limit of a scope is about its moments; a scope that is not there fails.
+#[test]
+fn limits_by_scope() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, xml) = (folder.path().join("scopes.pickle"), folder.path().join("gate.xml"));
+    let reel = Reel::builder().history(Recording::all().context(Context::None)).build().unwrap();
+    {
+        let _forward = reel.scope("forward");
+        drop(reel.alloc(4 * MIB).unwrap());
+    }
+    drop(reel.alloc(32 * MIB).unwrap());
+    reel.save(&path).unwrap();
+    let [file, xml] = [&path, &xml].map(|path| path.to_str().unwrap());
+    let gate = |limits: &[&str]| {
+        let words: Vec<&str> = limits.iter().flat_map(|limit| ["--max-peak", limit]).collect();
+        run(&[&["gate", "--junit", xml], &words[..], &[file]].concat())
+    };
+    assert_eq!(gate(&["32MiB", "forward=4MiB"]).status.code(), Some(0));
+    let over = gate(&["1GiB", "forward=3MiB"]);
+    assert_eq!(over.status.code(), Some(4));
+    assert!(
+        stdout(&over).contains("FAILED  peak in scope forward is 4.00 MiB, at most 3.00 MiB"),
+        "{}",
+        stdout(&over)
+    );
+    assert!(fs::read_to_string(xml).unwrap().contains("name=\"peak in scope forward\"><failure"));
+    assert_eq!(gate(&["1GiB", "31MiB"]).status.code(), Some(4), "every limit holds");
+    let misspelt = gate(&["forwrad=1GiB"]);
+    assert!(misspelt.status.code() == Some(4) && stdout(&misspelt).contains("there is no scope \"forwrad\""));
+    assert_eq!(gate(&["=1GiB"]).status.code(), Some(2));
 }
 
 #[test]
