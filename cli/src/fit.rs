@@ -7,6 +7,8 @@ use std::{
     io::{self, Write},
 };
 
+use memreel_snapshot::words::paths::SEPARATORS;
+
 use crate::width::width_left;
 
 /// Returns the number of columns that a text takes on a terminal; sequences for colours take none.
@@ -143,7 +145,7 @@ pub(crate) fn path_ending(path: &str, room: usize) -> String {
             break;
         }
         left -= n;
-        found = if c == '/' { Some(at) } else { found };
+        found = if SEPARATORS.contains(&c) { Some(at) } else { found };
     }
     match found {
         Some(at) => format!("…{}", &path[at..]),
@@ -191,6 +193,7 @@ mod tests {
         assert_eq!(path_ending("/usr/lib/a.py", 13), "/usr/lib/a.py");
         assert_eq!(path_ending("/usr/lib/a.py", 12), "…/lib/a.py");
         assert_eq!(path_ending("/usr/lib/abcdef.py", 9), "…bcdef.py");
+        assert_eq!(path_ending(r"C:\env\lib\a.py", 12), r"…\lib\a.py");
         // A wide character takes two columns.
         assert_eq!(columns(&shortened("名前名前名前", 8)), 7);
         for room in 0..12 {

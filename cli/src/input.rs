@@ -182,7 +182,7 @@ pub(crate) fn unreadable(error: Error) -> Failure {
     }
 }
 
-/// Reads what cannot be mapped: standard input, a pipe or JSON.
+/// Reads what cannot be mapped: standard input, a pipe or JSON. Of a page, the snapshot in it.
 ///
 /// Returns `None` for a pickle in a file, and for a file that cannot be opened: opening it again gives the error.
 pub(crate) fn read_unmappable(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
@@ -190,7 +190,7 @@ pub(crate) fn read_unmappable(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let failed = |error: io::Error| Failure::Message(Exit::Unreadable, format!("cannot be read: {error}"));
     if is_stdin(path) {
         io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-        return Ok(Some(bytes));
+        return Ok(Some(pickle::out_of_page(bytes)?));
     }
     let Ok(mut file) = File::open(path) else { return Ok(None) };
     let Ok(found) = file.metadata() else { return Ok(None) };
@@ -208,7 +208,7 @@ pub(crate) fn read_unmappable(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     }
     bytes.extend_from_slice(&first[..n_read]);
     file.read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Some(bytes))
+    Ok(Some(pickle::out_of_page(bytes)?))
 }
 
 /// Whether a file is a pipe. A pipe ends; other special files (`/dev/zero`) may not.

@@ -65,12 +65,15 @@ pub(crate) enum Devices {
     One(u16),
 }
 
-/// Reads `0`, `cuda:0` (PyTorch's spelling) or `all`.
+/// Reads `0`, `all`, or PyTorch's spelling: `cuda:0`, and `xpu:0`, `npu:0` or another type for devices that are not NVIDIA's.
 pub(crate) fn device(text: &str) -> Result<Devices, String> {
     match text {
         "all" => Ok(Devices::All),
         _ => {
-            let number = text.strip_prefix("cuda:").unwrap_or(text).parse();
+            let is_type = |kind: &str| !kind.is_empty() && kind.bytes().all(|c| c.is_ascii_lowercase());
+            let number =
+                text.split_once(':').filter(|(kind, _)| is_type(kind)).map_or(text, |(_, number)| number);
+            let number = number.parse();
             number
                 .map(Devices::One)
                 .map_err(|_| format!("{text:?} is not a device; use for example 0, cuda:0 or all"))

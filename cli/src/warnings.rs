@@ -4,13 +4,25 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::DeviceHistory;
+use memreel_snapshot::{analysis::DeviceHistory, history::Absence};
 
-use crate::{bytes::Bytes, fit::print_text};
+use crate::{bytes::Bytes, fit::print_text, input::Opened};
 
 /// Prints what limits the figures of a history.
 pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
     warnings(history).iter().try_for_each(|warning| print_text(warning, out))
+}
+
+/// Returns what the first line about a file says if the file has no history: which call was missing, and what answers
+/// nevertheless. Empty if it has one.
+pub(crate) fn absence(opened: &Opened) -> String {
+    match Absence::of_file(&opened.snapshot) {
+        None => String::new(),
+        Some(absence @ Absence::Unused) => format!("; {absence}"),
+        Some(absence) => {
+            format!("; {absence}; `memreel top`, `at end`, `segments` and `fragmentation` answer for the end")
+        }
+    }
 }
 
 /// Returns what limits the figures of a history, one line each.

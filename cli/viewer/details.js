@@ -1,6 +1,6 @@
 // The block that is pinned: its sizes, address, life, pool, stream, owner, names and the whole stack, as text that can be selected.
 
-import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, number, plain, reason_of} from "./text.js";
+import {WHOLE, base_name, bytes, counted, duration, element, exact_bytes, file_line, number, plain, reason_of} from "./text.js";
 import {button} from "./controls.js";
 
 /**
@@ -66,7 +66,7 @@ export function create(app) {
     for (const of of block.frames) {
       const item = element("li", of.is_shown ? "" : "quiet", null, [element("bdi", "", plain(of.name || "??", WHOLE))]);
       if (of.filename) {
-        const path = element("bdi", "path", plain(`${base_name(of.filename)}:${of.line}`));
+        const path = element("bdi", "path", plain(file_line(base_name(of.filename), of.line)));
         path.title = plain(of.filename, 2000);
         item.append(path);
       }

@@ -1,7 +1,7 @@
 // The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
 
 import {css, text_on, token} from "./colours.js";
-import {WHOLE, bytes, counted, element, exact_bytes, frame, number, percent, plain, reason_of} from "./text.js";
+import {WHOLE, bytes, counted, element, exact_bytes, file_line, frame, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {button} from "./controls.js";
@@ -91,7 +91,7 @@ export function create(app) {
     if (chosen) {
       path.replaceChildren(
         element("p", "", `${exact_bytes(chosen.bytes)} in ${counted(chosen.n_blocks, "block")}, ${percent(all ? chosen.bytes / all : 0)} of all`),
-        element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", plain(of.name || "??", WHOLE)), " ", element("bdi", "quiet", of.filename ? plain(`${of.filename}:${of.line}`, WHOLE) : "")]))),
+        element("ol", "", null, path_of(chosen).map(of => element("li", "", null, [element("bdi", "", plain(of.name || "??", WHOLE)), " ", element("bdi", "quiet", of.filename ? plain(file_line(of.filename, of.line), WHOLE) : "")]))),
       );
     }
     surface.request();

@@ -68,7 +68,7 @@ export function duration(us) {
  * @param {string | null | undefined} path
  */
 export function base_name(path) {
-  return (path || "").split(/[\\/]/).pop();
+  return (path || "").split(/[\\/]/).pop() ?? "";
 }
 
 /**
@@ -91,11 +91,19 @@ export function device_name(device) {
 }
 
 /**
+ * Returns a file with the line in it, which is 0 if it is not known.
+ * @param {string} file @param {number} line
+ */
+export function file_line(file, line) {
+  return line ? `${file}:${line}` : file;
+}
+
+/**
  * Returns a frame in one line: "train.py:12 forward", cut and escaped as by `plain`.
  * @param {{name: string, filename: string | null, line: number}} of
  */
 export function frame(of) {
-  const where = of.filename && of.filename !== "??" ? `${base_name(of.filename)}:${of.line} ` : "";
+  const where = of.filename && of.filename !== "??" ? `${file_line(base_name(of.filename), of.line)} ` : "";
   return plain(where + (of.name || "??"), 400);
 }
 

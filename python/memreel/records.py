@@ -456,6 +456,18 @@ class Usage(Record):
 
 
 @dataclass(frozen=True)
+class IdlePool(Record):
+    """A private pool that no block uses."""
+
+    pool_id: list[int]
+    """`[n, 0]` of a graph capture, `[0, n]` of a user."""
+    reserved_bytes: int
+    """The bytes of its segments."""
+    segments: int
+    """The number of its segments."""
+
+
+@dataclass(frozen=True)
 class Site(Record):
     """A stack, or the size of blocks without one."""
 
@@ -489,7 +501,7 @@ class Pinned(Record):
 class Fragmentation(Answer):
     """The reserved memory of a device that no block uses."""
 
-    _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "pinned": lambda: Pinned, "rest": lambda: Rest}
+    _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "idle_pools": lambda: IdlePool, "pinned": lambda: Pinned, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
     device: int
@@ -508,6 +520,8 @@ class Fragmentation(Answer):
     """The largest piece."""
     empty_segments_bytes: int
     """Segments without blocks, which `empty_cache` returns."""
+    idle_pools: list[IdlePool]
+    """Private pools that no block uses: perhaps of failed captures."""
     pinned: list[Pinned]
     """Segments of which less than half is in use, those with the most free bytes first; at most `-n`."""
     rest: Rest
@@ -798,9 +812,9 @@ class Layout(Record):
 
 @dataclass(frozen=True, repr=False)
 class State(Answer):
-    """The state of a device at a moment."""
+    """`at` without `--address`: the state of a device at a moment."""
 
-    _nested: ClassVar[Nested] = {"segments": lambda: Layout}
+    _nested: ClassVar[Nested] = {"segments": lambda: Layout, "outside_segments": lambda: Block}
     file: str
     """The file, as it was given."""
     device: int
@@ -817,6 +831,104 @@ class State(Answer):
     """Blocks in use."""
     segments: list[Layout]
     """The segments, by address."""
+    outside_segments: list[Block]
+    """The blocks that are in no segment of the file, by address."""
+    is_exact: bool
+    """Whether the figures of every recorded moment are exact."""
+    warnings: list[str]
+    """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class AddressOwner(Record):
+    """A block that covered an address."""
+
+    _nested: ClassVar[Nested] = {"site": lambda: Site}
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size after rounding; of a block that is free at the end the least it can have been."""
+    requested_bytes: int
+    """The bytes that were requested."""
+    stream: int
+    """The stream."""
+    pool_id: list[int] | None
+    """`[0, 0]` is the default pool, `[n, 0]` of a graph capture, `[0, n]` of a user; null if it is not known."""
+    allocated_by_event: int | None
+    """Its `alloc`; null if it is from before the history."""
+    free_requested_by_event: int | None
+    """Its `free_requested`; null if not within the history."""
+    freed_by_event: int | None
+    """Its `free_completed`; null if it is in use at the end."""
+    is_active: bool
+    """Whether it is in use at the moment, its free requested or not."""
+    is_pending: bool
+    """Whether its free waits for a stream at the moment."""
+    scope: str | None
+    """The path of the scopes that it was allocated in; empty outside any, null from before the history."""
+    names: list[str]
+    """The names that the program gave it."""
+    site: Site
+    """The stack of its allocation."""
+
+
+@dataclass(frozen=True)
+class AddressMemory(Record):
+    """An event that took memory from the device or gave it back."""
+
+    event: int | None
+    """The event; null of what was held before the history."""
+    action: Literal["held", "segment_alloc", "segment_free", "segment_map", "segment_unmap"]
+    """What happened; `held` is before the history."""
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size."""
+    stream: int
+    """The stream."""
+
+
+@dataclass(frozen=True)
+class AddressHeld(Record):
+    """A range that is held from the device."""
+
+    address: int
+    """The first byte."""
+    bytes: int
+    """The size."""
+    stream: int
+    """The stream."""
+    is_expandable: bool
+    """Whether it is a range of an expandable segment."""
+    pool_id: list[int] | None
+    """Its pool; null if it is not known."""
+
+
+@dataclass(frozen=True, repr=False)
+class AtAddress(Answer):
+    """`at --address`."""
+
+    _nested: ClassVar[Nested] = {"owners": lambda: AddressOwner, "memory": lambda: AddressMemory, "held": lambda: AddressHeld}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    address: int
+    """The first address of the question."""
+    end_address: int
+    """The first address behind it."""
+    event: int | None
+    """The moment of the question, after this event."""
+    n_owners: int
+    """The blocks that covered a byte of it."""
+    owners: list[AddressOwner]
+    """The last of them, at most `-n`, in the order in which they begin."""
+    memory: list[AddressMemory]
+    """The memory of the device that covered a byte of it, in the order of the events."""
+    held: list[AddressHeld]
+    """The ranges that are held from the device at the moment, by address."""
+    private_pools: list[list[int]]
+    """The private pools that these are of: a captured graph that uses one writes there whenever it is replayed."""
     is_exact: bool
     """Whether the figures of every recorded moment are exact."""
     warnings: list[str]

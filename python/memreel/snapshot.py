@@ -78,6 +78,14 @@ class Snapshot:
         question = Question([(self.name, self._opened)], "at", given, [str(event), self.name])
         return question.answers(records.State)[0]
 
+    def owners_of(
+        self, address: int | str, n: int = 20, *, at: Moment = "end", device: int | None = None
+    ) -> records.AtAddress:
+        """Returns the last `n` blocks that covered an address or a byte of a range ("0x7f00..0x7fff"), and what holds it."""
+        given = options({"device": self._device(device), "address": address, "n": n})
+        question = Question([(self.name, self._opened)], "at", given, [str(at), self.name])
+        return question.answers(records.AtAddress)[0]
+
     def timeline(
         self, *, width: int = 100, by: Literal["event", "time"] = "event", device: int | None = None
     ) -> records.Timeline:
@@ -176,13 +184,14 @@ class Snapshot:
     def gate(
         self,
         *,
-        max_peak: int | str | None = None,
+        max_peak: int | str | list[str] | None = None,
         max_live: int | str | None = None,
         max_reserved: int | str | None = None,
         max_fragmentation: str | None = None,
         max_owner: list[str] | None = None,
         tolerance: str | None = None,
         strict: bool = False,
+        allow_no_history: bool = False,
         baseline: Snapshot | Path | None = None,
         device: int | None = None,
     ) -> records.Gate:

@@ -43,7 +43,7 @@ impl Events {
         let (mut texts, mut numbers) = (Vec::<&str>::new(), HashMap::<&str, u32>::new());
         let mut scope_of_shape = Vec::new();
         for (_, shape) in snapshot.shapes.iter() {
-            let text = shape.text("user_metadata").filter(|text| !text.is_empty());
+            let text = shape.user_metadata().filter(|text| !text.is_empty());
             scope_of_shape.push(text.map(|text| {
                 *numbers.entry(text).or_insert_with(|| {
                     texts.push(text);

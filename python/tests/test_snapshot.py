@@ -85,12 +85,14 @@ def test_the_peak_is_that_of_the_events():
 
 def test_an_answer_is_the_program_s():
     snapshot = memreel.load(FILE)
+    address = plain(FILE)["segments"][0]["address"]
     for answer, words in (
         (snapshot.top(by="function", at="end", n=3), ["top", "--by", "function", "--at", "end", "-n", "3"]),
         (snapshot.leaks(n=2), ["leaks", "-n", "2"]),
         (snapshot.churn(), ["churn"]),
         (snapshot.fragmentation(), ["fragmentation"]),
         (snapshot.at(100), ["at", "100"]),
+        (snapshot.owners_of(address, at=100), ["at", "--address", str(address), "100"]),
         (snapshot.timeline(width=7), ["timeline", "--width", "7"]),
         (snapshot.owners(), ["owners"]),
         (snapshot.replay("expandable_segments:True"), ["replay", "--conf", "expandable_segments:True"]),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::{
     Address,
-    analysis::{DeviceHistory, Fragmentation, PinnedSegment, Site, SiteFrames, Totals},
+    analysis::{DeviceHistory, Fragmentation, IdlePool, PinnedSegment, Site, SiteFrames, Totals},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -35,7 +35,8 @@ as in `memreel top --help`. Rows: when the most was reserved, when the external
 waste was largest, and the moment of --at. For blocks that are freed before the
 end only the least rounding is known, so that before the end the internal waste
 may be higher and the external lower. A pinned segment is less than half in use
-at the moment of --at.
+at the moment of --at. A private pool that no block uses is named: PyTorch up to
+2.13 keeps the memory of a captured graph for ever if the capture failed.
 
 Example:
   memreel fragmentation snapshot.pickle
@@ -107,6 +108,7 @@ fn print(
         Bytes(found.empty_bytes),
     );
     print_text(text, out)?;
+    print_idle_pools(&found.idle_pools, out)?;
     if found.pinned.is_empty() {
         return Ok(());
     }
@@ -131,6 +133,17 @@ fn print(
     }
 }
 
+/// Prints the private pools that no block uses.
+pub(super) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::Result<()> {
+    pools.iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
+        let reserved = Bytes(*reserved_bytes);
+        print_text(
+            format!("note: pool {pool}: 0 B in use, {reserved} reserved, used by nobody: a failed capture?"),
+            out,
+        )
+    })
+}
+
 fn print_object(
     options: &Options,
     asked: &Asked<'_>,
@@ -147,6 +160,7 @@ fn print_object(
             "internal_bytes": totals.rounding_bytes(),
         })
     };
+    let idle = |pool: &IdlePool| json!({"pool_id": pool.pool, "reserved_bytes": pool.reserved_bytes, "segments": pool.n_segments});
     let listed: Vec<(&PinnedSegment, Site)> = found
         .pinned
         .iter()
@@ -172,6 +186,7 @@ fn print_object(
         "free_pieces": found.n_free,
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
+        "idle_pools": found.idle_pools.iter().map(idle).collect::<Vec<_>>(),
     });
     let rest = rest(&found.pinned, options.n, |pinned| pinned.free_bytes);
     asked.print_json(&WithList { head, list: List("pinned", &pinned), rest }, out)

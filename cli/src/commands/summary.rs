@@ -10,7 +10,7 @@ use memreel_snapshot::analysis::{
 };
 use serde_json::json;
 
-use super::oom::print_causes;
+use super::{fragmentation::print_idle_pools, oom::print_causes};
 use crate::{
     bytes::Bytes,
     colour::bold,
@@ -25,7 +25,7 @@ use crate::{
     rest::rest,
     sites::{Sites, figures, print_rows},
     text::{clean, count, of_it_pending, percent, shell_word},
-    warnings::print_warnings,
+    warnings::{absence, print_warnings},
     width::width_left,
 };
 
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let n_devices = devices.len();
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
-            writeln!(out, "{gap}{}", wrapped(&head(opened, devices.len()), 2))?;
+            writeln!(out, "{gap}{}", wrapped(&(head(opened, devices.len()) + &absence(opened)), 2))?;
         }
         n_files += 1;
         let histories = Histories::new(&opened.snapshot);
@@ -170,6 +170,7 @@ impl<'a> Summary<'a> {
         writeln!(out, "\n{bold}device {}{bold:#}: {events}{whole}", history.device())?;
         self.print_totals(out)?;
         print_warnings(history, out)?;
+        print_idle_pools(&history.idle_pools(history.end()), out)?;
         let sites = Sites::new(history, 3);
         if let Some(report) = &self.oom {
             writeln!(out)?;

@@ -180,6 +180,9 @@ fn objects(
         if entry.action == Some(Action::Annotate) {
             answer["annotation"] = opened.snapshot.user_metadata(entry).into();
         }
+        if let Some(metadata) = opened.snapshot.metadata(entry) {
+            answer["metadata"] = metadata.into();
+        }
         if is_oom {
             answer["device_free_bytes"] = entry.device_free_bytes().into();
         }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel_snapshot::{StreamId, history::Life, model::StackIndex};
+use memreel_snapshot::{Address, StreamId, history::Life, model::StackIndex};
 
 use super::{
     action_filter::ActionFilter,
@@ -77,6 +77,13 @@ pub(super) struct Search {
     stacks: Vec<bool>,
     /// The numbers of the lives whose names have it, rising.
     named: Vec<u32>,
+    /// The address that the whole text is, if it is one.
+    address: Option<Address>,
+}
+
+/// Whether a block has the byte at an address.
+fn covers(life: &Life, address: Address) -> bool {
+    life.address <= address && address < life.address.saturating_add(life.bytes)
 }
 
 impl Search {
@@ -95,12 +102,15 @@ impl Search {
         };
         let stacks = stacks.all_stacks().map(of_stack).collect();
         let named = device.named().iter().filter(|(_, names)| names.iter().any(|name| has(name)));
-        Search { stacks, named: named.map(|(number, _)| *number).collect(), text }
+        let address =
+            text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok()).map(Address);
+        Search { stacks, named: named.map(|(number, _)| *number).collect(), text, address }
     }
 
     pub(super) fn finds(&self, life: &Life, number: u32) -> bool {
         life.stack.map(StackIndex::index).is_some_and(|stack| self.stacks[stack])
             || self.named.binary_search(&number).is_ok()
             || self.text.starts_with("0x") && life.address.to_string().starts_with(&self.text)
+            || self.address.is_some_and(|address| covers(life, address))
     }
 }

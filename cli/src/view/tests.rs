@@ -259,6 +259,24 @@ fn a_list_is_sorted_and_filtered() {
 }
 
 #[test]
+fn an_address_finds_every_block_that_had_it() {
+    for seed in SEEDS {
+        let snapshot = snapshot(seed, 300);
+        with_device(&snapshot, |device| {
+            let lives = device.history.lives();
+            for life in lives.iter().step_by(17).filter(|life| life.bytes > 1) {
+                let inside = life.address.0 + life.bytes / 2;
+                let has = |of: &&memreel_snapshot::history::Life| {
+                    (of.address.0..of.address.0 + of.bytes).contains(&inside)
+                };
+                let found = list::answer(&request(&format!("list?search={inside:#x}")), device).unwrap();
+                assert_eq!(found["n"], lives.iter().filter(has).count(), "seed {seed}: {inside:#x}");
+            }
+        });
+    }
+}
+
+#[test]
 fn a_tree_has_every_byte_of_its_interval() {
     let snapshot = snapshot(17, 300);
     with_device(&snapshot, |device| {

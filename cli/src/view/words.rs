@@ -40,6 +40,7 @@ pub(super) fn call(frame: &Frame) -> String {
     let (file, name) = (base(&frame.filename), short(&frame.name, ROOM));
     match &*file {
         "" | "??" => name,
+        file if frame.line == 0 => format!("{file} {name}"),
         file => format!("{file}:{} {name}", frame.line),
     }
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::{
     every_command::{OUTPUT, ROWS, Row, Yes},
-    owners, repository,
+    files, owners, repository,
     support::{fixture, stderr, stdout},
 };
 
@@ -42,6 +42,11 @@ pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
 /// Runs with options or other files. Together with [`plain_runs`], they print every key. `OUT` is a new folder, `FILE`
 /// one of the fixtures in turn.
 const RUNS: &[&[&str]] = &[
+    &["trace", "OUT/odd.json"],
+    &["fragmentation", "OUT/files.json"],
+    &["at", "end", "OUT/files.json"],
+    &["at", "--address", "0x40000000+1GiB", "end", "OUT/files.json"],
+    &["at", "--address", "0..0xffffffffffffffff", "end", "FILE"],
     &["oom", "OUT/odd.json"],
     &["oom", "OUT/leaky.json"],
     &["oom", "torch-2.11/ranks/rank1.pickle"],
@@ -90,8 +95,11 @@ fn plain_runs() -> Vec<Vec<&'static str>> {
 /// Returns a trace without stacks: a site that grows, and the name of a block that waits when a request fails.
 fn odd() -> Value {
     let entry = |action: &str, at: u64, text: &str| json!({"action": action, "addr": 4096 + at * 512, "size": 512, "stream": 0, "time_us": at + 1, "user_metadata": text});
-    let mut trace =
-        vec![entry("alloc", 90, ""), entry("free_requested", 90, ""), entry("free_completed", 90, "")];
+    let mut trace = vec![
+        entry("alloc", 90, "{\"step\":3}"),
+        entry("free_requested", 90, ""),
+        entry("free_completed", 90, ""),
+    ];
     trace.extend([entry("alloc", 9, ""), entry("annotate", 9, "weights"), entry("free_requested", 9, "")]);
     trace.push(json!({"action": "oom", "device_free": 0, "size": 512, "stream": 0, "time_us": 20}));
     trace.extend((20..60).map(|at| entry("alloc", at, "")));
@@ -135,6 +143,7 @@ fn folder() -> TempDir {
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
     fs::write(folder.path().join("leaky.json"), leaky().to_string()).unwrap();
+    fs::write(folder.path().join("files.json"), files::odd().to_string()).unwrap();
     let history = Recording::all().tape(folder.path().join("run.tape"));
     drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
     folder

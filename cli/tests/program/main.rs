@@ -11,6 +11,7 @@
 //! - `recover`: tapes, which this command and every other one reads.
 //! - `report`: its page, the flame graph of a moment, and the leaks of several files.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
+//! - `files`: files as people have them: of Windows, without a history, in a page, of other devices.
 //! - `bad_input`: files that no recorder wrote.
 //! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
 //! - `ci`: the recipe of `docs/ci.md`.
@@ -23,6 +24,7 @@
 mod bad_input;
 mod ci;
 mod every_command;
+mod files;
 mod gate;
 mod hostile;
 mod json_lines;

@@ -33,6 +33,7 @@ fn a_file_alone_is_described() {
     }
     let none = answer(&[NO_HISTORY]);
     assert!(none.contains("device 0: no history\n  end   12.00 MiB in use, 14.00 MiB reserved\n"), "{none}");
+    assert!(none.lines().next().unwrap().contains("; no history: call "), "{none}");
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own.pickle");
     memreel_snapshot::pickle::save(&crate::recorded::recorded(1, 200), &own).unwrap();

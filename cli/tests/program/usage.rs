@@ -62,7 +62,7 @@ fn messages_show_the_right_order() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
-    assert!(refused(&["at", file]).contains(&format!("and then the file: memreel at peak {file}")));
+    assert!(refused(&["at", file, "7"]).contains(&format!("and then the file: memreel at peak {file}")));
     assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
     assert!(
         refused(&["convert", file, "-o", "x.svg"])

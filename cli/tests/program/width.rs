@@ -44,6 +44,7 @@ const QUESTIONS: &[&[&str]] = &[
     &["fragmentation"],
     &["fragmentation", "--at", "peak"],
     &["at", "peak"],
+    &["at", "--address", "0..0xffffffffffffffff", "end"],
     &["oom"],
     &["timeline"],
     &["gate", "--max-peak", "1MiB", "--max-live", "1GiB", "--strict"],

@@ -46,7 +46,7 @@ pub(super) enum Command {
 #[derive(Debug, ClapArgs)]
 pub(super) struct QueryOptions {
     /// The query; the tables are events, allocations, segments, blocks, stacks, frames, annotations, runs, and the functions
-    /// live_at, peak, stack_contains, top_frame; `memreel-fleet tables` lists the columns
+    /// live_at, metadata, peak, stack_contains, top_frame; `memreel-fleet tables` lists the columns
     pub(super) sql: String,
     /// Files, folders, patterns and addresses of object stores
     #[arg(required = true, value_name = "URL")]

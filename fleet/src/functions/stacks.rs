@@ -29,12 +29,12 @@ pub(crate) fn top_frame() -> ScalarUDF {
 }
 
 /// The type of a column of texts where each text is there once.
-fn coded_type() -> DataType {
+pub(super) fn coded_type() -> DataType {
     Kind::Text.data_type(Texts::Coded)
 }
 
 /// A column of texts: each text once, and the number of the text in each row.
-fn coded(texts: &ArrayRef) -> Result<DictionaryArray<UInt32Type>> {
+pub(super) fn coded(texts: &ArrayRef) -> Result<DictionaryArray<UInt32Type>> {
     Ok(cast(texts, &coded_type())?.as_dictionary::<UInt32Type>().clone())
 }
 

@@ -31,6 +31,6 @@ because `stack` is the text, and what is `file` of its stacks is `filename` here
 
 Bytes are unsigned, and a difference below 0 wraps around: write `cast(peak_bytes as bigint) - …`.
 
-Functions: `live_at(file, event)` and `peak(file)` are tables, `stack_contains(stack, 'text')` and `top_frame(stack)` are values;
-with native stacks `top_frame(site)` is the frame of the program.
+Functions: `live_at(file, event)` and `peak(file)` are tables, `stack_contains(stack, 'text')`, `top_frame(stack)` and
+`metadata(scope, 'key')`, a value of a dictionary in `user_metadata`, are values; with native stacks `top_frame(site)` is the frame of the program.
 ";

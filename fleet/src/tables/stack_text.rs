@@ -83,7 +83,8 @@ impl<'a> StackTexts<'a> {
 
 /// Returns the frame as text: `forward (/home/me/train.py:10)`.
 pub(crate) fn frame_text(frame: &Frame) -> String {
-    format!("{} ({}:{})", frame.name, frame.filename, frame.line).replace(['\n', '\r'], " ")
+    let line = if frame.line == 0 { String::new() } else { format!(":{}", frame.line) };
+    format!("{} ({}{line})", frame.name, frame.filename).replace(['\n', '\r'], " ")
 }
 
 fn lines<'f>(frames: impl Iterator<Item = &'f Frame>) -> String {

@@ -106,11 +106,6 @@ fn all_pinned(segments: &[SegmentLayout<'_>]) -> Vec<PinnedSegment> {
     all
 }
 
-fn idle_pools(&self, moment: Moment) -> Vec<IdlePool> {
-        idle_pools(&self.layout(moment))
-    }
-}
-
 fn idle_pools(segments: &[SegmentLayout<'_>]) -> Vec<IdlePool> {
     let mut pools: BTreeMap<PoolId, (bool, u64, usize)> = BTreeMap::new();
     for segment in segments {

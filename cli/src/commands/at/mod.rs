@@ -1,18 +1,23 @@
-//! `memreel at`: the allocator's state after an event.
+//! `memreel at`: the allocator's state after an event, or who had an address.
 
 #![forbid(unsafe_code)]
 
+mod address;
+
 use std::{
     io::{self, Write},
+    ops::Range,
     path::Path,
 };
 
 use memreel_snapshot::{
-    Action,
+    Action, Address,
     analysis::{By, DeviceHistory, Gap, SegmentLayout, Totals},
     history::Life,
 };
 use serde_json::{Value, json};
+
+use address::Question;
 
 use crate::{
     bytes::Bytes,
@@ -37,18 +42,35 @@ that hold the most. Before the end of the history, a block that is freed later
 counts with the least that rounding can have added. `in use` is as in `memreel
 top --help`. `in blocks` is the same with what rounding adds. The map of a
 segment shows its addresses from left to right: █ full, ▓ less than half free, ░
-more than half free, · free.
+more than half free, · free. Blocks in no segment are those that the trace shows
+and whose segment the file lacks.
+
+--address lists every block that covered an address, or a byte of a range, with
+the stacks of the allocations, and the segments around it; then what covers it
+at the moment: a block, a free that waits for a stream, a segment, and a private
+pool, where a captured graph writes whenever it is replayed.
 
 Example:
   memreel at 1500 snapshot.pickle
   memreel at peak --device 0 snapshot.pickle
+  memreel at --address 0x7f3a2c000400 snapshot.pickle
+  memreel at --address 0x7f3a2c000000+2MiB snapshot.pickle
 
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
+#[command(allow_missing_positional = true)]
 pub(crate) struct Options {
-    /// The moment: the number of an event, start, peak or end
+    /// The moment: the number of an event, start, peak or end, which is the default for one file
     #[arg(value_name = "WHEN", value_parser = when)]
-    at: At,
+    at: Option<At>,
+
+    /// Show who had this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
+    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+    address: Option<Range<Address>>,
+
+    /// With --address, list at most this number of blocks: the last ones
+    #[arg(short, value_name = "COUNT", default_value_t = 20)]
+    n: usize,
 
     #[command(flatten)]
     input: Input,
@@ -63,13 +85,21 @@ fn when(text: &str) -> Result<At, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let (at, is_json) = (options.at.unwrap_or(At::End), options.input.json);
     each_device(&options.input, out, |asked, out| {
         let history = asked.history();
-        let totals = history.totals_at(options.at.moment(history)?);
-        if options.input.json {
-            asked.print_json(&state(history, totals), out)?;
-        } else {
-            print(history, totals, out)?;
+        let moment = at.moment(history)?;
+        match &options.address {
+            Some(range) => {
+                let question = Question { history, range, moment, n: options.n };
+                if is_json {
+                    question.print_json(asked, out)?;
+                } else {
+                    question.print(out)?;
+                }
+            }
+            None if is_json => asked.print_json(&state(history, history.totals_at(moment)), out)?,
+            None => print(history, history.totals_at(moment), out)?,
         }
         Ok(Exit::Fine)
     })
@@ -102,6 +132,7 @@ fn state(history: &DeviceHistory<'_>, totals: Totals) -> Value {
         "reserved_bytes": totals.reserved_bytes,
         "n_blocks": totals.n_blocks,
         "segments": history.layout(totals.moment).iter().map(segment).collect::<Vec<_>>(),
+        "outside_segments": history.outside_segments(totals.moment).iter().map(block).collect::<Vec<_>>(),
         "is_exact": history.trust().is_exact(),
     })
 }
@@ -134,6 +165,12 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     }
     print_warnings(history, out)?;
     segments(&history.layout(moment), out)?;
+    let outside = history.outside_segments(moment);
+    if !outside.is_empty() {
+        let bytes = outside.iter().fold(0, |sum: u64, life| sum.saturating_add(life.requested_bytes));
+        let blocks = count(outside.len(), "block");
+        print_text(format!("in no segment of the file: {} in {blocks}", Bytes(bytes)), out)?;
+    }
     writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
     let sites = Sites::new(history, 4);
     let groups = history.top(moment, By::Stack);
@@ -145,6 +182,9 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
 const N_SEGMENTS: usize = 20;
 
 fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<()> {
+    if segments.is_empty() {
+        return Ok(());
+    }
     let mut sorted: Vec<&SegmentLayout<'_>> = segments.iter().collect();
     sorted.sort_by_key(|segment| (std::cmp::Reverse(segment.range.bytes), segment.range.address));
     let mut table = Table::new(&["segment", "size", "in blocks", "blocks", "largest free", "stream"]);

@@ -53,6 +53,8 @@ const COSTLY: &[&[&str]] = &[
     &["timeline", "--csv", FILE],
     &["timeline", "--svg", "OUT/drawn.svg", FILE],
     &["at", "10", "--json", FILE],
+    &["at", "--address", "0..0xffffffffffffffff", "end", FILE],
+    &["at", "--address", "0..0xffffffffffffffff", "--json", "end", FILE],
     &["trace", "--pytorch", FILE],
     &["segments", "--folded", FILE],
     &["segments", "--svg", "OUT/drawn.svg", FILE],

@@ -24,6 +24,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("top-torch-2.0", &["top", "synthetic/torch-2.0.pickle"]),
     ("at", &["at", "500", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("at-pending", &["at", "end", "torch-2.11/snapshots/pending_free.pickle"]),
+    ("at-address", &["at", "--address", "0x7f5306000000", "torch-2.11/snapshots/graph_private_pools.pickle"]),
     ("oom-fragmented", &["oom", "torch-2.11/snapshots/oom_fragment.pickle"]),
     ("oom-limited", &["oom", "torch-2.11/snapshots/oom.pickle"]),
     ("oom-none", &["oom", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),

@@ -1,5 +1,6 @@
 //! The questions about snapshots.
 
+mod address;
 mod answers;
 mod golden;
 mod lists;
