@@ -83,7 +83,8 @@ impl Parameter {
             option,
             kind,
             count,
-            is_required: arg.is_required_set(),
+            // Of a command whose first file may stand for a moment, both are optional.
+            is_required: arg.is_required_set() || id == "files",
             default: arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned()),
             help,
         })

@@ -61,7 +61,7 @@ fn paths_of_windows_have_folders() {
     let folder = tempfile::tempdir().unwrap();
     let stack = [torch.clone(), call.clone(), mine];
     let trace = [event("segment_alloc", 0, SEGMENT, &[torch, call]), event("alloc", 0, 1000, &stack)];
-    let path = write(folder.path(), "windows.json", &file(&[segment(&stack[..2])], &trace));
+    let path = write(folder.path(), "windows.json", &file(&[segment(&stack)], &trace));
     let top = answer(&["top", &path]);
     assert!(top.contains("forward (linear.py:125)") && top.contains("step (train.py:7)"), "{top}");
     assert!(!top.contains('\\') && !top.contains("_call_impl"), "{top}");

@@ -157,7 +157,10 @@ fn every_command_reads_every_layout() {
             for arguments in forms.into_iter().flatten() {
                 let output = layouts.run(arguments);
                 let status = output.status.code();
-                let is_answered = status == Some(0) || status == Some(1) && may_find(row, file);
+                // A list of segments has no history.
+                let is_unmeasured = row.name == "gate" && file.contains("segment-list") && status == Some(4);
+                let is_answered =
+                    status == Some(0) || is_unmeasured || status == Some(1) && may_find(row, file);
                 assert!(is_answered, "{arguments:?}: {status:?} {}", stderr(&output));
                 assert!(!stderr(&output).contains("panicked"), "{arguments:?}: {}", stderr(&output));
                 assert_eq!(
@@ -251,7 +254,10 @@ fn every_history_has_the_same_peak() {
             _ => (8.into(), ACTIVE_BYTES),
         };
         assert_eq!((&top["event"], &top["active_bytes"]), (&event, &peak.into()), "{file}");
-        let gate = |most: u64| layouts.run(&["gate", "--max-peak", &most.to_string(), &file]).status.code();
+        let gate = |most: u64| {
+            let words = ["gate", "--allow-no-history", "--max-peak", &most.to_string(), &file];
+            layouts.run(&words).status.code()
+        };
         assert_eq!([gate(peak), gate(peak - 1)], [Some(0), Some(4)], "{file}");
     }
 }

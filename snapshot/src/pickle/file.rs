@@ -20,6 +20,9 @@ const CHANGED: &str = "the file was changed while it was being read; read it aga
 /// Up to this length, a file is held in memory where only parts of it are needed at a time.
 const MAX_HELD_BYTES: u64 = 16 << 20;
 
+/// The bytes that show what a file is not.
+const HEAD_BYTES: u64 = 4096;
+
 /// Whether a file is on the disk once it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Durability {
@@ -166,6 +169,16 @@ impl<'p> Source<'p> {
 
     pub(super) fn n_bytes(&self) -> u64 {
         self.opened.len()
+    }
+
+    /// Returns the first bytes of a file that is copied before it is read; none of a shorter file.
+    pub(super) fn head(&mut self) -> Result<Vec<u8>> {
+        let mut head = Vec::new();
+        if self.n_bytes() > MAX_HELD_BYTES {
+            let read = (&self.file).take(HEAD_BYTES).read_to_end(&mut head).and_then(|_| self.file.rewind());
+            read.map_err(|error| Error::io(CANNOT_LOAD, self.path, error))?;
+        }
+        Ok(head)
     }
 
     /// Returns the whole file in memory.

@@ -131,14 +131,24 @@ pub fn load_watched(path: impl AsRef<Path>, watch: &dyn Fn(Reading<'_>)) -> Resu
 }
 
 fn load_with(path: &Path, watch: Option<&dyn Fn(Reading<'_>)>) -> Result<Snapshot> {
-    let source = file::Source::open(path)?;
-    match read::refusal(source.n_bytes()) {
+    let mut source = file::Source::open(path)?;
+    match refusal(&mut source)? {
         Some(error) => Err(error),
         None => {
             let bytes = unwrapped(source.read_piecemeal()?)?;
             read::read(&bytes, Means { file: Some(&bytes), watch }).0
         }
     }
+}
+
+/// Returns why a file is refused before it is copied: it is too long, or its first byte begins no pickle.
+fn refusal(source: &mut file::Source<'_>) -> Result<Option<Error>> {
+    let head = source.head()?;
+    // Protocols below 2 begin with a letter or a bracket, the others with PROTO.
+    let is_odd = |first: &u8| *first != opcode::PROTO && !first.is_ascii_graphic();
+    let is_foreign = head.first().is_some_and(is_odd) && !page::is_page(&head);
+    let foreign = if is_foreign { read::read(&head, Means::default()).0.err() } else { None };
+    Ok(read::refusal(source.n_bytes()).or(foreign))
 }
 
 /// Returns the pickle of a file: the file itself, or what a page holds.
@@ -248,8 +258,8 @@ pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
-    let source = file::Source::open(path.as_ref())?;
-    match read::refusal(source.n_bytes()) {
+    let mut source = file::Source::open(path.as_ref())?;
+    match refusal(&mut source)? {
         Some(error) => Err(error),
         None => Ok(OpenFile(unwrapped(source.read_piecemeal()?)?)),
     }
@@ -275,8 +285,8 @@ impl OpenFile {
 /// [`is_io`](crate::words::Error::is_io) if the file cannot be read, or changes while it is read. A file that
 /// is not a snapshot is not an error here, but a finding.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
-    let source = file::Source::open(path.as_ref())?;
-    match read::refusal(source.n_bytes()) {
+    let mut source = file::Source::open(path.as_ref())?;
+    match refusal(&mut source)? {
         Some(error) => Ok(Inspection::refused(error, source.n_bytes())),
         None => Ok(inspect_slice(&source.read()?)),
     }

@@ -5,9 +5,10 @@
 mod address;
 
 use std::{
+    convert::Infallible,
     io::{self, Write},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use memreel_snapshot::{
@@ -27,10 +28,10 @@ use crate::{
     fit::print_text,
     labels::stream,
     moment::{self, At},
-    options::Input,
+    options::{Devices, Input, device},
     sites::{Sites, call},
     table::Table,
-    text::{clean, count},
+    text::{clean, count, shell_word},
     warnings::print_warnings,
     width::width_left,
 };
@@ -58,11 +59,14 @@ Example:
 
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
-#[command(allow_missing_positional = true)]
 pub(crate) struct Options {
-    /// The moment: the number of an event, start, peak or end, which is the default for one file
-    #[arg(value_name = "WHEN", value_parser = when)]
-    at: Option<At>,
+    /// The moment: the number of an event, start, peak or end; of one file, end if it is left out
+    #[arg(value_name = "WHEN", value_parser = |text: &str| Ok::<_, Infallible>(Word::read(text)))]
+    at: Option<Word>,
+
+    /// Snapshot files; `-` is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
 
     /// Show who had this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
@@ -72,33 +76,60 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 20)]
     n: usize,
 
-    #[command(flatten)]
-    input: Input,
+    /// Look at this device, or at all that have memory
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// Print one JSON object a line, for each file and device
+    #[arg(long)]
+    json: bool,
 }
 
-/// Reads a moment. If a file was given in its place, the message shows the right order.
-fn when(text: &str) -> Result<At, String> {
-    moment::parse(text).map_err(|why| match Path::new(text).exists() {
-        true => format!("{why}, and then the file: memreel at peak {text}"),
-        false => why,
-    })
+/// The first word.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Word {
+    Moment(At),
+    /// The only file, or a mistake: the word, and why it is not a moment.
+    Other(String, String),
+}
+
+impl Word {
+    fn read(text: &str) -> Word {
+        moment::parse(text).map_or_else(|why| Word::Other(text.to_owned(), why), Word::Moment)
+    }
+}
+
+impl Options {
+    /// Returns the moment and the files.
+    fn asked(&self) -> Result<(At, Input), Failure> {
+        let input = |files| Input { files, device: self.device, json: self.json };
+        match (&self.at, &self.files[..]) {
+            (Some(Word::Moment(at)), [_, ..]) => Ok((*at, input(self.files.clone()))),
+            (Some(Word::Other(file, _)), []) => Ok((At::End, input(vec![file.into()]))),
+            (Some(Word::Other(file, why)), _) if Path::new(file).exists() => {
+                Err(Failure::usage(format!("{why}, and then the file: memreel at peak {}", shell_word(file))))
+            }
+            (Some(Word::Other(word, why)), _) => Err(Failure::usage(format!("{:?}: {why}", clean(word)))),
+            _ => Err(Failure::usage("no file is given; use for example memreel at peak snapshot.pickle")),
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let (at, is_json) = (options.at.unwrap_or(At::End), options.input.json);
-    each_device(&options.input, out, |asked, out| {
+    let (at, input) = options.asked()?;
+    each_device(&input, out, |asked, out| {
         let history = asked.history();
         let moment = at.moment(history)?;
         match &options.address {
             Some(range) => {
                 let question = Question { history, range, moment, n: options.n };
-                if is_json {
+                if input.json {
                     question.print_json(asked, out)?;
                 } else {
                     question.print(out)?;
                 }
             }
-            None if is_json => asked.print_json(&state(history, history.totals_at(moment)), out)?,
+            None if input.json => asked.print_json(&state(history, history.totals_at(moment)), out)?,
             None => print(history, history.totals_at(moment), out)?,
         }
         Ok(Exit::Fine)
