@@ -143,6 +143,6 @@ mod tests {
         }
         assert_eq!(size_of::<Node>(), 40);
         assert_eq!(size_of::<Item>(), 8, "the least of what has a number");
-        assert!(MAX_VALUES_BYTES / 8 + (1 << 16) < 1 << 32);
+        const { assert!(MAX_VALUES_BYTES / 8 + (1 << 16) < 1 << 32) };
     }
 }
