@@ -948,11 +948,57 @@ class ReplayFailure(Record):
     """Its stack, innermost first."""
 
 
+@dataclass(frozen=True)
+class ReplaySwitch(Record):
+    """A change of settings in a replay."""
+
+    entry: int
+    """The first event under the new setting."""
+    conf: str
+    """The new setting."""
+
+
+@dataclass(frozen=True)
+class ReplayCouldHold(Record):
+    """The bytes that the process of a recorded run could hold."""
+
+    at_least_bytes: int
+    """The least: what was reserved at the peak, or could have been when a request failed."""
+    at_most_bytes: int
+    """The most."""
+    is_limit: bool
+    """Whether the device had room for a request that failed, so that the process had a limit."""
+
+
+@dataclass(frozen=True)
+class ReplayBaseline(Record):
+    """The replay of the recorded setting, compared with the recorded run event by event."""
+
+    recorded_peak_bytes: int
+    """The most bytes that the recorded run reserved."""
+    peak_bytes: int
+    """The most bytes that the replay reserved."""
+    recorded_end_bytes: int
+    """The bytes that the recorded run had reserved at the end."""
+    end_bytes: int
+    """The bytes that the replay had reserved at the end."""
+    deviation_bytes: int
+    """The largest difference after an event: the reserved bytes of the replay less the recorded ones."""
+    deviation_percent: float
+    """The same in percent of the recorded peak."""
+    deviation_entry: int | None
+    """The event after which it was largest; null if there was none."""
+    num_other_ooms: int
+    """Requests that failed in one of the two and were served in the other."""
+    num_compared: int
+    """Requests, frees and emptied caches after which the two were compared."""
+
+
 @dataclass(frozen=True, repr=False)
 class Replay(Answer):
     """The history of a device under one setting."""
 
-    _nested: ClassVar[Nested] = {"first_oom": lambda: ReplayFailure}
+    _nested: ClassVar[Nested] = {"first_oom": lambda: ReplayFailure, "switch": lambda: ReplaySwitch, "could_hold": lambda: ReplayCouldHold, "baseline": lambda: ReplayBaseline}
     file: str
     """The file, as it was given."""
     conf: str
@@ -999,8 +1045,18 @@ class Replay(Answer):
     """Whether no other of the tried settings is better."""
     place: int
     """Its place among the tried settings, the best first; settings with the same figures share one."""
+    switch: ReplaySwitch | None
+    """The change of settings of `--from`; null without it."""
+    limit_bytes: int | None
+    """The limit of the runs: that of `--limit`, or what the recorded run could hold; null without one."""
+    could_hold: ReplayCouldHold | None
+    """What the recorded run could hold; null if it was never refused memory."""
+    num_empty_cache: int
+    """How often the program emptied the cache."""
+    baseline: ReplayBaseline
+    """The replay of the recorded setting beside the recorded run."""
     confidence: Literal["sure", "high", "fair", "low"]
-    """How much memory from before the history may matter."""
+    """How well the baseline repeats the recorded run: exactly, within 1 % of its peak, within 5 %, or less."""
     warnings: list[str]
     """What limits the figures, one sentence each; empty if nothing does."""
 

@@ -8,6 +8,7 @@
 use std::str::FromStr;
 
 use super::settings::Settings;
+use crate::process::notice;
 use memreel_snapshot::words::{Error, Result, torch::MIB};
 
 impl FromStr for Settings {
@@ -21,7 +22,8 @@ impl FromStr for Settings {
 impl Settings {
     /// Reads `MEMREEL_ALLOC_CONF` or, if it is not set, PyTorch's `PYTORCH_ALLOC_CONF`, whose deprecated
     /// name `PYTORCH_CUDA_ALLOC_CONF` wins if both are set. Only one variable is read; the others are
-    /// ignored entirely.
+    /// ignored entirely. Of PyTorch's variables, options that memreel does not know are left out, with a line on
+    /// standard error: each release of PyTorch adds some.
     ///
     /// # Errors
     /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
@@ -35,10 +37,19 @@ impl Settings {
     /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let names = ["MEMREEL_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
-        match names.into_iter().find_map(|name| Some((name, variable(name)?))) {
-            Some((name, text)) => parse(name, &Settings::default(), &text),
-            None => Ok(Settings::default()),
+        let Some((name, text)) = names.into_iter().find_map(|name| Some((name, variable(name)?))) else {
+            return Ok(Settings::default());
+        };
+        if name == names[0] {
+            return parse(name, &Settings::default(), &text, None);
         }
+        let mut unknown = Vec::new();
+        let settings = parse(name, &Settings::default(), &text, Some(&mut unknown))?;
+        if !unknown.is_empty() {
+            let unknown = unknown.join(", ");
+            notice::print(&format!("{name}: left out settings that memreel does not know: {unknown}"));
+        }
+        Ok(settings)
     }
 
     /// Returns these settings after a change at run time by `text`.
@@ -50,12 +61,18 @@ impl Settings {
     /// # Errors
     /// [`is_invalid_option`](Error::is_invalid_option) with the position in the text.
     pub fn updated(&self, text: &str) -> Result<Settings> {
-        parse("the allocator's settings", self, text)
+        parse("the allocator's settings", self, text, None)
     }
 }
 
-/// Returns the settings `before` after the changes in `text`; `origin` names the source in errors.
-fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings> {
+/// Returns the settings `before` after the changes in `text`; `origin` names the source in errors. The names of unknown
+/// options go to `unknown`; without it they are refused.
+fn parse(
+    origin: &'static str,
+    before: &Settings,
+    text: &str,
+    mut unknown: Option<&mut Vec<String>>,
+) -> Result<Settings> {
     let mut reader = Reader { origin, text, tokens: tokens(text).into_iter().peekable() };
     let options = reader.options()?;
     let mut settings = Settings {
@@ -72,7 +89,10 @@ fn parse(origin: &'static str, before: &Settings, text: &str) -> Result<Settings
     }
     settings.max_non_split_rounding_bytes = settings.large_segment_bytes;
     for option in options.iter().filter(|option| !first(option)) {
-        reader.apply(option, &mut settings)?;
+        if !reader.apply(option, &mut settings)? {
+            let Some(unknown) = &mut unknown else { return Err(reader.unknown(option.key)) };
+            unknown.push(option.key.text.to_owned());
+        }
     }
     Ok(settings)
 }
@@ -203,7 +223,8 @@ impl<'a> Reader<'a> {
         Error::invalid_settings(self.origin, why)
     }
 
-    fn apply(&self, option: &Parsed<'a>, settings: &mut Settings) -> Result<()> {
+    /// Returns false for an unknown option.
+    fn apply(&self, option: &Parsed<'a>, settings: &mut Settings) -> Result<bool> {
         let least = settings.large_segment_bytes;
         let at_least = format!("a number from {} on", least / MIB);
         match option.key.text {
@@ -241,9 +262,9 @@ impl<'a> Reader<'a> {
             "pinned_reserve_segment_size_mb" => {
                 self.number(option, |n: u64| n > 0, "a number above 0")?;
             }
-            _ => return Err(self.unknown(option.key)),
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the value of an option that must be a word.

@@ -23,6 +23,7 @@ mod free_set;
 mod release;
 mod oom;
 mod inspect;
+mod restore;
 mod private_pools;
 #[cfg(feature = "cuda")]
 mod graph_pool;
@@ -43,6 +44,7 @@ pub(crate) use caching_allocator::HeldBytes;
 pub(crate) use graph_pool::{BegunPool, GraphPool};
 pub use oom::OomObserver;
 pub use private_pools::{PoolOptions, Route};
+pub(crate) use restore::{Layout, ReservedRange, UsedBlock, divide};
 pub use settings::Settings;
 pub use stats::{MemInfo, MemoryStats, PoolStat, Stat};
 pub use summary::MemorySummary;

@@ -61,6 +61,32 @@ fn up_to_multiple(bytes: u64, step_bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(step_bytes).unwrap_or(bytes / step_bytes * step_bytes)
 }
 
+impl Settings {
+    /// Returns the size to which a request is rounded, in bytes.
+    pub(crate) fn rounded_bytes(&self, requested_bytes: u64) -> u64 {
+        round(requested_bytes, self)
+    }
+
+    /// Returns the most bytes that a request takes from the device.
+    pub(crate) fn growth_bytes(&self, requested_bytes: u64) -> u64 {
+        let rounded_bytes = round(requested_bytes, self);
+        match self.expandable_segments {
+            true => up_to_multiple(rounded_bytes, self.page_bytes(torch::pool_kind(rounded_bytes))),
+            false => segment_bytes(rounded_bytes, self),
+        }
+    }
+
+    /// Returns the size of the segment for which a request counts against a limit, in bytes.
+    pub(crate) fn segment_bytes(&self, requested_bytes: u64) -> u64 {
+        segment_bytes(round(requested_bytes, self), self)
+    }
+
+    /// Returns the page size of an expandable segment in bytes.
+    pub(crate) fn page_bytes(&self, kind: PoolKind) -> u64 {
+        page_bytes(kind, self)
+    }
+}
+
 /// Returns true if the remainder of a block becomes a block of its own (`docs/caching-allocator.md` 2.4).
 pub(super) fn splits(
     kind: PoolKind,

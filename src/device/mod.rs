@@ -15,6 +15,7 @@ pub use cuda::Cuda;
 pub(crate) use cuda::{Lost, OwnContext, Twin};
 pub use host::Host;
 pub use limit::Limit;
+pub(crate) use simulated::Deed;
 pub use simulated::Simulated;
 
 use memreel_snapshot::words::{Address, Result, StreamId};

@@ -53,6 +53,7 @@ struct State {
     range_script: Option<VecDeque<u64>>,
     /// Addresses are handed out from the highest down.
     falls: bool,
+    playback: Option<Playback>,
     n_refusals: u32,
     /// How many of the next operations on marks fail.
     n_failures: u32,
@@ -64,6 +65,99 @@ struct State {
     /// The same by stream.
     pending_on: BTreeSet<(StreamId, u64)>,
     n_marks: u64,
+}
+
+/// What a device did when it was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// It reserved a range.
+    Reserved(Address),
+    /// It gave a segment.
+    Gave {
+        /// The first address.
+        address: Address,
+        /// The bytes.
+        size_bytes: u64,
+    },
+    /// It mapped pages of a range.
+    Mapped {
+        /// The first address.
+        address: Address,
+        /// The bytes.
+        size_bytes: u64,
+        /// For whom: ranges are not shared.
+        owner: RangeOwner,
+    },
+    /// It took memory back.
+    Took,
+}
+
+/// The stream and the number of the private pool that a range serves.
+pub(crate) type RangeOwner = (StreamId, u16);
+
+/// The deeds of a recorded device, of which some are due.
+#[derive(Debug, Default)]
+struct Playback {
+    deeds: Vec<Deed>,
+    /// The number of deeds that are done or passed over.
+    n_done: usize,
+    /// The number of deeds that are done, passed over or due.
+    n_due: usize,
+    /// Whether the device is full after those that are due.
+    ends_full: bool,
+    /// For whom ranges are reserved now.
+    owner: RangeOwner,
+}
+
+/// What playback answers to a request for memory.
+enum Played {
+    Full,
+    At(Address),
+    /// The recorded device was not asked.
+    Anywhere,
+}
+
+impl Playback {
+    fn due(&self) -> Option<Deed> {
+        self.deeds[self.n_done..self.n_due].first().copied()
+    }
+
+    fn next(&mut self, bytes: u64) -> Played {
+        match self.due() {
+            // It gave nothing before something came back.
+            Some(Deed::Took) => Played::Full,
+            None if self.ends_full => Played::Full,
+            Some(Deed::Gave { address, size_bytes } | Deed::Mapped { address, size_bytes, .. }) => {
+                self.n_done += 1;
+                if size_bytes == bytes { Played::At(address) } else { Played::Anywhere }
+            }
+            Some(Deed::Reserved(_)) | None => Played::Anywhere,
+        }
+    }
+
+    fn took(&mut self) {
+        self.n_done += usize::from(self.due() == Some(Deed::Took));
+    }
+
+    /// Returns the address of the range that is reserved now: the first, also of those that are not due, of which
+    /// pages are mapped for the same owner that are in no range. Only small pages are mapped one at a time.
+    fn reserve(&mut self, ranges: &Places, page_bytes: u64) -> Option<Address> {
+        if let Some(Deed::Reserved(address)) = self.due() {
+            self.n_done += 1;
+            return Some(address);
+        }
+        let is_small = |bytes: u64| bytes == ALIGNMENT_BYTES;
+        self.deeds[self.n_done..].iter().find_map(|deed| match *deed {
+            Deed::Mapped { address, size_bytes, owner }
+                if owner == self.owner
+                    && is_small(size_bytes) == is_small(page_bytes)
+                    && !ranges.overlaps(address.0, 1) =>
+            {
+                Some(address)
+            }
+            _ => None,
+        })
+    }
 }
 
 impl Simulated {
@@ -115,6 +209,47 @@ impl Simulated {
             state.ranges = Places::new(0..RANGE_TOP, ALIGNMENT_BYTES);
         }
         self
+    }
+
+    /// Hands out addresses above `address`, or with [`Simulated::falling`] below it, if that leaves enough of them.
+    pub(crate) fn beyond(self, addresses: std::ops::Range<Address>) -> Simulated {
+        /// The addresses that are left to segments.
+        const SPAN: u64 = 1 << 50;
+        {
+            let mut state = self.state();
+            if state.falls {
+                let end = if addresses.start.0 > SPAN >> 4 { addresses.start.0.min(TOP) } else { TOP };
+                state.live = Places::new(0..end, ALIGNMENT_BYTES);
+            } else {
+                let start = addresses.end.0.max(BASE);
+                let middle = start.saturating_add(SPAN);
+                state.live = Places::new(start..middle, ALIGNMENT_BYTES);
+                state.ranges = Places::new(middle..u64::MAX, ALIGNMENT_BYTES);
+            }
+        }
+        self
+    }
+
+    /// Does what a device did when it was recorded, as far as [`Simulated::play_on`] says. It gives what it gave at the
+    /// same address, and nothing before it takes something back if it took that first. A request that it did not get
+    /// then is served from anywhere.
+    pub(crate) fn play(&self, deeds: Vec<Deed>) {
+        self.state().playback = Some(Playback { deeds, ..Playback::default() });
+    }
+
+    /// Passes over what was to be done until now, and does the next `n` deeds, for `owner`; then it is full if
+    /// `ends_full`.
+    pub(crate) fn play_on(&self, n: usize, owner: RangeOwner, ends_full: bool) {
+        if let Some(playback) = &mut self.state().playback {
+            playback.n_done = playback.n_due;
+            playback.n_due = (playback.n_due + n).min(playback.deeds.len());
+            (playback.owner, playback.ends_full) = (owner, ends_full);
+        }
+    }
+
+    /// Stops playing, see [`Simulated::play`].
+    pub(crate) fn stop_playing(&self) {
+        self.state().playback = None;
     }
 
     /// Sets the value that [`Device::stream_number`] returns for a stream.
@@ -180,6 +315,7 @@ impl State {
             script: None,
             range_script: None,
             falls: false,
+            playback: None,
             n_refusals: 0,
             n_failures: 0,
             free_bytes: None,
@@ -215,6 +351,15 @@ impl State {
 
     fn used_bytes(&self) -> u64 {
         self.live.n_bytes() + self.mapped_bytes
+    }
+
+    /// Returns what playback answers to a request; without playback, whether there is room.
+    fn answer(&mut self, bytes: u64, total_bytes: u64) -> Played {
+        if let Some(playback) = &mut self.playback {
+            return playback.next(bytes);
+        }
+        let has_room = bytes <= total_bytes.saturating_sub(self.used_bytes());
+        if self.refuses() || !has_room { Played::Full } else { Played::Anywhere }
     }
 }
 
@@ -266,21 +411,33 @@ unsafe impl Device for Simulated {
 
     fn segment_alloc(&self, bytes: u64) -> Result<Option<Address>> {
         let mut state = self.state();
-        if state.refuses() || bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
-            return Ok(None);
-        }
+        let played = state.answer(bytes, self.total_bytes);
         let State { script, live, falls, .. } = &mut *state;
-        take_place(script, live, *falls, bytes)
+        match played {
+            Played::Full => Ok(None),
+            Played::At(Address(address)) if !live.overlaps(address, bytes) => {
+                live.insert(address, bytes);
+                Ok(Some(Address(address)))
+            }
+            Played::At(_) | Played::Anywhere => take_place(script, live, *falls, bytes),
+        }
     }
 
     unsafe fn segment_free(&self, address: Address, bytes: u64) {
-        let freed = self.state().live.remove(address.0);
+        let mut state = self.state();
+        state.playback.iter_mut().for_each(Playback::took);
+        let freed = state.live.remove(address.0);
         debug_assert_eq!(freed, Some(bytes), "segment {address} was not handed out with {bytes} bytes");
     }
 
-    fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
+    fn range_reserve(&self, bytes: u64, page_bytes: u64) -> Result<Option<Address>> {
         let mut state = self.state();
-        let State { range_script, ranges, falls, .. } = &mut *state;
+        let State { range_script, ranges, falls, playback, .. } = &mut *state;
+        let played = playback.as_mut().and_then(|playback| playback.reserve(ranges, page_bytes));
+        if let Some(Address(address)) = played.filter(|address| !ranges.overlaps(address.0, bytes)) {
+            ranges.insert(address, bytes);
+            return Ok(Some(Address(address)));
+        }
         take_place(range_script, ranges, *falls, bytes)
     }
 
@@ -291,7 +448,7 @@ unsafe impl Device for Simulated {
 
     unsafe fn range_map(&self, _address: Address, bytes: u64) -> Result<bool> {
         let mut state = self.state();
-        if state.refuses() || bytes > self.total_bytes.saturating_sub(state.used_bytes()) {
+        if matches!(state.answer(bytes, self.total_bytes), Played::Full) {
             return Ok(false);
         }
         state.mapped_bytes += bytes;
@@ -299,7 +456,9 @@ unsafe impl Device for Simulated {
     }
 
     unsafe fn range_unmap(&self, _address: Address, bytes: u64) {
-        self.state().mapped_bytes -= bytes;
+        let mut state = self.state();
+        state.playback.iter_mut().for_each(Playback::took);
+        state.mapped_bytes -= bytes;
     }
 
     fn mark(&self, stream: StreamId) -> Result<Mark> {
@@ -339,5 +498,66 @@ unsafe impl Device for Simulated {
 
     fn stream_number(&self, stream: StreamId) -> u64 {
         self.state().numbers.get(&stream).copied().unwrap_or(stream.handle())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const OWNER: RangeOwner = (StreamId::DEFAULT, 0);
+
+    fn gave(address: u64, size_bytes: u64) -> Deed {
+        Deed::Gave { address: Address(address), size_bytes }
+    }
+
+    #[test]
+    fn a_playing_device_gives_and_refuses_what_was_recorded() {
+        let device = Simulated::new(100 * MIB).falling();
+        device.play(vec![
+            gave(40 * MIB, 2 * MIB),
+            Deed::Took,
+            gave(40 * MIB, 20 * MIB),
+            gave(60 * MIB, 2 * MIB),
+            gave(50 * MIB, 20 * MIB),
+        ]);
+        device.play_on(3, OWNER, false);
+        assert_eq!(device.segment_alloc(2 * MIB).unwrap(), Some(Address(40 * MIB)));
+        assert_eq!(device.segment_alloc(20 * MIB).unwrap(), None, "something came back first");
+        // SAFETY: the device gave the segment, which is returned once.
+        unsafe { device.segment_free(Address(40 * MIB), 2 * MIB) };
+        assert_eq!(device.segment_alloc(20 * MIB).unwrap(), Some(Address(40 * MIB)));
+        let elsewhere = device.segment_alloc(300 * MIB).unwrap().unwrap();
+        assert!(elsewhere.0 > 1 << 40, "what was not recorded is given anyway, whatever its size");
+        device.play_on(1, OWNER, true);
+        assert!(device.segment_alloc(20 * MIB).unwrap().unwrap().0 > 1 << 40, "of another size");
+        assert_eq!(device.segment_alloc(2 * MIB).unwrap(), None, "full at the end");
+        device.play_on(1, OWNER, false);
+        assert_ne!(device.segment_alloc(20 * MIB).unwrap(), Some(Address(50 * MIB)), "it is taken");
+        device.stop_playing();
+        assert_eq!(device.segment_alloc(2 * MIB).unwrap(), None, "more than the device has");
+    }
+
+    #[test]
+    fn a_playing_device_reserves_where_pages_are_mapped_next() {
+        let device = Simulated::new(1 << 30);
+        let mapped = |address, mib, owner| {
+            let (address, size_bytes) = (Address(address), mib * MIB);
+            Deed::Mapped { address, size_bytes, owner }
+        };
+        device.play(vec![
+            Deed::Reserved(Address(1 << 33)),
+            mapped(1 << 33, 20, OWNER),
+            gave(1 << 32, 2 * MIB),
+            mapped(1 << 36, 2, (StreamId(1), 0)),
+            mapped(1 << 37, 20, OWNER),
+            mapped(1 << 35, 2, OWNER),
+        ]);
+        device.play_on(1, OWNER, false);
+        assert_eq!(device.range_reserve(2 << 30, 2 * MIB).unwrap(), Some(Address(1 << 33)));
+        assert_eq!(device.range_reserve(2 << 30, 2 * MIB).unwrap(), Some(Address(1 << 35)), "not due");
+        let other = device.range_reserve(2 << 30, 2 * MIB).unwrap().unwrap();
+        assert!(other.0 >= RANGE_BASE, "no other is recorded");
     }
 }

@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-use super::{recorded_run::options, run::Outcome};
+use super::{
+    baseline::Baseline,
+    recorded_run::options,
+    run::{Outcome, Switch},
+};
 use memreel_snapshot::{history::Confidence, words::DeviceId};
 
 /// The results of the requests of one device under one setting.
@@ -10,13 +14,18 @@ use memreel_snapshot::{history::Confidence, words::DeviceId};
 /// Best fit breaks ties by address, and the addresses that a driver would have given to the segments of
 /// another setting are not known. So there are two runs. Falling addresses are the better guess: drivers
 /// mostly provide them, and they reproduce the peaks of a training run that was recorded on an H100 under
-/// four settings. Under the recorded setting and without a limit, a third run uses the recorded addresses,
-/// if the history is whole and the device was never full.
+/// four settings. Under the recorded setting, a third run uses the recorded addresses, if the [`Baseline`] is
+/// exact and what the process can hold is what the recorded one could.
+///
+/// Each run begins with the state that the recorded run had at the first entry. What another setting would have made
+/// of the time before is not known, so it acts as if it were switched on at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
     /// The text of the setting.
     pub conf: String,
+    /// The setting that replaces it, and from which entry on.
+    pub switch: Option<Switch>,
     /// The device.
     pub device: DeviceId,
     /// The best guess: the run with the recorded addresses if they fit, otherwise the one with falling
@@ -28,7 +37,9 @@ pub struct Answer {
     pub rising: Outcome,
     /// The run in which each segment is below those before it.
     pub falling: Outcome,
-    /// How far the answer can be trusted.
+    /// How the replay of the recorded setting compares with the recorded run.
+    pub baseline: Baseline,
+    /// How far the answer can be trusted, by the baseline.
     pub confidence: Confidence,
 }
 
@@ -42,25 +53,6 @@ pub struct PeakSpread {
     pub highest_bytes: u64,
 }
 
-/// How good an answer is. The lower of two ranks is better; fields compare in their order.
-///
-/// A rank has no figure of a run with the recorded addresses, which only the recorded setting can have: all
-/// settings compare by the same two orders of addresses.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[non_exhaustive]
-pub struct Rank {
-    /// The number of requests that failed.
-    pub num_ooms: u64,
-    /// The higher of the peaks of reserved bytes with rising and with falling addresses.
-    pub worst_peak_bytes: u64,
-    /// The peak of reserved bytes with falling addresses.
-    pub reserved_peak_bytes: u64,
-    /// The number of options of the setting.
-    pub num_options: usize,
-    /// The number of calls to the device with falling addresses.
-    pub num_device_calls: u64,
-}
-
 impl Answer {
     /// Returns the lowest and the highest peak of reserved bytes among the runs.
     #[must_use]
@@ -71,17 +63,25 @@ impl Answer {
         PeakSpread { lowest_bytes, highest_bytes }
     }
 
-    /// Returns the rank by which answers compare; the lower is better.
+    /// Returns the number of requests that fail in the worse of the two orders of addresses.
     #[must_use]
-    pub fn rank(&self) -> Rank {
-        let Answer { rising, falling, .. } = self;
-        Rank {
-            num_ooms: self.outcome.num_ooms,
-            worst_peak_bytes: rising.reserved_peak_bytes.max(falling.reserved_peak_bytes),
-            reserved_peak_bytes: falling.reserved_peak_bytes,
-            num_options: options(&self.conf).len(),
-            num_device_calls: falling.num_device_calls(),
-        }
+    pub fn worst_num_ooms(&self) -> u64 {
+        self.rising.num_ooms.max(self.falling.num_ooms)
+    }
+
+    /// Returns the higher of the peaks of reserved bytes with rising and with falling addresses.
+    ///
+    /// The recorded addresses, which only the recorded setting can have, do not count, so that all settings compare
+    /// by the same two orders of addresses.
+    #[must_use]
+    pub fn worst_peak_bytes(&self) -> u64 {
+        self.rising.reserved_peak_bytes.max(self.falling.reserved_peak_bytes)
+    }
+
+    /// Returns the number of options of the setting.
+    #[must_use]
+    pub fn num_options(&self) -> usize {
+        options(&self.conf).len()
     }
 }
 
@@ -89,37 +89,21 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// An answer with the peaks of the best guess and with rising and falling addresses.
-    fn answer(conf: &str, [outcome, rising, falling]: [u64; 3]) -> Answer {
-        let with = |reserved_peak_bytes| Outcome { reserved_peak_bytes, ..Outcome::default() };
-        Answer {
-            conf: conf.to_owned(),
-            device: DeviceId(0),
-            outcome: with(outcome),
-            has_recorded_addresses: outcome != falling,
-            rising: with(rising),
-            falling: with(falling),
-            confidence: Confidence::Sure,
-        }
-    }
-
     #[test]
     fn the_spread_is_of_all_runs() {
-        let spread = answer("", [5, 7, 6]).spread();
-        assert_eq!(spread, PeakSpread { lowest_bytes: 5, highest_bytes: 7 });
-    }
-
-    #[test]
-    fn a_rank_leaves_out_the_recorded_addresses_and_prefers_few_options() {
-        let rank = |conf, peaks| answer(conf, peaks).rank();
-        for recorded in [5, 6, 9] {
-            assert_eq!(rank("", [recorded, 7, 6]), rank("", [6, 7, 6]), "{recorded}");
-        }
-        assert!(rank("", [6, 6, 6]) < rank("", [5, 7, 5]), "the worst case decides");
-        assert!(rank("", [5, 7, 5]) < rank("", [6, 7, 6]), "then the better guess");
-        let one = "roundup_power2_divisions:[256:1,512:2,>:8]";
-        let two = format!("expandable_segments:True,{one}");
-        assert!(rank(one, [5, 5, 5]) < rank(&two, [5, 5, 5]), "then the number of options");
-        assert_eq!([rank("", [5; 3]), rank(&two, [5; 3])].map(|rank| rank.num_options), [0, 2]);
+        let with = |reserved_peak_bytes| Outcome { reserved_peak_bytes, ..Outcome::default() };
+        let answer = Answer {
+            conf: "roundup_power2_divisions:[256:1,512:2,>:8],expandable_segments:True".to_owned(),
+            switch: None,
+            device: DeviceId(0),
+            outcome: with(5),
+            has_recorded_addresses: true,
+            rising: with(7),
+            falling: with(6),
+            baseline: Baseline::default(),
+            confidence: Confidence::Sure,
+        };
+        assert_eq!(answer.spread(), PeakSpread { lowest_bytes: 5, highest_bytes: 7 });
+        assert_eq!((answer.worst_peak_bytes(), answer.num_options()), (7, 2));
     }
 }

@@ -3,40 +3,53 @@
 //! A request records, under one lock, first the frees that it completes, then the segments that it releases
 //! and takes, then `alloc` or `oom`. Emptying the cache records only completed frees and released segments
 //! (`docs/caching-allocator.md` 3 and 5). So released segments before any entry but a request mean that the
-//! cache was emptied. Before a request they belong to the request's own retry only if a new segment, new
-//! pages or a failure follow them. Then three signs decide, in this order:
+//! cache was emptied. Before a request they may belong to the request's own retry. Four signs decide, in this order:
 //!
 //! - stacks, if entries have them: the releases of a retry have the stack of the request;
+//! - what follows: a retry ends with a new segment, new pages or a failure, or with pages that were there already;
 //! - a garbage collection threshold in the recorded setting: the releases belong to the request;
 //! - the level: a retry happens because memory is full, so the request must have needed more than the
 //!   history ever held, and more than a gibibyte, which every device has. Otherwise the cache was emptied.
 //!
 //! Without stacks the last sign can be wrong: another process may have held the memory, or a program may
 //! have emptied its cache before its largest request.
+//!
+//! A request that fails waits for all streams after it has found no block, so the frees that it completes come after it.
+//! In a history that begins with reserved memory, the first request may have been under way at the first entry: what it
+//! released before is not known, and a segment that it took may be there already. So it counts as one before the history,
+//! which begins after it.
 
 use super::{
+    could_hold::CouldHold,
     live_blocks::{Checked, Freed, LiveBlocks},
     pools::Pools,
     recorded_run::RecordedRun,
     step::{EntryIndex, Prior, Request, SlotIndex, Step},
     streams::Streams,
 };
+use crate::device::Deed;
 use memreel_snapshot::{
     history::{ByDevice, FinalBlock, FinalState, Places, change, disorder},
     model::{Snapshot, StackTable, TraceEntry},
-    words::{Action, Address, BlockState, DeviceId, Error, PoolId, Result, torch::ABSURD_BYTES},
+    words::{Action, Address, BlockState, DeviceId, Error, Result, torch::ABSURD_BYTES},
 };
 
 /// No device is full with fewer reserved bytes.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
 /// The steps of a trace.
-#[derive(Debug)]
 pub(super) struct Read {
     pub(super) steps: Vec<Step>,
     pub(super) priors: Vec<Prior>,
-    pub(super) pools: Vec<PoolId>,
+    /// The first entry that is replayed.
+    pub(super) first_entry: usize,
+    pub(super) pools: Pools,
+    pub(super) n_streams_shared: usize,
     pub(super) n_slots: usize,
+    /// What the device did for each request, which its entry names.
+    pub(super) deeds: Vec<(EntryIndex, Deed)>,
+    /// The bytes that the process could hold, if the device ever refused a request.
+    pub(super) could_hold: Option<CouldHold>,
     /// Whether a request released cached segments before it was served.
     pub(super) gave_back: bool,
     pub(super) warnings: Vec<String>,
@@ -46,20 +59,26 @@ pub(super) struct Read {
 pub(super) fn read(records: &ByDevice<'_>, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
     let snapshot = records.snapshot();
     let trace = snapshot.trace(device);
+    let has = |action: Action| trace.iter().any(|entry| entry.action == Some(action));
     let places = Places::new(trace.iter().filter(|entry| is_of_block(entry)).map(|entry| entry.address));
     let mut reader = Reader {
         snapshot,
         trace,
         recorded,
-        never_completes: !trace.iter().any(|entry| entry.action == Some(Action::FreeCompleted)),
+        never_completes: !has(Action::FreeCompleted),
+        never_requests: !has(Action::FreeRequested),
         end: FinalState::new(records.segments(device)),
         blocks: LiveBlocks::new(&places),
         pools: Pools::new(records, device, trace),
         streams: Streams::default(),
         steps: Vec::with_capacity(trace.len()),
         priors: Vec::new(),
+        first_entry: 0,
+        may_be_under_way: recorded.start_bytes > 0,
         call: Call::default(),
         reserved_bytes: recorded.start_bytes,
+        deeds: Vec::new(),
+        could_hold: None,
         n_unrequested: 0,
         gave_back: false,
     };
@@ -100,6 +119,14 @@ struct Call {
     before_bytes: u64,
     /// The bytes that were taken from the device after the last release.
     grown_bytes: u64,
+    deeds: Vec<Deed>,
+}
+
+impl Call {
+    /// Returns what the device gave.
+    fn given(&self) -> impl Iterator<Item = Deed> {
+        self.deeds.iter().copied().filter(|deed| *deed != Deed::Took)
+    }
 }
 
 /// The end of a call.
@@ -117,6 +144,8 @@ struct Reader<'a> {
     recorded: &'a RecordedRun,
     /// Whether the trace has no completed frees.
     never_completes: bool,
+    /// Whether the trace has no requested frees.
+    never_requests: bool,
     /// The blocks in use in the snapshot's segments.
     end: FinalState<'a>,
     blocks: LiveBlocks<'a>,
@@ -124,8 +153,13 @@ struct Reader<'a> {
     streams: Streams,
     steps: Vec<Step>,
     priors: Vec<Prior>,
+    first_entry: usize,
+    /// Whether the first request is still to come and may have been under way at the first entry.
+    may_be_under_way: bool,
     call: Call,
     reserved_bytes: u64,
+    deeds: Vec<(EntryIndex, Deed)>,
+    could_hold: Option<CouldHold>,
     n_unrequested: usize,
     gave_back: bool,
 }
@@ -162,6 +196,14 @@ impl Reader<'_> {
             Action::SegmentFree | Action::SegmentUnmap => self.release(at),
             Action::SegmentAlloc | Action::SegmentMap => {
                 self.call.grown_bytes = self.call.grown_bytes.saturating_add(entry.size);
+                let (address, size_bytes) = (entry.address, entry.size);
+                self.call.deeds.push(match action {
+                    Action::SegmentMap => {
+                        let pool = self.pools.of_entry(self.snapshot, at, entry);
+                        Deed::Mapped { address, size_bytes, owner: (entry.stream, pool) }
+                    }
+                    _ => Deed::Gave { address, size_bytes },
+                });
             }
             Action::Snapshot => drop(self.end_call(End::Other)),
             _ => {}
@@ -183,9 +225,32 @@ impl Reader<'_> {
         let after = self.end_call(End::Served(at));
         let slot = self.blocks.alloc(entry)?;
         let request = self.request(at);
+        if self.is_under_way() {
+            self.begin_after(at);
+            let Request { bytes, stream, pool, .. } = request;
+            let (address, stack, block_bytes, is_pending) = (entry.address, entry.stack, None, false);
+            self.priors.push(Prior { address, bytes, stream, pool, slot, stack, block_bytes, is_pending });
+            return Ok(());
+        }
         self.steps.push(Step::Alloc { request, slot });
         self.complete_all(after.unwrap_or_default());
         Ok(())
+    }
+
+    /// Returns whether the request that has just ended may have been under way at the first entry.
+    fn is_under_way(&mut self) -> bool {
+        let is_complete = |step: &Step| matches!(step, Step::Complete { .. });
+        std::mem::take(&mut self.may_be_under_way) && self.steps.iter().all(is_complete)
+    }
+
+    /// Begins the history after the first request, which ended with an entry: what was read so far happened before.
+    fn begin_after(&mut self, at: usize) {
+        // The frees that it completed are the only ones before it.
+        self.priors.clear();
+        self.steps.clear();
+        self.deeds.clear();
+        (self.could_hold, self.gave_back) = (None, false);
+        self.first_entry = at + 1;
     }
 
     /// Completes the free of the block at an address before the next block is allocated there, in a trace
@@ -208,6 +273,14 @@ impl Reader<'_> {
 
     fn oom(&mut self, at: usize) {
         let after = self.end_call(End::Failed(at));
+        let entry = &self.trace[at];
+        let failed = CouldHold::of_failure(entry, self.reserved_bytes, &self.recorded.settings);
+        if self.is_under_way() {
+            self.begin_after(at);
+            self.could_hold = Some(failed);
+            return;
+        }
+        self.could_hold = Some(failed);
         let request = self.request(at);
         self.steps.push(Step::Fail { request });
         self.complete_all(after.unwrap_or_default());
@@ -215,14 +288,16 @@ impl Reader<'_> {
 
     fn free(&mut self, at: usize) -> Checked<usize> {
         self.end_call(End::Other);
+        self.may_be_under_way = false;
         let entry = &self.trace[at];
         let freed = self.blocks.request_free(entry)?;
-        self.note_prior(freed, at);
+        self.note_prior(freed, at, false);
         let (slot, number) = (freed.slot(), number(at));
         let next = self.trace.get(at + 1);
         let is_completed = next
             .is_some_and(|next| next.action == Some(Action::FreeCompleted) && next.address == entry.address);
-        if is_completed {
+        // A request right behind the free may have completed it, after it had found no block.
+        if is_completed && self.are_one_call(at, at + 1) != Some(false) {
             self.blocks.complete_free(&self.trace[at + 1])?;
             self.steps.push(Step::Free { slot, entry: number });
             return Ok(2);
@@ -240,8 +315,9 @@ impl Reader<'_> {
     fn complete(&mut self, at: usize) -> Checked<()> {
         let entry = &self.trace[at];
         let (freed, was_requested) = self.blocks.complete_free(entry)?;
-        self.note_prior(freed, at);
-        if !was_requested {
+        let is_pending = matches!(freed, Freed::New(_)) && !self.never_requests;
+        self.note_prior(freed, at, is_pending);
+        if !was_requested && !is_pending {
             self.n_unrequested += 1;
             self.steps.push(Step::FreeLater { slot: freed.slot(), entry: number(at) });
         }
@@ -262,15 +338,17 @@ impl Reader<'_> {
         }
         self.call.only_private &= is_private;
         self.call.grown_bytes = 0;
+        self.call.deeds.push(Deed::Took);
     }
 
-    fn note_prior(&mut self, freed: Freed, at: usize) {
+    fn note_prior(&mut self, freed: Freed, at: usize, is_pending: bool) {
         if let Freed::New(slot) = freed {
             let entry = &self.trace[at];
             let pool = self.pools.of_entry(self.snapshot, at, entry);
             let (address, bytes) = (entry.address, entry.size);
             let stream = self.streams.of(entry.stream);
-            self.priors.push(Prior { address, bytes, stream, pool, slot, stack: None });
+            let (stack, block_bytes) = (None, None);
+            self.priors.push(Prior { address, bytes, stream, pool, slot, stack, block_bytes, is_pending });
         }
     }
 
@@ -279,11 +357,29 @@ impl Reader<'_> {
     fn end_call(&mut self, end: End) -> Option<Vec<(SlotIndex, EntryIndex)>> {
         let call = std::mem::take(&mut self.call);
         let first = call.released.map(|(first, _)| first);
-        if first.is_some() && self.is_own(&call, end) {
+        let is_own = first.is_some() && self.is_own(&call, end);
+        match end {
+            End::Served(at) | End::Failed(at) if is_own => {
+                self.deeds.extend(call.deeds.iter().map(|deed| (number(at), *deed)));
+            }
+            End::Served(at) | End::Failed(at) => {
+                self.deeds.extend(call.given().map(|deed| (number(at), deed)));
+            }
+            // Another thread recorded an entry while the device worked.
+            End::Other => self.call.deeds = call.given().collect(),
+        }
+        if is_own {
             self.gave_back = true;
+            self.note_full(&call, end);
             return Some(call.completed);
         }
-        let first = first.or(call.completed.first().map(|(_, entry)| *entry).filter(|_| end == End::Other));
+        // A request that fails waits for all streams after it has found no block.
+        if matches!(end, End::Failed(_)) && first.is_none() {
+            return Some(call.completed);
+        }
+        // The first completions may be those of a free whose request was before the first entry.
+        let has_emptied = end == End::Other && !self.may_be_under_way;
+        let first = first.or(call.completed.first().map(|(_, entry)| *entry).filter(|_| has_emptied));
         self.complete_all(call.completed);
         if let Some(entry) = first.filter(|_| !call.only_private) {
             self.steps.push(Step::EmptyCache { entry });
@@ -291,20 +387,36 @@ impl Reader<'_> {
         None
     }
 
+    /// Notes what a request shows that released its own segments before it was served.
+    fn note_full(&mut self, call: &Call, end: End) {
+        if let End::Served(at) = end
+            && !self.recorded.collects_garbage
+        {
+            let most_bytes = self.recorded.settings.growth_bytes(self.trace[at].size);
+            let most_bytes = call.before_bytes.saturating_add(most_bytes).saturating_sub(1);
+            self.could_hold = Some(CouldHold::at_most(most_bytes, self.could_hold));
+        }
+    }
+
     fn complete_all(&mut self, completed: Vec<(SlotIndex, EntryIndex)>) {
         self.steps.extend(completed.into_iter().map(|(slot, entry)| Step::Complete { slot, entry }));
+    }
+
+    /// Returns whether two entries have the same stack; `None` if one has none.
+    fn are_one_call(&self, one: usize, other: usize) -> Option<bool> {
+        let stack = |at: usize| self.trace[at].stack.filter(|stack| *stack != StackTable::EMPTY);
+        Some(stack(one)? == stack(other)?)
     }
 
     /// Returns whether a request released the segments itself; see the top of this file.
     fn is_own(&self, call: &Call, end: End) -> bool {
         let (Some((_, last)), End::Served(at) | End::Failed(at)) = (call.released, end) else { return false };
         let has_failed = matches!(end, End::Failed(_));
+        if let Some(is_one) = self.are_one_call(last as usize, at) {
+            return is_one;
+        }
         if call.grown_bytes == 0 && !has_failed {
             return false;
-        }
-        let stack = |at: usize| self.trace[at].stack.filter(|stack| *stack != StackTable::EMPTY);
-        if let (Some(release), Some(request)) = (stack(last as usize), stack(at)) {
-            return release == request;
         }
         let level_bytes = call.before_bytes.saturating_add(call.grown_bytes);
         has_failed
@@ -340,7 +452,9 @@ impl Reader<'_> {
         }
         let (slot, pool) = (self.blocks.new_slot(), self.pools.number(segment.pool));
         let (stream, stack) = (self.streams.of(segment.stream), block.stack);
-        self.priors.push(Prior { address: block.address, bytes, stream, pool, slot, stack });
+        let (address, block_bytes) = (block.address, Some(block.size));
+        let is_pending = block.state == Some(BlockState::ActivePendingFree);
+        self.priors.push(Prior { address, bytes, stream, pool, slot, stack, block_bytes, is_pending });
     }
 
     fn finish(mut self, n_missing: usize) -> Read {
@@ -383,8 +497,12 @@ impl Reader<'_> {
         Read {
             steps: self.steps,
             priors: self.priors,
-            pools: self.pools.ids,
+            first_entry: self.first_entry,
+            pools: self.pools,
+            n_streams_shared: self.streams.n_shared(),
             n_slots: self.blocks.n_slots(),
+            deeds: self.deeds,
+            could_hold: self.could_hold,
             gave_back: self.gave_back,
             warnings,
         }

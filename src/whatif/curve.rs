@@ -2,7 +2,7 @@
 
 use super::{
     replay::{Replay, can_repeat},
-    run::{Conditions, Order, Run},
+    run::{Order, Run},
 };
 use crate::recorder::Recorder;
 use memreel_snapshot::{history::Moment, words::Result};
@@ -36,18 +36,12 @@ impl Replay<'_> {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     pub fn reserved(&self) -> Result<Vec<ReservedFrom>> {
-        let repeated =
-            can_repeat(self.requests, &self.question).then(|| self.reserved_in(Order::Recorded).ok());
-        repeated.flatten().map_or_else(|| self.reserved_in(Order::Falling), Ok)
+        let repeats = can_repeat(self.requests, &self.question);
+        self.reserved_in(if repeats { Order::Recorded } else { Order::Falling })
     }
 
     fn reserved_in(&self, order: Order) -> Result<Vec<ReservedFrom>> {
-        let conditions = Conditions {
-            settings: self.question.conf.parse()?,
-            limit_bytes: self.question.limit_bytes,
-            device_bytes: None,
-            order,
-        };
+        let conditions = self.question.conditions(order)?;
         let mut run = Run::start(self.requests, &conditions, &Recorder::new())?;
         let mut curve =
             vec![ReservedFrom { moment: Moment::START, reserved_bytes: run.held_bytes().reserved_bytes }];

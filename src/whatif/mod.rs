@@ -17,15 +17,28 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! [`Requests::warnings`] lists what a trace does not show: blocks that were live before it began, and
-//! entries that the ring lost.
+//! A run begins with the state that the recorded run had at the first entry, and [`Requests::baseline`] compares the
+//! replay of the recorded setting with the recorded run, event by event: every answer is as good as that. [`advise`]
+//! names the best of several settings. [`Requests::warnings`] lists what a trace does not show: blocks that were live
+//! before it began, and entries that the ring lost.
 #![forbid(unsafe_code)]
 
+mod advice;
+mod after_failure;
 mod answer;
+mod baseline;
+mod block_ends;
 mod calls;
+mod comparison;
+mod could_hold;
 mod live_blocks;
 mod pools;
+mod held;
+mod kinds;
 mod prior;
+mod reserved_ranges;
+mod start;
+mod refine;
 mod replay;
 mod recorded_run;
 mod streams;
@@ -39,7 +52,10 @@ mod room;
 mod explain;
 mod tried;
 
-pub use answer::{Answer, PeakSpread, Rank};
+pub use advice::{Advice, MOST_FURTHER, advise, ranked};
+pub use answer::{Answer, PeakSpread};
+pub use baseline::Baseline;
+pub use could_hold::CouldHold;
 pub use curve::ReservedFrom;
 pub use explain::explain;
 pub use recorded_run::RecordedRun;
@@ -47,7 +63,7 @@ pub use replay::Replay;
 pub use replayed::replayed;
 pub use requests::Requests;
 pub use room::Room;
-pub use run::{FailedRequest, Outcome};
+pub use run::{FailedRequest, Outcome, Switch};
 pub use sweep::{Sweep, grid};
 
 #[doc(inline)]

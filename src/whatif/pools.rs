@@ -78,6 +78,11 @@ impl Pools {
         number
     }
 
+    /// Returns the number of a pool that was met.
+    pub(super) fn known(&self, pool: PoolId) -> u16 {
+        self.numbers.get(&pool).copied().unwrap_or(0)
+    }
+
     /// Returns the number of private pools that count as the default one, because there are more than [`MOST`].
     pub(super) fn n_shared(&self) -> usize {
         self.numbers.len() - self.ids.len()

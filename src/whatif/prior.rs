@@ -1,6 +1,6 @@
-//! Blocks that were live before the history began, and how much they lower the confidence in an answer.
+//! Blocks that were live before the history began, and what a replay assumes about them.
 
-use super::{calls::Read, recorded_run::RecordedRun};
+use super::{calls::Read, recorded_run::RecordedRun, start::Start};
 use memreel_snapshot::{
     history::{ByDevice, Trust},
     words::DeviceId,
@@ -24,15 +24,23 @@ pub(super) fn judge(
 }
 
 /// Returns a warning about these blocks for readers of an answer; `None` if the history is complete.
-pub(super) fn warning(trust: &Trust, recorded: &RecordedRun) -> Option<String> {
+pub(super) fn warning(trust: &Trust, start: &Start) -> Option<String> {
     let Trust { n_before, bytes_before, reserved_before_bytes, .. } = *trust;
     let lost = if trust.has_lost { "its ring lost the oldest entries, and " } else { "" };
-    let confidence = trust.confidence(recorded.reserved_peak_bytes);
+    let assumed = match start {
+        Start::Recorded(_) => {
+            "every replay begins with them, so another setting acts as if it were switched on at that moment"
+                .to_owned()
+        }
+        Start::Anew { reason } => format!(
+            "where they were is not known ({reason}), so they are allocated first, by address, which cannot repeat \
+             the gaps between them"
+        ),
+    };
     (!trust.begins_empty()).then(|| {
         format!(
             "the history is incomplete: {lost}{n_before} blocks of {bytes_before} bytes were live before it began, \
-             in {reserved_before_bytes} reserved bytes; they are allocated first, by address, which cannot repeat \
-             the gaps between them. Confidence: {confidence}"
+             in {reserved_before_bytes} reserved bytes; {assumed}"
         )
     })
 }

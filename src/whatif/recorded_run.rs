@@ -1,26 +1,21 @@
 //! The recorded run: its setting, its peak and the addresses of its segments.
 
-use std::collections::BTreeMap;
-
 use crate::allocator::Settings;
 use memreel_snapshot::{
     history::{ByDevice, reserved_at_start, reserved_peak},
     model::{TraceEntry, Value},
-    words::{
-        Action, Address, DeviceId, StreamId,
-        torch::{LARGE_SEGMENT_BYTES, SMALL_SEGMENT_BYTES},
-    },
+    words::{Action, DeviceId},
 };
 
 /// The results of the recorded run, with which answers are compared.
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
     conf: String,
-    /// The options of `conf` that the simulated allocator supports.
+    /// The options of `conf` that the simulated allocator supports and that acted.
     usable_conf: String,
+    pub(super) settings: Settings,
     pub(super) collects_garbage: bool,
     pub(super) start_bytes: u64,
-    pub(super) addresses: Addresses,
     /// The most bytes in segments at any time of the history.
     pub reserved_peak_bytes: u64,
     /// The number of segments and ranges of pages that were taken from the device.
@@ -32,15 +27,6 @@ pub struct RecordedRun {
     warnings: Vec<String>,
 }
 
-/// The first addresses of segments and of expandable ranges, in the order of their allocation.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Addresses {
-    pub(super) segments: Vec<Address>,
-    pub(super) ranges: Vec<Address>,
-    /// The size of a device on which these ranges do not overlap; `None` if they do not limit it.
-    pub(super) total_bytes: Option<u64>,
-}
-
 impl RecordedRun {
     pub(super) fn new(records: &ByDevice<'_>, device: DeviceId) -> RecordedRun {
         let snapshot = records.snapshot();
@@ -48,7 +34,10 @@ impl RecordedRun {
         let setting = |key| records.setting(key);
         let conf = setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text).map(|text| text.to_string());
         let conf = conf.unwrap_or_default();
-        let (usable_conf, warnings) = usable(&conf);
+        let (usable_conf, mut warnings) = usable(&conf);
+        let is_expandable = expandable_segments_acted(records, device);
+        let (usable_conf, difference) = acting(usable_conf, is_expandable);
+        warnings.extend(difference);
         let threshold = setting("garbage_collection_threshold");
         let count = |actions: &[Action]| {
             trace.iter().filter(|entry| entry.action.is_some_and(|a| actions.contains(&a))).count() as u64
@@ -57,10 +46,10 @@ impl RecordedRun {
         let start_bytes = reserved_at_start(trace, segments);
         RecordedRun {
             conf,
+            settings: usable_conf.parse().unwrap_or_default(),
             usable_conf,
             collects_garbage: matches!(threshold, Some(Value::Float(threshold)) if *threshold > 0.0),
             start_bytes,
-            addresses: addresses(trace),
             reserved_peak_bytes: reserved_peak(trace, start_bytes),
             num_device_alloc: count(&[Action::SegmentAlloc, Action::SegmentMap]),
             num_device_free: count(&[Action::SegmentFree, Action::SegmentUnmap]),
@@ -75,8 +64,8 @@ impl RecordedRun {
         &self.conf
     }
 
-    /// Returns the settings text without the options that a replay does not support, those of pinned host
-    /// memory.
+    /// Returns the options that acted, as a settings text: that of the file without the options that a replay does
+    /// not support, and with or without expandable segments, as the segments show.
     #[must_use]
     pub fn usable_conf(&self) -> &str {
         &self.usable_conf
@@ -100,6 +89,41 @@ fn usable(conf: &str) -> (String, Vec<String>) {
     (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
 }
 
+/// Returns whether a device's memory is in expandable segments: by the events, else by the setting; `None` if nothing
+/// shows it.
+fn expandable_segments_acted(records: &ByDevice<'_>, device: DeviceId) -> Option<bool> {
+    let trace = records.snapshot().trace(device);
+    let has = |action: Action| trace.iter().any(|entry: &TraceEntry| entry.action == Some(action));
+    if has(Action::SegmentMap) || has(Action::SegmentUnmap) {
+        return Some(true);
+    }
+    if has(Action::SegmentAlloc) {
+        return Some(false);
+    }
+    match records.setting("expandable_segments") {
+        Some(Value::Bool(is_expandable)) => Some(*is_expandable),
+        _ => None,
+    }
+}
+
+/// Returns the settings text that acted. PyTorch 2.9.1 ignores `expandable_segments:True` in `PYTORCH_ALLOC_CONF`, and a
+/// program can change the option at run time.
+fn acting(conf: String, is_expandable: Option<bool>) -> (String, Option<String>) {
+    let asked = conf.parse::<Settings>().is_ok_and(|settings| settings.expandable_segments);
+    let Some(acted) = is_expandable.filter(|acted| *acted != asked) else { return (conf, None) };
+    let is_other = |option: &&str| !option.trim_start().starts_with("expandable_segments:");
+    let mut options: Vec<&str> = options(&conf).into_iter().filter(is_other).collect();
+    let warning = if acted {
+        options.insert(0, "expandable_segments:True");
+        "the run had expandable segments, which its setting does not ask for; the recorded setting is replayed with them"
+    } else {
+        "the setting asks for expandable_segments:True, which did not act: the memory is in ordinary segments \
+         (PyTorch 2.9.1 reads the option from PYTORCH_CUDA_ALLOC_CONF only); the recorded setting is replayed \
+         without it"
+    };
+    (options.join(","), Some(warning.to_owned()))
+}
+
 /// Returns the options of a settings text, each with its value. A list in brackets is one value.
 pub(super) fn options(conf: &str) -> Vec<&str> {
     let (mut depth, mut start, mut options) = (0_i32, 0, Vec::new());
@@ -116,53 +140,4 @@ pub(super) fn options(conf: &str) -> Vec<&str> {
     }
     options.retain(|option| !option.is_empty());
     options
-}
-
-/// An expandable range: each stream has one for small blocks and one for large ones.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct RangeKey {
-    stream: StreamId,
-    is_small: bool,
-}
-
-/// Returns the addresses of a trace. A small request maps one small page at a time, and a large request
-/// never maps a range of that size.
-fn addresses(trace: &[TraceEntry]) -> Addresses {
-    let mut all = Addresses::default();
-    let mut mapped = BTreeMap::<RangeKey, u64>::new();
-    for entry in trace {
-        let is_small = entry.size % LARGE_SEGMENT_BYTES != 0;
-        let key = RangeKey { stream: entry.stream, is_small };
-        match entry.action {
-            Some(Action::SegmentAlloc) => all.segments.push(entry.address),
-            Some(Action::SegmentMap) => {
-                let bytes = mapped.entry(key).or_default();
-                if *bytes == 0 {
-                    all.ranges.push(entry.address);
-                }
-                *bytes = bytes.saturating_add(entry.size);
-            }
-            Some(Action::SegmentUnmap) => {
-                // Several small pages may be unmapped at once, and their size may be a multiple of a large page's.
-                let of_small = RangeKey { is_small: true, ..key };
-                let is_large = mapped.get(&key).is_some_and(|bytes| *bytes >= entry.size);
-                let bytes = mapped.entry(if is_large { key } else { of_small }).or_default();
-                *bytes = bytes.saturating_sub(entry.size);
-            }
-            _ => {}
-        }
-    }
-    all.total_bytes = total_bytes(&all.ranges);
-    all
-}
-
-/// Returns the size of the largest device on which the ranges do not overlap. A range is an eighth larger
-/// than its device, in whole pages, so the two nearest ranges limit the device's size.
-fn total_bytes(ranges: &[Address]) -> Option<u64> {
-    let mut sorted = ranges.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let gap = sorted.windows(2).map(|pair| pair[1] - pair[0]).min()?;
-    let pages = gap.saturating_sub(LARGE_SEGMENT_BYTES);
-    Some((pages / 9 * 8 / SMALL_SEGMENT_BYTES * SMALL_SEGMENT_BYTES).max(SMALL_SEGMENT_BYTES))
 }

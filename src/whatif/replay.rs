@@ -3,10 +3,9 @@
 use super::{
     answer::Answer,
     requests::Requests,
-    run::{Conditions, Order, run},
+    run::{Conditions, Order, Switch, run},
 };
-use crate::allocator::Settings;
-use memreel_snapshot::{history::Confidence, words::Result};
+use memreel_snapshot::words::Result;
 
 /// Runs the requests of one device under one setting.
 ///
@@ -27,11 +26,20 @@ pub struct Replay<'a> {
     on_progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A setting and a limit.
+/// A setting, a limit, and a change of settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Question {
     pub(super) conf: String,
     pub(super) limit_bytes: Option<u64>,
+    pub(super) switch: Option<Switch>,
+}
+
+impl Question {
+    /// Returns the conditions of a run.
+    pub(super) fn conditions(&self, order: Order) -> Result<Conditions> {
+        let (settings, limit_bytes) = (self.conf.parse()?, self.limit_bytes);
+        Ok(Conditions { settings, limit_bytes, device_bytes: None, order, switch: self.switch.clone() })
+    }
 }
 
 impl<'a> Replay<'a> {
@@ -52,6 +60,13 @@ impl<'a> Replay<'a> {
         self
     }
 
+    /// Changes the settings at run time, before the request of a trace entry or the first one behind it. The text
+    /// resets what [`Settings::updated`](crate::allocator::Settings::updated) names. Default: no change.
+    pub fn switch(mut self, entry: usize, conf: impl Into<String>) -> Self {
+        self.question.switch = Some(Switch { entry, conf: conf.into() });
+        self
+    }
+
     /// Sets a function that is called with the number of steps since the last call. Each run takes
     /// [`n_steps`](Requests::n_steps) steps, and an answer takes two or three runs. Default: none.
     pub fn on_progress(mut self, on_progress: &'a (dyn Fn(u64) + Sync)) -> Self {
@@ -64,26 +79,19 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
     pub fn run(&self) -> Result<Answer> {
-        let settings: Settings = self.question.conf.parse()?;
-        let run_in = |order| {
-            let (settings, limit_bytes) = (settings.clone(), self.question.limit_bytes);
-            run(
-                self.requests,
-                &Conditions { settings, limit_bytes, device_bytes: None, order },
-                self.on_progress,
-            )
-        };
+        let run_in = |order| run(self.requests, &self.question.conditions(order)?, self.on_progress);
         let (rising, falling) = (run_in(Order::Rising)?, run_in(Order::Falling)?);
-        // The recorded addresses do not fit a trace that is not complete.
         let recorded =
-            can_repeat(self.requests, &self.question).then(|| run_in(Order::Recorded).ok()).flatten();
+            can_repeat(self.requests, &self.question).then(|| run_in(Order::Recorded)).transpose()?;
         Ok(Answer {
             conf: self.question.conf.clone(),
+            switch: self.question.switch.clone(),
             device: self.requests.device(),
             has_recorded_addresses: recorded.is_some(),
             outcome: recorded.unwrap_or_else(|| falling.clone()),
             rising,
             falling,
+            baseline: *self.requests.baseline(),
             confidence: self.requests.confidence(),
         })
     }
@@ -95,10 +103,14 @@ impl std::fmt::Debug for Replay<'_> {
     }
 }
 
-/// Returns whether a run can use the recorded addresses.
+/// Returns whether a run repeats the recorded one, so that it can use its addresses.
 pub(super) fn can_repeat(requests: &Requests, question: &Question) -> bool {
-    question.limit_bytes.is_none()
-        && requests.never_full
-        && requests.confidence() == Confidence::Sure
+    let meets_the_same = match question.limit_bytes {
+        None => requests.never_full,
+        Some(limit_bytes) => requests.could_hold().is_some_and(|found| found.allows(limit_bytes)),
+    };
+    meets_the_same
+        && question.switch.is_none()
         && requests.recorded().usable_conf() == question.conf
+        && requests.baseline().is_exact()
 }

@@ -6,7 +6,6 @@ use super::{
     run::{Conditions, Order, Run},
 };
 use crate::{
-    allocator::Settings,
     collect::{Dialect, collect},
     recorder::{Context, Recorder, Recording},
 };
@@ -31,10 +30,9 @@ pub fn replayed(
     conf: &str,
     limit_bytes: Option<u64>,
 ) -> Result<Snapshot> {
-    let question = &Question { conf: conf.to_owned(), limit_bytes };
+    let question = &Question { conf: conf.to_owned(), limit_bytes, switch: None };
     let repeats = requests.iter().all(|requests| can_repeat(requests, question));
-    let recorded = repeats.then(|| replayed_in(snapshot, requests, question, Order::Recorded).ok()).flatten();
-    recorded.map_or_else(|| replayed_in(snapshot, requests, question, Order::Falling), Ok)
+    replayed_in(snapshot, requests, question, if repeats { Order::Recorded } else { Order::Falling })
 }
 
 fn replayed_in(
@@ -47,8 +45,7 @@ fn replayed_in(
     const UNBOUNDED: usize = 1 << 40;
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().context(Context::None).max_entries(UNBOUNDED));
-    let settings: Settings = question.conf.parse()?;
-    let conditions = Conditions { settings, limit_bytes: question.limit_bytes, device_bytes: None, order };
+    let conditions = question.conditions(order)?;
     let logs: Result<Vec<Log<'_>>> =
         requests.iter().map(|requests| Log::new(requests, &conditions, &recorder)).collect();
     let logs = logs?;

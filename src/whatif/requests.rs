@@ -1,12 +1,19 @@
 //! The requests of a program to one device, read from that device's trace.
 
+use std::sync::OnceLock;
+
 use super::{
-    calls, prior,
+    baseline::{Baseline, Level, levels},
+    calls,
+    could_hold::CouldHold,
+    prior,
     recorded_run::RecordedRun,
+    start::Start,
     step::{EntryIndex, Prior, Step},
 };
+use crate::device::Deed;
 use memreel_snapshot::{
-    history::{ByDevice, Confidence, Trust},
+    history::{ByDevice, Trust},
     model::Snapshot,
     words::{DeviceId, Error, PoolId, Result},
 };
@@ -23,19 +30,31 @@ pub struct Requests {
     /// The private pools that requests go to.
     pub(super) pools: Vec<PoolId>,
     n_requests: usize,
-    /// Whether the device was never full, so that the recorded addresses fit a run without failures.
+    /// What the device did for each request, which its entry names.
+    pub(super) deeds: Vec<(EntryIndex, Deed)>,
+    pub(super) start: Start,
+    /// The first entry that is replayed.
+    pub(super) first_entry: usize,
+    /// The size of a device on which the recorded ranges do not overlap, if they limit it.
+    pub(super) ranges_total_bytes: Option<u64>,
+    /// The recorded level of reserved memory after each entry that changed it.
+    pub(super) levels: Vec<Level>,
+    could_hold: Option<CouldHold>,
+    /// Whether the device was never full, so that a run without a limit can repeat the recorded one.
     pub(super) never_full: bool,
     recorded: RecordedRun,
     trust: Trust,
     warnings: Vec<String>,
+    /// Made when it is first asked for.
+    pub(super) baseline: OnceLock<Baseline>,
 }
 
 impl Requests {
     /// Reads the requests of a device from its trace.
     ///
-    /// Blocks that were live before the history began come first. A free that was completed late is completed
-    /// at the same place in a run. Segments that were returned outside of a request mean that the program
-    /// emptied the cache. [`Requests::warnings`] lists what a trace does not show.
+    /// A run begins with the segments and blocks of the moment before the first entry, at their addresses. A free
+    /// that was completed late is completed at the same place in a run. Segments that were returned outside of a
+    /// request mean that the program emptied the cache. [`Requests::warnings`] lists what a trace does not show.
     ///
     /// # Errors
     /// [`is_history`](crate::Error::is_history), with the
@@ -73,21 +92,31 @@ impl Requests {
         let read = calls::read(records, device, &recorded)?;
         let trust = prior::judge(records, device, trace.len(), &read, &recorded);
         let mut warnings = recorded.warnings().to_vec();
-        warnings.extend(read.warnings);
-        warnings.extend(prior::warning(&trust, &recorded));
+        warnings.extend(read.warnings.iter().cloned());
+        let (start, ranges_total_bytes) = Start::new(records, device, &read, &recorded);
+        warnings.extend(prior::warning(&trust, &start));
         let is_request = |step: &&Step| matches!(step, Step::Alloc { .. } | Step::Fail { .. });
-        Ok(Requests {
+        let mut requests = Requests {
             device,
             n_requests: read.steps.iter().filter(is_request).count(),
-            never_full: !read.gave_back && recorded.num_ooms == 0,
+            never_full: !read.gave_back && !read.steps.iter().any(|step| matches!(step, Step::Fail { .. })),
             steps: read.steps,
             n_slots: read.n_slots,
             priors: read.priors,
-            pools: read.pools,
+            pools: read.pools.ids,
+            deeds: read.deeds,
+            start,
+            first_entry: read.first_entry,
+            ranges_total_bytes,
+            levels: levels(trace, recorded.start_bytes),
+            could_hold: read.could_hold.map(|found| found.with_peak(recorded.reserved_peak_bytes)),
             recorded,
             trust,
             warnings,
-        })
+            baseline: OnceLock::new(),
+        };
+        requests.refine(trace);
+        Ok(requests)
     }
 
     /// Returns the device.
@@ -138,10 +167,17 @@ impl Requests {
         &self.trust
     }
 
-    /// Returns how far answers can be trusted.
+    /// Returns the bytes that the process could hold; `None` if every request was served without releasing the
+    /// cache, so that nothing shows it. It is a useful limit for a replay.
     #[must_use]
-    pub fn confidence(&self) -> Confidence {
-        self.trust.confidence(self.recorded.reserved_peak_bytes)
+    pub fn could_hold(&self) -> Option<CouldHold> {
+        self.could_hold
+    }
+
+    /// Returns how often the program emptied the cache.
+    #[must_use]
+    pub fn num_empty_cache(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step, Step::EmptyCache { .. })).count()
     }
 
     /// Returns what the trace does not show, and what a run assumes instead, one sentence each.
@@ -150,12 +186,13 @@ impl Requests {
         &self.warnings
     }
 
-    /// Returns the size of a device that is never full: four times the peak of live bytes.
+    /// Returns the size of a device that is never full: four times the peak of live bytes, or of what is reserved at
+    /// the start.
     pub(super) fn ample_bytes(&self) -> u64 {
         const LEAST: u64 = 8 << 40;
         const MOST: u64 = 1 << 56;
         let mut held = vec![0; self.n_slots];
-        let (mut live, mut peak) = (self.pre_existing_bytes(), 0_u64);
+        let (mut live, mut peak) = (self.pre_existing_bytes(), self.recorded.start_bytes);
         self.priors.iter().for_each(|prior| held[prior.slot as usize] = prior.bytes);
         for step in &self.steps {
             match *step {

@@ -48,13 +48,17 @@ impl Requests {
     pub fn fit(&self, entry: usize, conf: &str, room: &Room) -> Result<Fit> {
         let settings: Settings = conf.parse()?;
         // Where the blocks of a private pool are, and when it is released, is known only in part.
-        if self.confidence() != Confidence::Sure || !self.pools.is_empty() {
+        // So is a request that was under way when the history began.
+        if self.confidence() != Confidence::Sure || !self.pools.is_empty() || entry < self.first_entry {
             return Ok(Fit::Perhaps);
         }
         let are_served = |limit_bytes, device_bytes| -> Result<[bool; 2]> {
             let run_in = |order| {
                 let settings = settings.clone();
-                self.is_served(entry, &Conditions { settings, limit_bytes, device_bytes, order })
+                self.is_served(
+                    entry,
+                    &Conditions { settings, limit_bytes, device_bytes, order, switch: None },
+                )
             };
             let (rising, falling) = thread::scope(|scope| {
                 // A process without memory may have no thread left.

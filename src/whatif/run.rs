@@ -1,19 +1,20 @@
 //! One run of the requests, with one allocator under one setting and with one order of addresses.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use serde::Serialize;
 
 use super::{
     requests::Requests,
-    step::{Request, SlotIndex, Step},
+    start::Start,
+    step::{EntryIndex, Request, SlotIndex, Step},
 };
 use crate::{
-    allocator::{Allocation, CachingAllocator, HeldBytes, PoolOptions, Route, Settings},
-    device::Simulated,
+    allocator::{Allocation, CachingAllocator, HeldBytes, Layout, PoolOptions, Route, Settings},
+    device::{Deed, Device, Simulated},
     recorder::Recorder,
 };
-use memreel_snapshot::words::{Address, PoolId, Result, StreamId};
+use memreel_snapshot::words::{Address, Inventory, PoolId, Result, SeededMap, StreamId};
 
 /// The results of one run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -68,7 +69,7 @@ pub(super) enum Order {
     Rising,
     /// From high addresses to low ones.
     Falling,
-    /// The recorded addresses.
+    /// The recorded addresses, of a device that does what the recorded one did.
     Recorded,
 }
 
@@ -81,6 +82,18 @@ pub(super) struct Conditions {
     /// The size of the device without a limit; `None` is a device that is never full.
     pub(super) device_bytes: Option<u64>,
     pub(super) order: Order,
+    /// Settings that replace the others before the step of an entry.
+    pub(super) switch: Option<Switch>,
+}
+
+/// A change of settings at run time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Switch {
+    /// The trace entry: the first step that is read from it, or from a later one, has the new settings.
+    pub entry: usize,
+    /// The text of the new settings.
+    pub conf: String,
 }
 
 /// A run that has started.
@@ -90,7 +103,8 @@ pub(super) struct Run<'a> {
     device: Arc<Simulated>,
     pub(super) allocator: CachingAllocator,
     slots: Vec<Option<Allocation>>,
-    pools: Vec<PoolId>,
+    switch: Option<Switch>,
+    playback: Option<Playback>,
     n_requests: usize,
     peak: Peak,
     n_priors_refused: u64,
@@ -119,6 +133,15 @@ impl Peak {
     }
 }
 
+/// How far the device has played what the recorded one did.
+#[derive(Debug, Default)]
+struct Playback {
+    n_played: usize,
+    /// Whether nothing is due, so that a step for which the device did nothing needs no call.
+    is_idle: bool,
+    collects_garbage: bool,
+}
+
 /// The number of steps between two reports of progress.
 const STRIDE: usize = 1 << 14;
 
@@ -137,7 +160,7 @@ pub(super) fn run(
 }
 
 impl<'a> Run<'a> {
-    /// Creates an allocator and allocates the pre-existing blocks. Its counts begin after them.
+    /// Creates an allocator with the state of the moment before the first step. Its counts begin after it.
     pub(super) fn start(
         requests: &'a Requests,
         conditions: &Conditions,
@@ -147,27 +170,59 @@ impl<'a> Run<'a> {
         let track = recorder.track(requests.device);
         let allocator = CachingAllocator::with_settings(device.clone(), &track, conditions.settings.clone());
         allocator.complete_by_stream();
-        if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
+        let plays = conditions.order == Order::Recorded;
+        let collects_garbage = conditions.settings.garbage_collection_threshold > 0.0;
+        if plays {
+            // The device refuses what the limit refused; only garbage collection asks for the limit itself.
+            let limit_bytes = requests.could_hold().map(|found| found.at_most_bytes);
+            allocator.set_memory_limit(limit_bytes.filter(|_| collects_garbage));
+        } else if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
             allocator.set_memory_limit(conditions.limit_bytes);
         }
-        let make = |id: &PoolId| match id.graph {
-            0 => allocator.create_pool(PoolOptions::default()),
-            _ => allocator.create_capture_pool(),
-        };
+        for pool in &requests.pools {
+            allocator.create_pool_as(*pool, PoolOptions::default())?;
+        }
         let mut run = Run {
-            pools: requests.pools.iter().map(make).collect(),
             requests,
             device,
             allocator,
             slots: std::iter::repeat_with(|| None).take(requests.n_slots).collect(),
+            switch: conditions.switch.clone(),
+            playback: plays.then(|| Playback { collects_garbage, ..Playback::default() }),
             n_requests: 0,
             peak: Peak::default(),
             n_priors_refused: 0,
             n_failed: 0,
             first_oom: None,
         };
-        run.place_priors()?;
+        match &requests.start {
+            Start::Recorded(layout) => run.restore(layout)?,
+            Start::Anew { .. } => run.place_priors()?,
+        }
+        let pending = requests.priors.iter().filter(|prior| prior.is_pending);
+        pending.map(|prior| prior.slot).try_for_each(|slot| run.free_later(slot))?;
+        run.peak.note(run.allocator.held_bytes());
+        run.allocator.reset_accumulated_memory_stats();
+        run.allocator.reset_peak_memory_stats();
+        if plays {
+            run.device.play(requests.deeds.iter().map(|(_, deed)| *deed).collect());
+        }
         Ok(run)
+    }
+
+    fn restore(&mut self, layout: &Layout) -> Result<()> {
+        let deeds = layout.deeds();
+        let n = deeds.len();
+        self.device.play(deeds);
+        self.device.play_on(n, (StreamId::DEFAULT, 0), true);
+        let blocks = self.allocator.restore(layout)?;
+        self.device.stop_playing();
+        let mut blocks: SeededMap<Address, Allocation> =
+            blocks.into_iter().map(|block| (block.address(), block)).collect();
+        for prior in &self.requests.priors {
+            self.slots[prior.slot as usize] = blocks.remove(&prior.address);
+        }
+        Ok(())
     }
 
     fn place_priors(&mut self) -> Result<()> {
@@ -178,14 +233,13 @@ impl<'a> Run<'a> {
                 Err(error) => return Err(error),
             }
         }
-        self.peak.note(self.allocator.held_bytes());
-        self.allocator.reset_accumulated_memory_stats();
         Ok(())
     }
 
     /// Takes one step.
     #[inline]
     pub(super) fn step(&mut self, step: &Step) -> Result<()> {
+        self.prepare(step)?;
         match *step {
             Step::Alloc { request, slot } => self.request(&request, slot),
             Step::Free { slot, .. } => self.take(slot).map_or(Ok(()), Allocation::free),
@@ -197,6 +251,34 @@ impl<'a> Run<'a> {
             }
             Step::EmptyCache { .. } => self.allocator.empty_cache(),
         }
+    }
+
+    /// Does what comes before a step: a change of settings, and what the device is to do.
+    #[inline]
+    fn prepare(&mut self, step: &Step) -> Result<()> {
+        if let Some(switch) = self.switch.take_if(|switch| switch.entry <= step.entry()) {
+            self.allocator.update_settings(&switch.conf)?;
+        }
+        if let Some(playback) = &mut self.playback {
+            let (request, ends_full) = match step {
+                Step::Alloc { request, .. } => (request, false),
+                Step::Fail { request } => (request, true),
+                _ => return Ok(()),
+            };
+            let deeds = playback.due(self.requests, request.entry);
+            let is_new = !deeds.is_empty() || ends_full;
+            if is_new || !playback.is_idle {
+                self.device.play_on(deeds.len(), (request.stream, request.pool), ends_full);
+                if !playback.collects_garbage {
+                    let segment_bytes = self.requests.recorded().settings.segment_bytes(request.bytes);
+                    let held_bytes = self.allocator.held_bytes().reserved_bytes;
+                    let limit_bytes = limit_bytes(held_bytes, segment_bytes, deeds, ends_full);
+                    self.allocator.set_memory_limit(limit_bytes);
+                }
+            }
+            playback.is_idle = !is_new;
+        }
+        Ok(())
     }
 
     /// Returns the bytes that the allocator holds.
@@ -212,6 +294,19 @@ impl<'a> Run<'a> {
     /// Returns the address of a slot's block, if there is one.
     pub(super) fn address(&self, slot: SlotIndex) -> Option<Address> {
         self.slots[slot as usize].as_ref().map(Allocation::address)
+    }
+
+    /// Returns the bytes of the block at an address, with those of a free block behind it.
+    pub(super) fn bytes_from(&self, address: Address) -> u64 {
+        let mut bytes = 0;
+        self.allocator.inspect(&mut |segments| {
+            let mut blocks = segments.iter().flat_map(|segment| &segment.blocks);
+            let found = blocks.find(|block| block.address == address);
+            let end = found.map(|block| block.address.offset(block.size_bytes));
+            let behind = blocks.next().filter(|block| Some(block.address) == end && !block.state.is_active());
+            bytes = found.into_iter().chain(behind).map(|block| block.size_bytes).sum();
+        });
+        bytes
     }
 
     fn take(&mut self, slot: SlotIndex) -> Option<Allocation> {
@@ -264,11 +359,16 @@ impl<'a> Run<'a> {
         Ok(block)
     }
 
+    /// Asks for one more block like that of a request, which counts in no figure of the run.
+    pub(super) fn ask(&self, request: &Request) -> Result<Allocation> {
+        self.alloc(request.bytes, request.stream, request.pool)
+    }
+
     #[inline]
     fn alloc(&self, bytes: u64, stream: StreamId, pool: u16) -> Result<Allocation> {
         match pool.checked_sub(1) {
             None => self.allocator.alloc(bytes, stream),
-            Some(index) => self.alloc_private(bytes, stream, self.pools[usize::from(index)]),
+            Some(index) => self.alloc_private(bytes, stream, self.requests.pools[usize::from(index)]),
         }
     }
 
@@ -305,6 +405,32 @@ impl<'a> Run<'a> {
     }
 }
 
+impl Playback {
+    /// Returns what the device did for the request of an entry.
+    fn due<'r>(&mut self, requests: &'r Requests, entry: EntryIndex) -> &'r [(EntryIndex, Deed)] {
+        let deeds = &requests.deeds[self.n_played..];
+        let n = deeds.iter().take_while(|(of, _)| *of <= entry).count();
+        self.n_played += n;
+        &deeds[..n]
+    }
+}
+
+/// Returns the limit under which a request does what it did, which needs a segment beside the held bytes. A limit refuses
+/// also a request that needs no new pages, of which the device knows nothing.
+fn limit_bytes(
+    held_bytes: u64,
+    segment_bytes: u64,
+    deeds: &[(EntryIndex, Deed)],
+    fails: bool,
+) -> Option<u64> {
+    let only_took = deeds.iter().all(|(_, deed)| *deed == Deed::Took);
+    let begins_full = deeds.first().is_some_and(|(_, deed)| *deed == Deed::Took);
+    match fails {
+        true => only_took.then_some(0),
+        false => begins_full.then(|| held_bytes.saturating_add(segment_bytes).saturating_sub(1)),
+    }
+}
+
 /// Returns a stream that no recorded block can have: handles are addresses below 2^63.
 fn other_stream(slot: SlotIndex) -> StreamId {
     StreamId::from_handle(1 << 63 | u64::from(slot))
@@ -313,16 +439,24 @@ fn other_stream(slot: SlotIndex) -> StreamId {
 /// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a
 /// setting is a fraction of the limit.
 fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
-    let total_bytes = conditions.limit_bytes.or(conditions.device_bytes);
-    let total_bytes = total_bytes.unwrap_or_else(|| requests.ample_bytes());
-    match conditions.order {
+    let limit_bytes = conditions.limit_bytes.or(conditions.device_bytes);
+    let total_bytes = limit_bytes.unwrap_or_else(|| requests.ample_bytes());
+    let device = match conditions.order {
         Order::Rising => Simulated::new(total_bytes),
         Order::Falling => Simulated::new(total_bytes).falling(),
-        Order::Recorded => {
-            let addresses = &requests.recorded().addresses;
-            Simulated::new(addresses.total_bytes.unwrap_or(total_bytes))
-                .scripted(addresses.segments.iter().copied())
-                .scripted_ranges(addresses.ranges.iter().copied())
-        }
+        Order::Recorded => Simulated::new(requests.ranges_total_bytes.unwrap_or(total_bytes)).falling(),
+    };
+    let Start::Recorded(layout) = &requests.start else { return device };
+    match addresses(layout, device.total_bytes()) {
+        Some(taken) => device.beyond(taken),
+        None => device,
     }
+}
+
+/// Returns the lowest and the highest address of a layout; `None` if it is empty.
+fn addresses(layout: &Layout, total_bytes: u64) -> Option<Range<Address>> {
+    let segments = layout.segments.iter().map(|segment| (segment.address, segment.size_bytes));
+    let ranges = layout.ranges.iter().map(|range| (range.base, range.bytes(total_bytes)));
+    let ends = segments.chain(ranges).map(|(start, bytes)| (start, start.saturating_add(bytes)));
+    ends.reduce(|(low, high), (start, end)| (low.min(start), high.max(end))).map(|(low, high)| low..high)
 }

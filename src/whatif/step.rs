@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// A block that was live before the first entry.
+/// A block that was live before the first entry, or whose free was not completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prior {
     pub(super) address: Address,
@@ -61,4 +61,8 @@ pub(super) struct Prior {
     pub(super) slot: SlotIndex,
     /// The stack of the block, if it is live at the end; the trace does not have it.
     pub(super) stack: Option<StackIndex>,
+    /// The size of the block in bytes, if it is live at the end.
+    pub(super) block_bytes: Option<u64>,
+    /// Whether its free was requested before the first entry.
+    pub(super) is_pending: bool,
 }

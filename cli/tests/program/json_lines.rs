@@ -52,6 +52,7 @@ const RUNS: &[&[&str]] = &[
     &["oom", "torch-2.11/ranks/rank1.pickle"],
     &["summary", "OUT/odd.json"],
     &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
+    &["replay", "--from", "0", "--conf", "expandable_segments:True", "FILE"],
     &["top", "--by", "function", "FILE"],
     &["top", "--by", "file", "FILE"],
     &["top", "--by", "scope", "FILE"],

@@ -48,7 +48,7 @@ impl RangeValue for DeviceRange {
 
 /// Why a segment event cannot be undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Obstacle {
+pub enum Obstacle {
     /// `segment_alloc` where no segment begins later, and no `segment_free` took one.
     SegmentMissing,
     /// `segment_alloc` where a segment begins later that has another end.
@@ -138,7 +138,7 @@ pub(crate) fn segment_obstacle<R: RangeValue>(ranges: &Ranges<R>, entry: &TraceE
 ///
 /// # Errors
 /// The obstacle, with the ranges as they were.
-pub(crate) fn undo_segment_event<R: RangeValue>(
+pub fn undo_segment_event<R: RangeValue>(
     ranges: &mut Ranges<R>,
     entry: &TraceEntry,
     given_back: R,

@@ -48,16 +48,14 @@ mod times;
 mod trust;
 
 pub use absence::Absence;
-pub(crate) use backward::{
-    DeviceRange, Obstacle, Origin, final_ranges, segment_obstacle, undo_segment_event,
-};
+pub(crate) use backward::{DeviceRange, Origin, final_ranges, segment_obstacle};
 pub(crate) use by_device::places;
 pub(crate) use final_state::{active_blocks, pool_id};
 pub(crate) use forward::{Displaced, LifeIndex, Spot, State};
 pub(crate) use frame_ids::FrameIds;
 pub(crate) use free_stacks::FreeStacks;
 pub use life::{Life, Moment};
-pub(crate) use ranges::{Layers, RangeValue};
+pub(crate) use ranges::Layers;
 pub(crate) use runs::Runs;
 pub(crate) use scope_pairs::{scope_number, scope_pairs, scopes_named};
 pub use scope_path::ScopePath;
@@ -70,7 +68,7 @@ pub use trust::{Confidence, Trust};
 
 // What the package memreel needs to collect and to replay, without a promise to others.
 #[doc(hidden)]
-pub use backward::{Joining, insert_free};
+pub use backward::{Joining, Obstacle, insert_free, undo_segment_event};
 #[doc(hidden)]
 pub use by_device::ByDevice;
 #[doc(hidden)]
@@ -82,6 +80,6 @@ pub use live::{Extent, Live, Places};
 #[doc(hidden)]
 pub use order::disorder;
 #[doc(hidden)]
-pub use ranges::{Ranges, Span};
+pub use ranges::{RangeValue, Ranges, Span};
 #[doc(hidden)]
 pub use reserved::{change, reserved_at_start, reserved_peak};

@@ -291,34 +291,50 @@ impl<'a> Scopes<'a> {
     /// # Errors
     /// If the text names no scope or several, or if the scope does not end within the history.
     pub fn end_of(&self, text: &str) -> Result<Moment, ScopeError> {
-        let (name, number) = scope_number(text, |text| !self.ends(text).is_empty());
-        let ends = self.ends(name);
-        let owned = || name.to_owned();
-        let end = match (ends.len(), number) {
-            (0, _) => return Err(ScopeError::Unknown { name: text.to_owned() }),
-            (1, None) => ends[0],
-            (n, None) => return Err(ScopeError::Several { name: owned(), n }),
-            (n, Some(number)) => {
-                *ends.get(number).ok_or_else(|| ScopeError::Missing { name: owned(), number, n })?
-            }
-        };
+        let (_, end) = self.named(text)?;
         end.ok_or_else(|| ScopeError::Open { name: text.to_owned() })
     }
 
-    /// Returns the ends of all scopes with a name, in the order in which the scopes begin; `None` is after the
+    /// Returns the moment before the first entry of a scope of this device, which is named as in
+    /// [`Scopes::end_of`]. A scope that began before the history begins with it.
+    ///
+    /// # Errors
+    /// If the text names no scope or several.
+    pub fn start_of(&self, text: &str) -> Result<Moment, ScopeError> {
+        self.named(text).map(|(start, _)| start)
+    }
+
+    /// Returns the moments at which a scope begins and ends.
+    fn named(&self, text: &str) -> Result<(Moment, Option<Moment>), ScopeError> {
+        let (name, number) = scope_number(text, |text| !self.occurrences(text).is_empty());
+        let spans = self.occurrences(name);
+        let owned = || name.to_owned();
+        match (spans.len(), number) {
+            (0, _) => Err(ScopeError::Unknown { name: text.to_owned() }),
+            (1, None) => Ok(spans[0]),
+            (n, None) => Err(ScopeError::Several { name: owned(), n }),
+            (n, Some(number)) => {
+                spans.get(number).copied().ok_or_else(|| ScopeError::Missing { name: owned(), number, n })
+            }
+        }
+    }
+
+    /// Returns where all scopes with a name begin and end, in the order in which they begin; `None` is after the
     /// history. Without annotations, a scope is a run of entries inside it.
-    fn ends(&self, name: &str) -> Vec<Option<Moment>> {
+    fn occurrences(&self, name: &str) -> Vec<(Moment, Option<Moment>)> {
         let annotations = &self.snapshot.external_annotations;
         let times = Times::new(self.entries).rising();
-        let moment =
-            |time_us: i64| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
-        let ends: Vec<_> = pairs_among(annotations, self.annotations.iter().copied())
+        let moment = |n_before: usize| n_before.checked_sub(1).map_or(Moment::START, Moment::after);
+        let end = |at: usize| moment(times.n_until(annotations[at].time_us));
+        // An entry of the same microsecond is in the scope.
+        let start = |at: usize| moment(times.n_until(annotations[at].time_us.saturating_sub(1)));
+        let spans: Vec<_> = pairs_among(annotations, self.annotations.iter().copied())
             .into_iter()
             .filter(|pair| pair.has_name(annotations, name))
-            .map(|pair| pair.end.map(|end| moment(annotations[end].time_us)))
+            .map(|pair| (pair.start.map_or(Moment::START, start), pair.end.map(end)))
             .collect();
-        if !ends.is_empty() {
-            return ends;
+        if !spans.is_empty() {
+            return spans;
         }
         let is_in = self.paths_in(name);
         let mut runs = Runs::default();
@@ -328,7 +344,7 @@ impl<'a> Scopes<'a> {
                 _ => runs.take(is_in[self.path_of(number) as usize]),
             }
         }
-        runs.found.iter().map(|run| Some(Moment::after(run.end - 1))).collect()
+        runs.found.iter().map(|run| (moment(run.start), Some(moment(run.end)))).collect()
     }
 
     /// Returns by entry whether it was recorded in a scope with a name, or in one inside it.

@@ -108,8 +108,28 @@ fn the_environment_is_read_in_order() {
     for (set, mib) in [(&[torch, cuda, ours][..], 30), (&[torch, cuda], 40), (&[torch], 50), (&[], 20)] {
         assert_eq!(read(set).unwrap().large_segment_bytes, mib * MIB);
     }
-    let error = read(&[("PYTORCH_CUDA_ALLOC_CONF", "oops:1")]).unwrap_err().to_string();
-    assert!(error.contains("PYTORCH_CUDA_ALLOC_CONF") && error.contains("oops"), "{error}");
+    let error = read(&[("MEMREEL_ALLOC_CONF", "oops:1")]).unwrap_err().to_string();
+    assert!(error.contains("MEMREEL_ALLOC_CONF") && error.contains("oops"), "{error}");
+    let error = read(&[("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:1")]).unwrap_err().to_string();
+    assert!(error.contains("PYTORCH_CUDA_ALLOC_CONF") && error.contains("max_split_size_mb"), "{error}");
+}
+
+/// Each release of PyTorch adds options, which do not concern memreel.
+#[test]
+fn options_that_are_unknown_in_variables_of_pytorch_are_left_out() {
+    for unknown in [
+        "oops:1",
+        "pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1",
+        "expandable_segments_reserve_by_class:[weights:0.5,cache:40G]",
+        "throw_on_cudamalloc_oom:True,pinned_free_catch_all:True,expandable_segments_reserve:40G",
+    ] {
+        let text = format!("expandable_segments:True,{unknown},max_split_size_mb:64");
+        for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
+            let read = Settings::from_variables(|asked| (asked == name).then(|| text.clone())).unwrap();
+            assert!(read.expandable_segments && read.max_split_bytes == Some(64 * MIB), "{text}");
+        }
+        assert!(text.parse::<Settings>().unwrap_err().is_invalid_option(), "{text}");
+    }
 }
 
 #[test]

@@ -159,18 +159,27 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_wrapped_ring_is_a_warning_that_says_how_sure_the_answer_is() {
+fn a_wrapped_ring_is_replayed_from_where_it_begins() {
     let recorded = pickle::load(fixture("expandable_wrapped_ring.pickle")).unwrap();
     let requests = requests(&recorded);
-    assert_eq!((requests.n_pre_existing(), requests.len()), (14, 19), "10 never seen, 4 first seen freed");
-    assert_eq!(requests.pre_existing_bytes(), 99_700_130 + 67_796_052);
-    assert_eq!(requests.confidence(), Confidence::Fair);
+    assert_eq!(
+        (requests.n_pre_existing(), requests.len()),
+        (15, 18),
+        "10 never seen, 4 first seen freed, 1 under way"
+    );
+    assert_eq!(requests.pre_existing_bytes(), 188_433_204);
     let [warning] = requests.warnings() else { panic!("{:?}", requests.warnings()) };
-    assert!(warning.contains("14 blocks") && warning.contains("Confidence: fair"), "{warning}");
+    assert!(
+        warning.contains("15 blocks") && warning.contains("as if it were switched on at that moment"),
+        "{warning}"
+    );
+    // The gaps between the old blocks are where they were.
+    assert_eq!(requests.confidence(), Confidence::Sure);
+    let recorded_peak_bytes = requests.recorded().reserved_peak_bytes;
+    assert_eq!(requests.baseline().peak_bytes, recorded_peak_bytes);
     let answer = ask(&requests, "expandable_segments:True");
-    assert!(!answer.has_recorded_addresses);
-    let off = percent_off(answer.outcome.reserved_peak_bytes, requests.recorded().reserved_peak_bytes);
-    assert!((-10.0..=0.0).contains(&off), "gaps between the old blocks are lost, which costs {off:.1} %");
+    assert!(answer.has_recorded_addresses);
+    assert_eq!(answer.outcome.reserved_peak_bytes, recorded_peak_bytes);
 }
 
 /// A file says how many bytes were requested, or the snapshot has them when it is read.
@@ -183,7 +192,7 @@ fn a_block_of_no_requested_bytes_is_not_a_request() {
         block.state == Some(BlockState::ActiveAllocated) && !traced.contains(&block.address)
     };
     blocks.find(is_old).unwrap().requested_size = 0;
-    assert_eq!(requests(&recorded).n_pre_existing(), 13, "one less than in the test above");
+    assert_eq!(requests(&recorded).n_pre_existing(), 14, "one less than in the test above");
 }
 
 /// `(action, address, size)`.
@@ -410,7 +419,9 @@ fn every_real_dump_replays_and_what_is_written_is_valid() {
             let replayed = replayed(&recorded, &requests, conf);
             assert_eq!(errors(&replayed), [""; 0], "{file} {conf:?}");
             let again = Requests::new(&replayed, DeviceId(0)).unwrap();
-            assert_eq!(again.len(), requests.len(), "{file} {conf:?}");
+            // The first request of a history that begins late counts as one before it.
+            let n_first = requests.len() - again.len();
+            assert!(n_first <= usize::from(requests.n_pre_existing() > 0), "{file} {conf:?}");
         }
         n_replayed += 1;
     }

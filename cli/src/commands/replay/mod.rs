@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod from;
 mod results;
 mod text;
 
@@ -11,7 +12,7 @@ use std::{
 };
 
 use clap::ArgAction;
-use memreel::whatif::{Answer, Requests, Sweep, grid, replayed};
+use memreel::whatif::{Answer, Replay, Requests, Sweep, grid, replayed};
 use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory, pickle};
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use results::distinct;
 use text::{Report, failed_stack};
 
 use crate::{
-    bytes::{self, exact},
+    bytes,
     each::each_file,
     exit::Exit,
     failure::Failure,
@@ -34,13 +35,26 @@ Runs the requests of the recorded history through an allocator that decides as
 PyTorch's does, under each setting. Best fit breaks ties by address, so every
 setting runs with rising and with falling addresses.
 
---sweep prints the best setting first: the one with the fewest failed requests,
-of these the one that reserves the least in the worst case, and of equal ones
-the one with the fewest options. A setting that is within the peaks of the
-recorded one is not better: it comes after it. Settings with the same result
-share a row. (recorded setting) marks the replay of that setting; without a
-limit or with a history that is incomplete it may differ from the recorded run,
-whose peak is in the first line.
+Each run begins with the segments and blocks that the recorded run had at the
+first event, so another setting acts as if it were switched on at that moment.
+Without --limit, the limit is what the recorded run could hold, if it was ever
+out of memory or released its cache to go on.
+
+The baseline compares the replay of the recorded setting with the recorded run,
+event by event, on a device that refuses what the recorded one refused. Its
+largest deviation is the confidence of every answer: none is sure, up to 1 % of
+the recorded peak is high, up to 5 % is fair, more is low.
+
+--sweep prints the best setting first: the one with the fewest failed requests;
+of those within 5 % of the least worst case, the one with the fewest device
+allocs and frees; then the one with the lower peak, and the fewest options. A
+setting that is within the peaks of the recorded one is not better: it comes
+after it. Settings with the same result share a row.
+
+--from switches the settings in the run: the first --conf holds from the start,
+the second from that moment on; with one --conf, the recorded setting holds
+before. A scope that occurs several times is named with its number, as in
+`memreel leaks --between`.
 
 Columns:
   peak reserved   the most bytes held from the device, in the best guess
@@ -62,6 +76,7 @@ Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 Example:
   memreel replay --conf expandable_segments:True snapshot.pickle
   memreel replay --sweep --limit 24GiB snapshot.pickle
+  memreel replay --from step#3 --conf max_split_size_mb:20 snapshot.pickle
 
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
 wrong usage or an unknown setting, 3 a file that cannot be read or written.")]
@@ -70,9 +85,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
     conf: Vec<String>,
 
-    /// Reserve at most this number of bytes on each device: 24GiB, 512MiB, 1.5GiB or bytes
+    /// Reserve at most this number of bytes on each device: 24GiB, 512MiB, 1.5GiB or bytes. Without it, what the
+    /// recorded run could hold, if that is known
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
+
+    /// Switch to the second --conf at this moment: the number of an event, a scope such as step#3, or a time such as
+    /// 1.5s after the first event
+    #[arg(long, value_name = "MOMENT", requires = "conf", conflicts_with_all = ["sweep", "output"])]
+    from: Option<String>,
+
+    /// Print at most this number of rows of a sweep
+    #[arg(short, value_name = "COUNT", default_value_t = 8, requires = "sweep")]
+    n: usize,
 
     /// Replay this device, or all that have a history
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
@@ -101,6 +126,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             "--output takes the history of one setting; give one --conf and one file",
         ));
     }
+    if options.from.is_some() && options.conf.len() > 2 {
+        return Err(Failure::usage("--from switches once; give one --conf or two"));
+    }
     // A wrong setting is reported before a large file is read.
     for conf in &options.conf {
         conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
@@ -119,7 +147,7 @@ struct Answered<'a> {
     devices: Vec<(Requests, Vec<Answer>)>,
 }
 
-fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Error> {
+fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Failure> {
     let snapshot = &opened.snapshot;
     let requests = devices(options.device, snapshot)?;
     let confs: Vec<Vec<String>> = requests.iter().map(|requests| confs(options, requests)).collect();
@@ -128,9 +156,20 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, E
     let progress = Progress::new(n_runs as u64);
     let mut devices = Vec::with_capacity(requests.len());
     for (requests, confs) in requests.into_iter().zip(&confs) {
-        let add = |done| progress.add(done);
-        let sweep = Sweep::new(std::slice::from_ref(&requests)).confs(confs).limit_bytes(options.limit);
-        let answers = sweep.on_progress(&add).run()?;
+        let (add, limit_bytes) = (|done| progress.add(done), limit_bytes(options, &requests));
+        let answers = match &options.from {
+            Some(text) => {
+                let entry = from::entry(text, &DeviceHistory::new(snapshot, requests.device()))?;
+                let [before, after] = switched(options, &requests);
+                let replay =
+                    Replay::new(&requests).conf(before).switch(entry, after).limit_bytes(limit_bytes);
+                vec![replay.on_progress(&add).run()?]
+            }
+            None => {
+                let sweep = Sweep::new(std::slice::from_ref(&requests)).confs(confs).limit_bytes(limit_bytes);
+                sweep.on_progress(&add).run()?
+            }
+        };
         devices.push((requests, answers));
     }
     drop(progress);
@@ -139,6 +178,19 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, E
         answered.write(path, &confs[0][0], options.limit)?;
     }
     Ok(answered)
+}
+
+/// Returns the limit of the runs: the given one, or what the recorded run could hold.
+fn limit_bytes(options: &Options, requests: &Requests) -> Option<u64> {
+    options.limit.or(requests.could_hold().map(|found| found.at_least_bytes))
+}
+
+/// Returns the settings before and after the switch.
+fn switched(options: &Options, requests: &Requests) -> [String; 2] {
+    match &options.conf[..] {
+        [before, after, ..] => [before.clone(), after.clone()],
+        after => [requests.recorded().usable_conf().to_owned(), after.concat()],
+    }
 }
 
 /// Returns the requests of the devices of `--device`.
@@ -168,7 +220,7 @@ fn confs(options: &Options, requests: &Requests) -> Vec<String> {
     }
     if options.sweep {
         let missing: Vec<String> =
-            grid(options.limit).into_iter().filter(|conf| !confs.contains(conf)).collect();
+            grid(limit_bytes(options, requests)).into_iter().filter(|conf| !confs.contains(conf)).collect();
         confs.extend(missing);
     }
     confs
@@ -193,10 +245,8 @@ impl Answered<'_> {
                     snapshot: self.snapshot,
                     requests,
                     answers,
-                    warnings: self.warnings(requests, options),
-                    is_sweep: options.sweep,
+                    n_rows: options.sweep.then_some(options.n),
                     limit_bytes: options.limit,
-                    could_hold_bytes: could_hold_bytes(self.snapshot, requests),
                 };
                 report.print(out)?;
             }
@@ -206,7 +256,7 @@ impl Answered<'_> {
 
     fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Options) -> Value {
         let outcome = &answer.outcome;
-        let recorded = requests.recorded();
+        let (recorded, baseline) = (requests.recorded(), answer.baseline);
         let rows = distinct(all, recorded.usable_conf());
         let place = rows.iter().position(|row| row.has(&answer.conf));
         let first_oom = outcome.first_oom.map(|oom| {
@@ -237,29 +287,23 @@ impl Answered<'_> {
             "recorded_num_ooms": recorded.num_ooms,
             "is_least": std::ptr::eq(answer, rows[0].first()),
             "place": place.map(|place| place + 1),
+            "switch": answer.switch,
+            "limit_bytes": limit_bytes(options, requests),
+            "could_hold": requests.could_hold(),
+            "num_empty_cache": requests.num_empty_cache(),
+            "baseline": {
+                "recorded_peak_bytes": baseline.recorded_peak_bytes,
+                "peak_bytes": baseline.peak_bytes,
+                "recorded_end_bytes": baseline.recorded_end_bytes,
+                "end_bytes": baseline.end_bytes,
+                "deviation_bytes": baseline.deviation_bytes,
+                "deviation_percent": baseline.deviation_percent(),
+                "deviation_entry": baseline.deviation_entry,
+                "num_other_ooms": baseline.num_other_ooms,
+                "num_compared": baseline.num_compared,
+            },
             "confidence": answer.confidence,
-            "warnings": self.warnings(requests, options),
+            "warnings": requests.warnings(),
         })
     }
-
-    fn warnings(&self, requests: &Requests, options: &Options) -> Vec<String> {
-        let mut all = requests.warnings().to_vec();
-        if let (None, Some(limit)) = (options.limit, could_hold_bytes(self.snapshot, requests)) {
-            all.push(format!(
-                "the recorded run ran out of memory, but a replay without a limit cannot; try --limit {}, which is \
-                 what the process could hold when it failed",
-                exact(limit),
-            ));
-        }
-        all
-    }
-}
-
-/// Returns the bytes that the process could hold when the recorded run was out of memory; `None` if it never was.
-fn could_hold_bytes(snapshot: &Snapshot, requests: &Requests) -> Option<u64> {
-    if requests.recorded().num_ooms == 0 {
-        return None;
-    }
-    let report = DeviceHistory::new(snapshot, requests.device()).oom();
-    Some(report.map_or(0, |report| report.could_hold_bytes()))
 }

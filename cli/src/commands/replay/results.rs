@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::whatif::{Answer, FailedRequest};
+use memreel::whatif::{Answer, FailedRequest, ranked};
 
 /// A result, with all settings that gave it.
 #[derive(Debug)]
@@ -16,36 +16,20 @@ pub(super) fn each(answers: &[Answer]) -> Vec<Shared<'_>> {
     answers.iter().map(|answer| Shared { answers: vec![answer] }).collect()
 }
 
-/// Returns the distinct results, the best first. Of settings with the same result the one with the fewest options
-/// comes first, but the recorded one before all. Only results that are surely better than that of the recorded setting
-/// come before it.
+/// Returns the distinct results, the best first ([`ranked`]). Of settings with the same result the one with the fewest
+/// options comes first, but the recorded one before all.
 pub(super) fn distinct<'a>(answers: &'a [Answer], recorded: &str) -> Vec<Shared<'a>> {
     let mut rows: Vec<Shared<'a>> = Vec::new();
-    for answer in answers {
+    for answer in ranked(answers, recorded) {
         match rows.iter_mut().find(|row| figures(row.answers[0]) == figures(answer)) {
             Some(row) => row.answers.push(answer),
             None => rows.push(Shared { answers: vec![answer] }),
         }
     }
     for row in &mut rows {
-        row.answers
-            .sort_by_key(|answer| (answer.conf != recorded, answer.rank().num_options, answer.conf.len()));
-    }
-    rows.sort_by_key(|row| row.first().rank());
-    if let Some(at) = rows.iter().position(|row| row.has(recorded)) {
-        let before = rows[at].first();
-        let n_better = rows[..at].iter().filter(|row| is_surely_better(row.first(), before)).count();
-        rows[n_better..=at].rotate_right(1);
+        row.answers.sort_by_key(|answer| (answer.conf != recorded, answer.num_options(), answer.conf.len()));
     }
     rows
-}
-
-/// Whether fewer requests fail than under the recorded setting or, of as many, the worst case is below all of
-/// its peaks. A smaller difference may be one of addresses.
-fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
-    let [n_failed, recorded_n_failed] = [answer, recorded].map(|answer| answer.outcome.num_ooms);
-    n_failed < recorded_n_failed
-        || n_failed == recorded_n_failed && answer.spread().highest_bytes < recorded.spread().lowest_bytes
 }
 
 /// Returns what the table shows of an answer.

@@ -8,12 +8,11 @@ use memreel::whatif::{Answer, FailedRequest, Requests};
 use memreel_snapshot::{
     Snapshot,
     analysis::{MarkedFrame, ShownFrames},
-    history::Confidence,
 };
 
 use super::results::{Shared, distinct, each, name};
 use crate::{
-    bytes::{Bytes, exact},
+    bytes::{Bytes, exact, signed},
     colour::bold,
     fit::{broken, print_text},
     table::Table,
@@ -27,11 +26,10 @@ pub(super) struct Report<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) requests: &'a Requests,
     pub(super) answers: &'a [Answer],
-    pub(super) warnings: Vec<String>,
-    pub(super) is_sweep: bool,
+    /// The most rows of a sweep; `None` is no sweep.
+    pub(super) n_rows: Option<usize>,
+    /// The given limit.
     pub(super) limit_bytes: Option<u64>,
-    /// What the process could hold when the recorded run was out of memory; `None` if it never was.
-    pub(super) could_hold_bytes: Option<u64>,
 }
 
 impl Report<'_> {
@@ -47,25 +45,37 @@ impl Report<'_> {
             count(recorded.num_ooms, "out-of-memory error"),
         );
         print_text(text, out)?;
-        self.warnings.iter().try_for_each(|warning| print_text(format!("warning: {warning}"), out))?;
-        let rows = match self.is_sweep {
-            true => distinct(self.answers, recorded.usable_conf()),
-            false => each(self.answers),
+        let warnings = self.requests.warnings().iter();
+        warnings.into_iter().try_for_each(|warning| print_text(format!("warning: {warning}"), out))?;
+        print_text(baseline(self.requests), out)?;
+        if let Some(limit) = self.limit() {
+            print_text(limit, out)?;
+        }
+        let n_emptied = self.requests.num_empty_cache();
+        if n_emptied > 0 {
+            let times = count(n_emptied, "time");
+            print_text(format!("the program emptied its cache {times}, and so does each replay"), out)?;
+        }
+        let rows = match self.n_rows {
+            Some(_) => distinct(self.answers, recorded.usable_conf()),
+            None => each(self.answers),
         };
         let replayed = rows.iter().find(|row| row.has(recorded.usable_conf())).map(Shared::first);
-        if self.is_sweep {
+        if self.n_rows.is_some() {
             self.conclusion(&rows, out)?;
         }
         if let Some(difference) = replayed.and_then(|replayed| self.difference(replayed)) {
             print_text(difference, out)?;
         }
-        if self.is_sweep {
+        let shown = self.shown(&rows);
+        if self.n_rows.is_some() {
             let n = count(self.answers.len(), "setting");
             let n_rows = count(rows.len(), "different result");
-            print_text(format!("{n} gave {n_rows}; the best is first:"), out)?;
+            let rest = if shown.len() < rows.len() { " (-n prints more)" } else { "" };
+            print_text(format!("{n} gave {n_rows}; the best is first{rest}:"), out)?;
         }
         writeln!(out)?;
-        self.table(&rows).print(out)?;
+        self.table(&shown).print(out)?;
         for answer in rows.iter().map(Shared::first).filter(|answer| answer.outcome.n_priors_refused > 0) {
             let n = answer.outcome.n_priors_refused;
             let text = format!("{}: no room for {}", name(&answer.conf), count(n, "pre-existing block"));
@@ -73,6 +83,37 @@ impl Report<'_> {
             print_text(text, out)?;
         }
         self.failures(&rows, out)
+    }
+
+    /// Returns the rows that are printed: the first ones, of which the last makes room for the recorded setting.
+    fn shown<'r, 'a>(&self, rows: &'r [Shared<'a>]) -> Vec<&'r Shared<'a>> {
+        let n = self.n_rows.unwrap_or(usize::MAX).clamp(1, rows.len().max(1));
+        let mut shown: Vec<_> = rows.iter().take(n).collect();
+        let conf = self.requests.recorded().usable_conf();
+        if let Some(recorded) = rows.iter().skip(n).find(|row| row.has(conf))
+            && n > 1
+        {
+            shown[n - 1] = recorded;
+        }
+        shown
+    }
+
+    /// Returns the limit that the recorded run met; `None` if it met none, or if another is given.
+    fn limit(&self) -> Option<String> {
+        let found = self.requests.could_hold().filter(|_| self.limit_bytes.is_none())?;
+        let limit = exact(found.at_least_bytes);
+        let known = match (found.at_least_bytes < found.at_most_bytes, found.is_limit) {
+            (false, _) => "the recorded run could hold that when a request failed".to_owned(),
+            (true, true) => format!(
+                "the process was limited to between that and {} when a request failed, and the device had more",
+                Bytes(found.at_most_bytes)
+            ),
+            (true, false) => format!(
+                "the device was full: it left the recorded run between that and {}",
+                Bytes(found.at_most_bytes)
+            ),
+        };
+        Some(format!("limit: {limit}; {known} (--limit sets another)"))
     }
 
     /// Prints which setting is the best, what it saves, and what it costs.
@@ -106,32 +147,22 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Returns how the replay of the recorded setting differs from the recorded run, and why; `None` if their peaks
-    /// are equal.
+    /// Returns how the replay of the recorded setting differs from the recorded run because of a limit.
     fn difference(&self, replayed: &Answer) -> Option<String> {
-        let recorded = self.requests.recorded();
-        let [peak, recorded_peak] = [replayed.outcome.reserved_peak_bytes, recorded.reserved_peak_bytes];
-        if peak == recorded_peak {
-            return None;
-        }
-        let reason = match (self.limit_bytes, self.could_hold_bytes) {
-            (Some(limit), _) if limit < recorded_peak => format!(", because of --limit {}", exact(limit)),
-            (None, Some(limit)) => format!(
-                ", because the recorded run ran out of memory and the replay has no limit (--limit {})",
+        let limit = self.limit_bytes?;
+        let [peak, recorded_peak] =
+            [replayed.outcome.reserved_peak_bytes, self.requests.recorded().reserved_peak_bytes];
+        (limit < recorded_peak && peak != recorded_peak).then(|| {
+            format!(
+                "recorded {}; replayed under the recorded setting {}, because of --limit {}",
+                Bytes(recorded_peak),
+                Bytes(peak),
                 exact(limit)
-            ),
-            _ if replayed.confidence != Confidence::Sure => ", because the history is incomplete".to_owned(),
-            (None, _) if recorded.num_device_free > 0 && !replayed.has_recorded_addresses => {
-                ", because the recorded run returned segments when the device was full, and the replay has no limit"
-                    .to_owned()
-            }
-            _ => String::new(),
-        };
-        let (peak, recorded_peak) = (Bytes(peak), Bytes(recorded_peak));
-        Some(format!("recorded {recorded_peak}; replayed under the recorded setting {peak}{reason}"))
+            )
+        })
     }
 
-    fn table(&self, rows: &[Shared<'_>]) -> Table {
+    fn table(&self, rows: &[&Shared<'_>]) -> Table {
         let mut table = Table::new(&[
             "setting",
             "peak reserved",
@@ -147,10 +178,11 @@ impl Report<'_> {
         for row in rows {
             let answer = row.first();
             let outcome = &answer.outcome;
-            let is_recorded = answer.conf == self.requests.recorded().usable_conf();
+            let is_recorded =
+                answer.switch.is_none() && answer.conf == self.requests.recorded().usable_conf();
             let mark = if is_recorded && rows.len() > 1 { " (recorded setting)" } else { "" };
             table.row(vec![
-                format!("{}{mark}", name(&answer.conf)),
+                format!("{}{mark}", full_name(answer)),
                 Bytes(outcome.reserved_peak_bytes).to_string(),
                 Bytes(answer.spread().highest_bytes).to_string(),
                 Bytes(outcome.allocated_peak_bytes).to_string(),
@@ -173,14 +205,16 @@ impl Report<'_> {
     /// together. In a sweep, only the best setting and the recorded one count.
     fn failures(&self, rows: &[Shared<'_>], out: &mut impl Write) -> io::Result<()> {
         let conf = self.requests.recorded().usable_conf();
-        let (shown, others): (Vec<_>, Vec<_>) =
-            rows.iter().enumerate().partition(|(place, row)| !self.is_sweep || *place == 0 || row.has(conf));
-        let mut failures: Vec<(FailedRequest, Vec<&str>)> = Vec::new();
+        let (shown, others): (Vec<_>, Vec<_>) = rows
+            .iter()
+            .enumerate()
+            .partition(|(place, row)| self.n_rows.is_none() || *place == 0 || row.has(conf));
+        let mut failures: Vec<(FailedRequest, Vec<String>)> = Vec::new();
         for answer in shown.iter().map(|(_, row)| row.first()) {
             let Some(oom) = answer.outcome.first_oom else { continue };
             match failures.iter_mut().find(|(known, _)| *known == oom) {
-                Some((_, confs)) => confs.push(name(&answer.conf)),
-                None => failures.push((oom, vec![name(&answer.conf)])),
+                Some((_, confs)) => confs.push(full_name(answer)),
+                None => failures.push((oom, vec![full_name(answer)])),
             }
         }
         failures.into_iter().try_for_each(|(oom, confs)| self.failure(oom, &confs, out))?;
@@ -196,7 +230,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn failure(&self, oom: FailedRequest, confs: &[&str], out: &mut impl Write) -> io::Result<()> {
+    fn failure(&self, oom: FailedRequest, confs: &[String], out: &mut impl Write) -> io::Result<()> {
         let FailedRequest { request, entry, size_bytes, .. } = oom;
         writeln!(out)?;
         print_text(format!("under {}:", confs.join(" or ")), out)?;
@@ -215,13 +249,42 @@ impl Report<'_> {
     }
 }
 
+/// Returns how the replay of the recorded setting compares with the recorded run.
+fn baseline(requests: &Requests) -> String {
+    let baseline = requests.baseline();
+    let (recorded, confidence) = (Bytes(baseline.recorded_peak_bytes), baseline.confidence());
+    let peak = match baseline.peak_bytes == baseline.recorded_peak_bytes {
+        true => format!("repeats the recorded {recorded}"),
+        false => format!("{} instead of the recorded {recorded}", Bytes(baseline.peak_bytes)),
+    };
+    let deviation = match (baseline.deviation_bytes, baseline.deviation_entry) {
+        (0, _) => "and every change of it".to_owned(),
+        (bytes, entry) => {
+            let (bytes, percent) = (signed(bytes.into()), baseline.deviation_percent());
+            let at = entry.map_or("at the start".to_owned(), |entry| format!("at event {entry}"));
+            format!("with a largest deviation of {percent:+.1} % ({bytes}) {at}")
+        }
+    };
+    format!("baseline: {peak} {deviation}; confidence: {confidence}")
+}
+
+/// Returns the setting of an answer as it is shown, with the one that replaces it.
+fn full_name(answer: &Answer) -> String {
+    let first = name(&answer.conf);
+    match &answer.switch {
+        Some(switch) => format!("{first}, from event {} {}", switch.entry, name(&switch.conf)),
+        None => first.to_owned(),
+    }
+}
+
 /// Compares the best answer with that of the recorded setting: what failed, what is reserved, and the calls to the
 /// device. A recorded peak that is not that of the replay comes first.
 fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> String {
     let under = name(&before.conf);
-    let [(peak, n_failed, n_calls), old] = [best, before].map(|answer| {
+    let [(peak, n_failed, calls), old] = [best, before].map(|answer| {
         let outcome = &answer.outcome;
-        (outcome.reserved_peak_bytes, outcome.num_ooms, outcome.num_device_calls())
+        let calls = (outcome.num_device_alloc, outcome.num_device_free);
+        (outcome.reserved_peak_bytes, outcome.num_ooms, calls)
     });
     let served = match n_failed {
         n if n == old.1 => String::new(),
@@ -238,9 +301,12 @@ fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> Stri
         }
         None => replayed,
     };
-    let calls = match n_calls {
-        n if n == old.2 => String::new(),
-        n => format!(", with {} instead of {}", count(n, "device call"), old.2),
+    let calls = match (calls, old.2) {
+        (calls, old) if calls == old => String::new(),
+        ((allocs, frees), old) => {
+            let (allocs, frees) = (count(allocs, "device alloc"), count(frees, "device free"));
+            format!(", with {allocs} and {frees} instead of {} and {}", old.0, old.1)
+        }
     };
     format!("{served}needs {} reserved instead of {instead}{calls}", Bytes(peak))
 }

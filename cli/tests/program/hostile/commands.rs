@@ -40,6 +40,7 @@ fn plain(row: &Row) -> Vec<Vec<&'static str>> {
 const COSTLY: &[&[&str]] = &[
     &["replay", "--json", "--conf", "expandable_segments:True", "--limit", "24GiB", FILE],
     &["replay", "--sweep", FILE],
+    &["replay", "--from", "1s", "--conf", "expandable_segments:True", FILE],
     &["replay", "-o", "OUT/replayed.pickle", FILE],
     &["top", "--by", "function", FILE],
     &["top", "--by", "file", FILE],

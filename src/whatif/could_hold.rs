@@ -1,0 +1,56 @@
+//! How much memory the process of a recorded run could hold, as far as refused requests show it.
+
+use serde::Serialize;
+
+use crate::allocator::Settings;
+use memreel_snapshot::model::TraceEntry;
+
+/// The bytes that the process of a recorded run could hold.
+///
+/// A request that failed shows the bytes that the device had free. A request that was served only after the allocator
+/// had released its cache shows that its segment did not fit beside what was reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CouldHold {
+    /// The least bytes: what was reserved at the peak, or could have been when a request failed.
+    pub at_least_bytes: u64,
+    /// The most bytes.
+    pub at_most_bytes: u64,
+    /// Whether the device had room for a request that failed, so that the process had a limit of its own.
+    pub is_limit: bool,
+}
+
+impl CouldHold {
+    /// Returns what a request shows that failed while `reserved_bytes` were reserved.
+    pub(super) fn of_failure(entry: &TraceEntry, reserved_bytes: u64, settings: &Settings) -> CouldHold {
+        let (free_bytes, needed_bytes) = (entry.device_free_bytes(), settings.growth_bytes(entry.size));
+        let is_limit = free_bytes >= needed_bytes;
+        let (at_least, at_most) = match is_limit {
+            true => (0, needed_bytes.saturating_sub(1)),
+            false => (free_bytes, free_bytes),
+        };
+        CouldHold {
+            at_least_bytes: reserved_bytes.saturating_add(at_least),
+            at_most_bytes: reserved_bytes.saturating_add(at_most),
+            is_limit,
+        }
+    }
+
+    /// Returns what a request shows that did not fit into more than `bytes` bytes, after an earlier one.
+    pub(super) fn at_most(bytes: u64, earlier: Option<CouldHold>) -> CouldHold {
+        let unknown = CouldHold { at_least_bytes: 0, at_most_bytes: u64::MAX, is_limit: false };
+        let earlier = earlier.unwrap_or(unknown);
+        CouldHold { at_most_bytes: earlier.at_most_bytes.min(bytes), ..earlier }
+    }
+
+    /// Returns the same for a process that held `peak_bytes` at its peak.
+    pub(super) fn with_peak(self, peak_bytes: u64) -> CouldHold {
+        let at_least_bytes = self.at_least_bytes.max(peak_bytes);
+        CouldHold { at_least_bytes, at_most_bytes: self.at_most_bytes.max(at_least_bytes), ..self }
+    }
+
+    /// Returns whether the run could have had this limit.
+    pub(super) fn allows(&self, limit_bytes: u64) -> bool {
+        (self.at_least_bytes..=self.at_most_bytes).contains(&limit_bytes)
+    }
+}

@@ -1,0 +1,76 @@
+//! Finds the sizes of blocks that were in use when the history began, where nothing but the replay shows them.
+//!
+//! A large block may be up to a mebibyte longer than its request. If it is taken to be too short, the free block behind it
+//! is too large, and the replay may put a request there that the recorded run put elsewhere. Then the block was longer: by
+//! so much at least that the request did not fit behind it.
+
+use super::{
+    requests::Requests,
+    run::{Conditions, Order, Run},
+    start::Start,
+    step::Step,
+};
+use crate::recorder::Recorder;
+use memreel_snapshot::{
+    model::TraceEntry,
+    words::{Address, Result, torch::BLOCK_BYTES},
+};
+
+/// The most runs: each of them finds one block.
+const MOST_RUNS: usize = 32;
+
+/// A request that the replay serves from elsewhere than the recorded run.
+struct Misplaced {
+    address: Address,
+    /// The free bytes there, before it was served.
+    free_bytes: u64,
+    rounded_bytes: u64,
+}
+
+impl Requests {
+    /// Makes blocks of the start longer until the replay puts no request right behind one of them that was put elsewhere.
+    pub(super) fn refine(&mut self, trace: &[TraceEntry]) {
+        if self.priors.iter().all(|prior| prior.block_bytes.is_some()) {
+            return;
+        }
+        for _ in 0..MOST_RUNS {
+            let Ok(Some(found)) = self.misplaced(trace) else { return };
+            let missing_bytes = (found.free_bytes + BLOCK_BYTES).saturating_sub(found.rounded_bytes);
+            let settings = &self.recorded().settings.clone();
+            let Start::Recorded(layout) = &mut self.start else { return };
+            if !layout.lengthen(found.address, missing_bytes, settings) {
+                return;
+            }
+        }
+    }
+
+    /// Returns the first request that the replay serves from elsewhere, or serves although it failed.
+    fn misplaced(&self, trace: &[TraceEntry]) -> Result<Option<Misplaced>> {
+        let settings = self.recorded().settings.clone();
+        let order = Order::Recorded;
+        let conditions = Conditions { settings, limit_bytes: None, device_bytes: None, order, switch: None };
+        let mut run = Run::start(self, &conditions, &Recorder::new())?;
+        for step in &self.steps {
+            let n_failed = run.n_failed();
+            run.step(step)?;
+            let (request, address) = match step {
+                Step::Alloc { request, slot } => (request, run.address(*slot)),
+                // It was served and freed again.
+                Step::Fail { request } if run.n_failed() == n_failed => {
+                    (request, run.ask(request).ok().map(|block| block.address()))
+                }
+                _ => continue,
+            };
+            let is_recorded =
+                matches!(step, Step::Alloc { .. }) && address == Some(trace[step.entry()].address);
+            if !is_recorded {
+                return Ok(address.map(|address| Misplaced {
+                    address,
+                    free_bytes: run.bytes_from(address),
+                    rounded_bytes: self.recorded().settings.rounded_bytes(request.bytes),
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
