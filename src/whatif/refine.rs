@@ -1,4 +1,5 @@
-//! Finds the sizes of blocks that were in use when the history began, where nothing but the replay shows them.
+//! Finds what nothing but the replay shows: the sizes of blocks that were in use when the history began, and whether a
+//! request completed frees before or after it had found no block.
 //!
 //! A large block may be up to a mebibyte longer than its request. If it is taken to be too short, the free block behind it
 //! is too large, and the replay may put a request there that the recorded run put elsewhere. Then the block was longer: by
@@ -10,7 +11,7 @@ use super::{
     start::Start,
     step::Step,
 };
-use crate::recorder::Recorder;
+use crate::{device::Deed, recorder::Recorder};
 use memreel_snapshot::{
     model::TraceEntry,
     words::{Address, Result, torch::BLOCK_BYTES},
@@ -21,6 +22,8 @@ const MOST_RUNS: usize = 32;
 
 /// A request that the replay serves from elsewhere than the recorded run.
 struct Misplaced {
+    /// The number of its step.
+    step: usize,
     address: Address,
     /// The free bytes there, before it was served.
     free_bytes: u64,
@@ -29,12 +32,25 @@ struct Misplaced {
 
 impl Requests {
     /// Makes blocks of the start longer until the replay puts no request right behind one of them that was put elsewhere.
+    /// A start that cannot be restored is given up.
     pub(super) fn refine(&mut self, trace: &[TraceEntry]) {
+        if matches!(&self.start, Start::Recorded(layout) if layout.segments.is_empty()) {
+            return;
+        }
+        for order in [Order::Recorded, Order::Falling, Order::Rising] {
+            let begun = self.begun(order).map(drop);
+            if let Err(error) = begun {
+                self.start = Start::Anew { reason: error.to_string() };
+            }
+        }
         if self.priors.iter().all(|prior| prior.block_bytes.is_some()) {
             return;
         }
         for _ in 0..MOST_RUNS {
             let Ok(Some(found)) = self.misplaced(trace) else { return };
+            if self.complete_after(found.step) {
+                continue;
+            }
             let missing_bytes = (found.free_bytes + BLOCK_BYTES).saturating_sub(found.rounded_bytes);
             let settings = &self.recorded().settings.clone();
             let Start::Recorded(layout) = &mut self.start else { return };
@@ -44,13 +60,30 @@ impl Requests {
         }
     }
 
+    /// Moves the frees that a request completed behind it, if it took memory from the device: they were completed after
+    /// it had found no block. Returns whether there were any.
+    fn complete_after(&mut self, step: usize) -> bool {
+        let entry = self.steps[step].entry();
+        let grew = self.deeds.iter().any(|(of, deed)| *of as usize == entry && *deed != Deed::Took);
+        let is_complete = |step: &&Step| matches!(step, Step::Complete { .. });
+        let n = self.steps[..step].iter().rev().take_while(is_complete).count();
+        if grew {
+            self.steps[step - n..=step].rotate_right(1);
+        }
+        grew && n > 0
+    }
+
+    /// Begins a run under the recorded setting.
+    fn begun(&self, order: Order) -> Result<Run<'_>> {
+        let settings = self.recorded().settings.clone();
+        let conditions = Conditions { settings, limit_bytes: None, device_bytes: None, order, switch: None };
+        Run::start(self, &conditions, &Recorder::new())
+    }
+
     /// Returns the first request that the replay serves from elsewhere, or serves although it failed.
     fn misplaced(&self, trace: &[TraceEntry]) -> Result<Option<Misplaced>> {
-        let settings = self.recorded().settings.clone();
-        let order = Order::Recorded;
-        let conditions = Conditions { settings, limit_bytes: None, device_bytes: None, order, switch: None };
-        let mut run = Run::start(self, &conditions, &Recorder::new())?;
-        for step in &self.steps {
+        let mut run = self.begun(Order::Recorded)?;
+        for (number, step) in self.steps.iter().enumerate() {
             let n_failed = run.n_failed();
             run.step(step)?;
             let (request, address) = match step {
@@ -65,6 +98,7 @@ impl Requests {
                 matches!(step, Step::Alloc { .. }) && address == Some(trace[step.entry()].address);
             if !is_recorded {
                 return Ok(address.map(|address| Misplaced {
+                    step: number,
                     address,
                     free_bytes: run.bytes_from(address),
                     rounded_bytes: self.recorded().settings.rounded_bytes(request.bytes),

@@ -94,7 +94,6 @@ impl Requests {
         let mut warnings = recorded.warnings().to_vec();
         warnings.extend(read.warnings.iter().cloned());
         let (start, ranges_total_bytes) = Start::new(records, device, &read, &recorded);
-        warnings.extend(prior::warning(&trust, &start));
         let is_request = |step: &&Step| matches!(step, Step::Alloc { .. } | Step::Fail { .. });
         let mut requests = Requests {
             device,
@@ -116,6 +115,8 @@ impl Requests {
             baseline: OnceLock::new(),
         };
         requests.refine(trace);
+        let warning = prior::warning(&requests.trust, &requests.start);
+        requests.warnings.extend(warning);
         Ok(requests)
     }
 

@@ -96,7 +96,9 @@ fn a_recording_out_of_memory_brings_its_limit() {
 
 #[test]
 fn the_baseline_is_the_recorded_run() {
-    for (file, peak) in [("oom_fragment.pickle", "2.00 GiB"), ("expandable_wrapped_ring.pickle", "762.00 MiB")] {
+    for (file, peak) in
+        [("oom_fragment.pickle", "2.00 GiB"), ("expandable_wrapped_ring.pickle", "762.00 MiB")]
+    {
         let text = String::from_utf8(replay(&[file]).stdout).unwrap();
         let baseline =
             format!("\nbaseline: repeats the recorded {peak} and every change of it; confidence: sure\n");
@@ -115,7 +117,8 @@ fn a_switch_of_settings_in_the_run() {
     let file = "resnet18_python_stacks.pickle";
     let expandable = ["--conf", "expandable_segments:True"];
     let one = |arguments: &[&str]| lines(&replay(&[arguments, &["--json", file]].concat())).remove(0);
-    let [recorded, whole] = [one(&[]), one(&expandable)].map(|line| line["reserved_peak_bytes_falling"].clone());
+    let [recorded, whole] =
+        [one(&[]), one(&expandable)].map(|line| line["reserved_peak_bytes_falling"].clone());
     let from = |moment: &str| one(&[&["--from", moment], &expandable[..]].concat());
     let early = from("0");
     assert_eq!(early["switch"], json!({"entry": 0, "conf": "expandable_segments:True"}));
