@@ -170,6 +170,15 @@ impl Undoing<'_> {
             });
         }
         ranges.sort_by_key(|range| range.base);
+        // The base of a range may have been found only after the one below it was given up.
+        for index in 1..ranges.len() {
+            let gap_bytes = ranges[index].base - ranges[index - 1].base;
+            let below = &mut ranges[index - 1];
+            below.room_bytes = below.room_bytes.min(gap_bytes);
+            if below.mapped_bytes > gap_bytes {
+                return Err(format!("the ranges at {:#x} and behind it overlap", below.base));
+            }
+        }
         Ok(ranges)
     }
 
