@@ -106,7 +106,8 @@ impl Trial<'_> {
             true => (could_hold, None),
             false => (None, could_hold),
         };
-        let conditions = Conditions { settings, limit_bytes, device_bytes, order: Order::Falling };
+        let conditions =
+            Conditions { settings, limit_bytes, device_bytes, order: Order::Falling, switch: None };
         let recorder = Recorder::new();
         // On any thread: where the process's heap is recorded, a replay is not part of the program.
         let _own = recorder.own_work();
