@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
 };
 
 use memreel::{
@@ -26,6 +26,8 @@ pub(crate) struct Gpu {
     pub(crate) pending: Arc<Mutex<Pending>>,
     pub(crate) parts: Arc<Mutex<Parts>>,
     booked: Booked,
+    /// How many threads asked that what is mapped nowhere is recorded, since one began to do it.
+    pub(crate) n_unmapped_changes: AtomicU32,
     /// The most bytes that were accounted for when a peak was last looked at.
     peak_bytes: AtomicU64,
     /// Whether the next call that allocates is to look.
@@ -79,6 +81,7 @@ impl Gpu {
             pending: Arc::default(),
             parts: Arc::default(),
             booked: Booked::default(),
+            n_unmapped_changes: AtomicU32::new(0),
             peak_bytes: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
             n_accounted: AtomicU64::new(0),

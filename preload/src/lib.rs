@@ -29,6 +29,7 @@ mod pools;
 mod completions;
 mod others;
 mod driver_memory;
+mod unmapped;
 mod looks;
 mod intervals;
 mod ending;

@@ -44,7 +44,6 @@ struct Sight {
     total_bytes: u64,
     pools_bytes: u64,
     graph_bytes: u64,
-    unmapped_bytes: u64,
     /// All that is accounted for.
     booked_bytes: u64,
     processes: Option<Processes>,
@@ -136,6 +135,10 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
     let sight = unsafe { driver.within(look.context?, see) }.flatten()?;
     if sight.is_asked {
         look.seen.set_processes(sight.processes, sight.unaccounted_bytes());
+        if sight.is_steady {
+            look.seen.no_process_bytes =
+                sight.processes.map_or(0, |processes| processes.no_process_bytes(sight.used_bytes));
+        }
     }
     if sight.is_settled {
         look.seen.settled();
@@ -155,7 +158,7 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
             return None;
         }
     }
-    let report = report(gpu, &sight);
+    let report = report(gpu, &sight, look.seen.no_process_bytes);
     // The last report is of the end, also if it is like the one before.
     if look.seen.is_news(report) || reason == Reason::End {
         state.recorder().report_usage(gpu.ledger_device(), report);
@@ -178,7 +181,6 @@ fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<
         total_bytes: memory.total_bytes,
         pools_bytes,
         graph_bytes,
-        unmapped_bytes: gpu.unmapped_bytes(),
         booked_bytes: gpu.booked_bytes() + pools_bytes + graph_bytes,
         processes: None,
         is_asked: false,
@@ -196,11 +198,12 @@ fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<
     Some(sight)
 }
 
-fn report(gpu: &Gpu, sight: &Sight) -> UsageReport {
+fn report(gpu: &Gpu, sight: &Sight, no_process_bytes: u64) -> UsageReport {
     UsageReport {
         used_bytes: sight.used_bytes,
         total_bytes: sight.total_bytes,
         other_processes_bytes: sight.processes.map(|processes| processes.others_bytes),
+        no_process_bytes,
         pool_slack_bytes: sight.pools_bytes.saturating_sub(gpu.pool_bytes()),
         page_rounding_bytes: gpu.page_rounding_bytes(),
     }
@@ -225,11 +228,9 @@ impl Sight {
     }
 }
 
-/// Records the memory of graphs and what is not mapped, and as the driver's own what nothing explains, such as code that is
-/// loaded at its first use.
+/// Records the memory of graphs, and as the driver's own what nothing explains, such as code that is loaded at its first use.
 fn explain(gpu: &Gpu, sight: &Sight) {
     set(gpu, Part::GraphMemory, sight.graph_bytes);
-    set(gpu, Part::Unmapped, sight.unmapped_bytes);
     explain_by_driver(gpu, sight.unexplained_bytes());
 }
 

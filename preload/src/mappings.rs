@@ -15,6 +15,7 @@ use super::{
     physical_table::{Bound, Handle, Id, Mapping, Table, account, drop_unused, table, unbind},
     state::{State, record},
     types::{Location, Status},
+    unmapped::note_unmapped,
 };
 
 /// Notes memory that was created under a handle.
@@ -26,6 +27,7 @@ pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
         account(state, owner, Account::Physical, bytes, 1);
         let Owner::Device(device) = owner else { return None };
         state.totals.add(bytes, state.gpu(device)?);
+        note_unmapped(state);
         Some(())
     });
 }
@@ -93,6 +95,8 @@ pub(crate) fn unbound(multicast: u64, device: i32, (offset, bytes): (u64, u64)) 
                 && matches!(owner, Some(Owner::Device(of) | Owner::Other(Some(of))) if of == device)
         };
         unbind(state, &mut table, gone);
+        drop(table);
+        note_unmapped(state);
         Some(())
     });
 }
@@ -121,6 +125,8 @@ pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
         let physical = table.physical.get(&memory)?;
         let before = (memory, physical.owner, physical.bytes);
         table.take(state, memory, 1);
+        drop(table);
+        note_unmapped(state);
         Some(before)
     });
     let status = call();
@@ -132,6 +138,8 @@ pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
                 Physical::new(owner, bytes)
             });
             table.give(state, handle, memory);
+            drop(table);
+            note_unmapped(state);
         });
     }
     status
@@ -165,6 +173,7 @@ pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
         let pieces = physical.pieces(address, &mapping.range);
         table.mapped.insert(address, mapping.clone());
         drop(table);
+        note_unmapped(state);
         write(state, owner, address, &mapping, &pieces);
         let Owner::Device(device) = owner else { return None };
         note(state, state.gpu(device)?);
@@ -223,6 +232,7 @@ fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     let heirs: Vec<(Vec<Piece>, u64, Mapping)> = heirs.collect();
     drop_unused(state, &mut table, mapping.memory);
     drop(table);
+    note_unmapped(state);
     if !matches!(owner, Owner::Other(_)) {
         for (pieces, at, heir) in heirs {
             erase(state, owner, at, &heir);

@@ -29,6 +29,16 @@ pub(crate) struct Processes {
     pub(crate) others_bytes: u64,
 }
 
+impl Processes {
+    /// Returns what of the used bytes of a device is counted for none of several processes. One alone has all of it.
+    pub(crate) fn no_process_bytes(&self, used_bytes: u64) -> u64 {
+        match self.others_bytes {
+            0 => 0,
+            others_bytes => used_bytes.saturating_sub(self.own_bytes.saturating_add(others_bytes)),
+        }
+    }
+}
+
 /// What was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
@@ -36,6 +46,8 @@ pub(crate) struct Seen {
     /// When figures were of one moment, or were reported although they were not.
     at: Option<Instant>,
     processes: Option<Known>,
+    /// What no process had when they were asked.
+    pub(crate) no_process_bytes: u64,
     /// The most used bytes of a report.
     most_bytes: u64,
     /// The number of looks since figures were of one moment, and the least bytes that nothing explained in them.

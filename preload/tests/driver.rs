@@ -96,6 +96,17 @@ fn check_mappings(start: mock::Start) {
     recorded.assert_valid();
 }
 
+/// What is mapped nowhere is recorded at the calls that change it, and not at the next look.
+#[test]
+fn memory_without_a_mapping_is_recorded_at_once() {
+    for (n_calls, mib) in [(1, 18), (2, 22), (3, 4), (4, 22), (5, 4)] {
+        let run = Run::prepared("dlsym", "unmapped").argument(&n_calls.to_string()).start();
+        let recorded = run.recorded();
+        assert_eq!(recorded.marked("memory:unmapped"), mib * MIB, "after {n_calls} calls");
+        recorded.assert_valid();
+    }
+}
+
 #[test]
 fn memory_of_other_processes_is_where_it_is_and_outside_of_the_sum() {
     let run = Run::prepared("dlsym", "imports").env("MOCK_OTHERS", "0").start();
@@ -146,6 +157,22 @@ fn the_table_adds_up_beside_another_process() {
     let recorded = run.recorded();
     assert_eq!(recorded.owned(0, "driver:other")[0], i128::from(64 * MIB));
     recorded.assert_adds_up(0);
+}
+
+/// The device has more in use than its processes have.
+#[test]
+fn what_is_counted_for_no_process_has_a_row() {
+    let of_none = 14 * MIB + 400_000;
+    let run = Run::prepared("dlsym", "shared").env("MOCK_OTHERS", "104857600");
+    let recorded = run.env("MOCK_OF_NONE", &of_none.to_string()).start().recorded();
+    assert_eq!(recorded.owned(0, "no process"), [of_none.into(); 2]);
+    assert_eq!(recorded.owned(0, "other processes"), [104_857_600; 2]);
+    assert_eq!(recorded.owned(0, "unexplained"), [0; 2]);
+    // Beside no other process it is this one's.
+    let run = Run::prepared("dlsym", "shared").env("MOCK_OTHERS", "0");
+    let recorded = run.env("MOCK_OF_NONE", &of_none.to_string()).start().recorded();
+    assert_eq!(recorded.owned(0, "no process"), [0; 2]);
+    assert_eq!(recorded.owned(0, "driver:other")[0], i128::from(64 * MIB + of_none));
 }
 
 /// A thread of memreel's could be seen by the program.

@@ -701,7 +701,7 @@ class OwnerRow(Record):
     _nested: ClassVar[Nested] = {"stack": lambda: Frame}
     owner: str
     """The library, `program`, `unknown`, a part of the driver such as `driver:context`, or what the row is about."""
-    kind: Literal["owner", "driver", "pool_slack", "page_rounding", "other_processes", "unexplained"]
+    kind: Literal["owner", "driver", "pool_slack", "page_rounding", "other_processes", "no_process", "unexplained"]
     """What the row is about."""
     now_bytes: int | None
     """The bytes at the last report, or at the end without one."""

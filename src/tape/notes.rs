@@ -298,7 +298,7 @@ impl Out {
         let others = report.other_processes_bytes;
         self.u64(*ticks).u64(report.used_bytes).u64(report.total_bytes);
         self.u32(others.is_some().into()).u64(others.unwrap_or(0));
-        self.u64(report.pool_slack_bytes).u64(report.page_rounding_bytes);
+        self.u64(report.no_process_bytes).u64(report.pool_slack_bytes).u64(report.page_rounding_bytes);
     }
 }
 
@@ -339,6 +339,7 @@ impl<'a> In<'a> {
             used_bytes,
             total_bytes,
             other_processes_bytes: is_visible.then_some(others),
+            no_process_bytes: self.u64()?,
             pool_slack_bytes: self.u64()?,
             page_rounding_bytes: self.u64()?,
         };
@@ -368,6 +369,7 @@ mod tests {
             used_bytes: 2,
             total_bytes: u64::MAX,
             other_processes_bytes,
+            no_process_bytes: 5,
             pool_slack_bytes: 3,
             page_rounding_bytes: 4,
         };

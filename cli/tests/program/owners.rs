@@ -63,6 +63,7 @@ fn recording(uuid: &str, segments: &[(usize, u64)], used: u64, others: Option<u6
         used_bytes: used << 20,
         total_bytes: 1 << 37,
         other_processes_bytes: others.map(|mib| mib << 20),
+        no_process_bytes: 0,
         pool_slack_bytes: 3 << 20,
         page_rounding_bytes: 1 << 20,
     };

@@ -253,6 +253,15 @@ int main(int argc, char **argv) {
     release_handle(h);
     say("mapped", at + 48 * MIB, 4 * MIB);
     say("mapped", at + 56 * MIB, 4 * MIB);
+  } else if (!strcmp(what, "unmapped")) {
+    // Ends without a last look, after as many calls as it is asked for.
+    P at = reserve();
+    int n = atoi(argv[3]);
+    uint64_t a = create(18 * MIB, 0), b = n > 1 ? create(4 * MIB, 0) : 0;
+    if (n > 2) maps_it(at, 18 * MIB, 0, a);
+    if (n > 3) unmaps_it(at, 18 * MIB);
+    if (n > 4) release_handle(a);
+    raise(9);
   } else if (!strcmp(what, "imports")) {
     // The context is of device 0, and other processes' memory is on device 1.
     uint64_t fabric[8] = {6 * MIB, 1};

@@ -6,7 +6,7 @@
 // is reached before its stream is destroyed.
 //
 // Memory of other processes, which is imported, is in no account. MOCK_SLOW is the microseconds that an allocation or a free
-// takes; with MOCK_REUSE a handle is given out again as soon as it is released; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
+// takes; MOCK_OF_NONE is used and of no process; with MOCK_REUSE a handle is given out again as soon as it is released; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
 //
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
 // the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
@@ -131,10 +131,11 @@ static __thread int n_pushed;
 R cuCtxPushCurrent_v2(H c) { if (!contexts[device_of(c)]) return wrong("a context that is gone"); pushed[n_pushed++] = current; current = c; return OK; }
 R cuCtxPopCurrent_v2(H *c) { *c = current; current = pushed[--n_pushed]; return OK; }
 R cuCtxSetLimit(int l, size_t v) { return OK; }
+static uint64_t from_environment(const char *name) { return getenv(name) ? strtoull(getenv(name), 0, 10) : 0; }
 R cuMemGetInfo_v2(size_t *f, size_t *t) {
   if (!current) return NO_CONTEXT;
   if (is_stuck && gettid() != getpid()) sleep(3);
-  uint64_t others = getenv("MOCK_OTHERS") ? strtoull(getenv("MOCK_OTHERS"), 0, 10) : 0;
+  uint64_t others = from_environment("MOCK_OTHERS") + from_environment("MOCK_OF_NONE");
   *t = total(); *f = total() - mock_used(device_of(current)) - others; return OK;
 }
 R cuMemAlloc_v2(P *p, size_t n) {

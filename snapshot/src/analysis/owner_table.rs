@@ -72,6 +72,8 @@ pub enum RowKind {
     PageRounding,
     /// What other processes use.
     OtherProcesses,
+    /// What is counted for no process.
+    NoProcess,
     /// The difference between what the device reports as used and all other rows; negative if these have more.
     Unexplained,
 }
@@ -331,16 +333,20 @@ impl Table<'_> {
             peak_bytes: bytes(&others[1]),
             largest: None,
         };
-        vec![
+        let mut rows = vec![
             row("pool slack", RowKind::PoolSlack, |others| Some(others.slack)),
             row("page rounding", RowKind::PageRounding, |others| Some(others.rounding)),
             row("other processes", RowKind::OtherProcesses, |others| others.other_processes),
-            row("unexplained", RowKind::Unexplained, |others| Some(others.unexplained)),
-        ]
+        ];
+        if others.iter().any(|others| others.no_process > 0) {
+            rows.push(row("no process", RowKind::NoProcess, |others| Some(others.no_process)));
+        }
+        rows.push(row("unexplained", RowKind::Unexplained, |others| Some(others.unexplained)));
+        rows
     }
 
     fn others(&self, point: &Point, of_owners: i128) -> Others {
-        let mut others = Others { slack: 0, rounding: 0, other_processes: None, unexplained: 0 };
+        let mut others = Others::default();
         let Some((reporter, timed)) = point.report else { return others };
         let mut of_recorded = 0;
         for (at, (part, moment)) in self.parts.iter().zip(&point.moments).enumerate() {
@@ -358,17 +364,21 @@ impl Table<'_> {
         // To the process that reports, the other recorded ones are others.
         let seen = timed.report.other_processes_bytes;
         others.other_processes = seen.map(|bytes| (i128::from(bytes) - of_recorded).max(0));
-        let known = of_owners + others.slack + others.rounding + others.other_processes.unwrap_or(0);
+        others.no_process = timed.report.no_process_bytes.into();
+        let of_processes = others.other_processes.unwrap_or(0) + others.no_process;
+        let known = of_owners + others.slack + others.rounding + of_processes;
         others.unexplained = i128::from(timed.report.used_bytes) - known;
         others
     }
 }
 
 /// The bytes of the rows that are not of segments.
+#[derive(Default)]
 struct Others {
     slack: i128,
     rounding: i128,
     other_processes: Option<i128>,
+    no_process: i128,
     unexplained: i128,
 }
 

@@ -1,8 +1,8 @@
 //! What devices report of their memory, as a value of the settings: `memreel_usage` of `allocator_settings`.
 //!
-//! It is a list with a dictionary for each device: `device`, `name`, `uuid`, and `reports`, a list of lists of six:
+//! It is a list with a dictionary for each device: `device`, `name`, `uuid`, and `reports`, a list of lists of seven:
 //! microseconds since the Unix epoch, bytes used, bytes of the device, bytes of other processes (`None` if they are not
-//! visible), bytes of slack in the driver's pools, bytes of rounding to pages.
+//! visible), bytes of slack in the driver's pools, bytes of rounding to pages, bytes of no process. Older files have six.
 
 use super::{
     Snapshot, Value,
@@ -40,6 +40,7 @@ fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {
             other_processes_bytes.map_or(Value::None, Value::unsigned),
             Value::unsigned(report.pool_slack_bytes),
             Value::unsigned(report.page_rounding_bytes),
+            Value::unsigned(report.no_process_bytes),
         ]
         .into(),
     )
@@ -71,7 +72,9 @@ fn of_value(value: &Value) -> Option<DeviceUsage> {
 }
 
 fn report(value: &Value) -> Option<TimedUsage> {
-    let [time_us, used, total, others, slack, rounding] = value.as_elements()? else { return None };
+    let [time_us, used, total, others, slack, rounding, rest @ ..] = value.as_elements()? else {
+        return None;
+    };
     let other_processes_bytes = match others {
         Value::None => None,
         others => Some(others.as_unsigned()?),
@@ -80,6 +83,7 @@ fn report(value: &Value) -> Option<TimedUsage> {
         used_bytes: used.as_unsigned()?,
         total_bytes: total.as_unsigned()?,
         other_processes_bytes,
+        no_process_bytes: rest.first().map_or(Some(0), Value::as_unsigned)?,
         pool_slack_bytes: slack.as_unsigned()?,
         page_rounding_bytes: rounding.as_unsigned()?,
     };
@@ -105,6 +109,7 @@ mod tests {
                 used_bytes: number(),
                 total_bytes: number(),
                 other_processes_bytes: Some(number()).filter(|bytes| bytes % 2 == 0),
+                no_process_bytes: number(),
                 pool_slack_bytes: number(),
                 page_rounding_bytes: number(),
             },

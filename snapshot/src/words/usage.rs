@@ -17,6 +17,9 @@ pub struct UsageReport {
     pub total_bytes: u64,
     /// The bytes that other processes use; `None` if this process cannot see them.
     pub other_processes_bytes: Option<u64>,
+    /// The bytes that are counted for no process although the device has them in use, as far as other processes are seen
+    /// beside this one; alone, they are this process's.
+    pub no_process_bytes: u64,
     /// The bytes that the driver's pools reserve beyond their live blocks.
     pub pool_slack_bytes: u64,
     /// The bytes that rounding to pages adds to the recorded sizes.

@@ -20,6 +20,7 @@ fn report(used_bytes: u64) -> UsageReport {
         used_bytes,
         total_bytes: 1 << 40,
         other_processes_bytes: (!used_bytes.is_multiple_of(3)).then_some(used_bytes / 3),
+        no_process_bytes: used_bytes / 7,
         pool_slack_bytes: used_bytes / 4,
         page_rounding_bytes: used_bytes / 5,
     }

@@ -165,6 +165,7 @@ fn the_table_is_the_sum_over_the_events() {
                         pool_slack_bytes: some(),
                         page_rounding_bytes: some(),
                         other_processes_bytes: Some(some()).filter(|bytes| bytes % 2 == 0),
+                        no_process_bytes: some() * (seed % 2),
                     };
                     process.report(report);
                     seen.push(Seen { report, owned: process.owned(), counted: process.counted() });
@@ -187,9 +188,15 @@ fn the_table_is_the_sum_over_the_events() {
         );
         let others = |seen: &Seen| seen.report.other_processes_bytes.map(i128::from);
         assert_eq!(row(table, RowKind::OtherProcesses), both(others));
+        let no_process = both(|seen| Some(seen.report.no_process_bytes.into()));
+        match table.rows.iter().any(|row| row.kind == RowKind::NoProcess) {
+            true => assert_eq!(row(table, RowKind::NoProcess), no_process),
+            false => assert_eq!(no_process, [Some(0); 2]),
+        }
         let unexplained = |seen: &Seen| {
             let report = seen.report;
-            let known = [seen.counted, report.pool_slack_bytes, report.page_rounding_bytes];
+            let known =
+                [seen.counted, report.pool_slack_bytes, report.page_rounding_bytes, report.no_process_bytes];
             let others = report.other_processes_bytes.unwrap_or(0);
             Some(
                 i128::from(report.used_bytes)
