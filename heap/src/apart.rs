@@ -4,12 +4,15 @@
 use std::{
     cell::Cell,
     ffi::c_void,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 /// The number of threads that report nothing now, or are watched: the flags of a thread are looked at only if there are
 /// any.
 static N_APART: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether anything is reported. Before, the storage of threads is not touched, which may not work yet.
+static IS_ON: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static IS_SILENT: Cell<bool> = const { Cell::new(false) };
@@ -24,8 +27,16 @@ pub(crate) struct Seen {
     pub(crate) freed: usize,
 }
 
+/// Notes that reports begin.
+pub(crate) fn begin() {
+    IS_ON.store(true, Ordering::Release);
+}
+
 /// Runs what allocates and frees without a report.
 pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
+    if !IS_ON.load(Ordering::Acquire) {
+        return work();
+    }
     N_APART.fetch_add(1, Ordering::Relaxed);
     let before = IS_SILENT.replace(true);
     let done = work();

@@ -41,5 +41,15 @@ extern "C" fn connect() {
         return;
     }
     imports::report();
+    begin_next();
     reports::begin(found);
+}
+
+/// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must
+/// not be reported: a report uses the storage of threads.
+fn begin_next() {
+    if let (Some(malloc), Some(free)) = (next::malloc(), next::free()) {
+        // SAFETY: a block of `malloc`.
+        unsafe { free(malloc(1)) };
+    }
 }

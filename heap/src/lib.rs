@@ -11,6 +11,7 @@ mod early;
 mod libraries;
 mod next;
 mod imports;
+mod small_stack;
 mod reports;
 mod connect;
 mod other;

@@ -1,11 +1,10 @@
 //! The functions behind this library: those of glibc, of C++'s library, or of another allocator.
 
 use std::{
-    cell::Cell,
     ffi::{CStr, c_int, c_void},
     mem::transmute,
     ptr,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
 };
 
 use super::{
@@ -13,10 +12,12 @@ use super::{
     libraries::{self, forget_error},
 };
 
-thread_local! {
-    /// Whether this thread is looking functions up.
-    static IS_LOOKING: Cell<bool> = const { Cell::new(false) };
-}
+/// Whether all functions of C were looked up.
+static IS_READY: AtomicBool = AtomicBool::new(false);
+
+/// Whether a function is looked up before. The process has one thread then, and a thread's own storage may not work yet:
+/// AddressSanitizer looks its functions up too, and that of storage is among them.
+static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 
 /// A function behind this library.
 pub(crate) struct Next {
@@ -31,7 +32,7 @@ impl Next {
         Next { name, found: AtomicPtr::new(ptr::null_mut()), absent_at: AtomicU64::new(0) }
     }
 
-    /// Returns the address in the libraries behind this one; null while this thread looks one up, and if there is none.
+    /// Returns the address in the libraries behind this one; null while the first ones are looked up, and if there is none.
     #[inline]
     fn address(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
@@ -64,12 +65,15 @@ impl Next {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        if IS_LOOKING.replace(true) {
+        let is_first = !IS_READY.load(Ordering::Acquire);
+        if is_first && IS_LOOKING.swap(true, Ordering::Acquire) {
             return ptr::null_mut();
         }
         let found = in_order(self.name);
         self.found.store(found, Ordering::Relaxed);
-        IS_LOOKING.set(false);
+        if is_first {
+            IS_LOOKING.store(false, Ordering::Release);
+        }
         found
     }
 }
@@ -102,7 +106,7 @@ pub(crate) use named;
 macro_rules! functions {
     ($($name:ident: fn($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
-            /// The next function of this name; `None` while this thread looks one up.
+            /// The next function of this name; `None` while the first ones are looked up.
             #[inline]
             pub(crate) fn $name() -> Option<unsafe extern "C-unwind" fn($($type),*) -> $result> {
                 static NEXT: Next = Next::new(named!($name));
@@ -117,6 +121,7 @@ macro_rules! functions {
         /// that `free`, the text would be freed twice.
         pub(crate) fn find_all() {
             $(let _ = $name();)*
+            IS_READY.store(true, Ordering::Release);
         }
     };
 }
@@ -131,5 +136,6 @@ functions! {
     posix_memalign: fn(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int;
     valloc: fn(bytes: usize) -> *mut c_void;
     pvalloc: fn(bytes: usize) -> *mut c_void;
+    sigaltstack: fn(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
     pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;
 }

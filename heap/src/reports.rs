@@ -7,7 +7,10 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use super::apart::{apart, is_one_apart};
+use super::{
+    apart::{self, apart, is_one_apart},
+    small_stack,
+};
 
 /// A block whose free was reported: what the other library writes, and only it reads.
 #[repr(C, align(8))]
@@ -23,6 +26,7 @@ pub(crate) const FUNCTIONS: [&std::ffi::CStr; 3] =
 
 /// Begins to report.
 pub(crate) fn begin(found: [*mut c_void; 3]) {
+    apart::begin();
     // What is looked at first is set last.
     for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(found) {
         place.store(function, Ordering::Release);
@@ -40,8 +44,8 @@ pub(crate) fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
     let function = ALLOCATED.load(Ordering::Acquire);
     if !function.is_null() && !block.is_null() {
         // SAFETY: `begin` got it under this name, whose type the other library fixes.
-        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize)>(function) };
-        let report = || keeping_errno(|| report(block, bytes));
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize, bool)>(function) };
+        let report = || _ = made(|has_stack| report(block, bytes, has_stack));
         if is_one_apart() {
             apart(|seen| seen.allocated = block.addr(), report);
         } else {
@@ -58,12 +62,13 @@ pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
     if function.is_null() || block.is_null() {
         return None;
     }
-    type Report = unsafe extern "C" fn(*mut c_void, *mut Freed) -> bool;
+    type Report = unsafe extern "C" fn(*mut c_void, *mut Freed, bool) -> bool;
     // SAFETY: as in `allocated`.
     let report = unsafe { transmute::<*mut c_void, Report>(function) };
     let mut freed = Freed([MaybeUninit::uninit(); 24]);
     // SAFETY: there is room for what the other library writes.
-    let mut report = || keeping_errno(|| unsafe { report(block, &raw mut freed) });
+    let mut report =
+        || made(|has_stack| unsafe { report(block, &raw mut freed, has_stack) }).unwrap_or(false);
     let is_recorded =
         if is_one_apart() { apart(|seen| seen.freed = block.addr(), report) == Some(true) } else { report() };
     is_recorded.then_some(freed)
@@ -101,8 +106,17 @@ fn still_has(freed: &Freed) {
         // SAFETY: as in `allocated`.
         let report = unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const Freed)>(function) };
         // SAFETY: the other library wrote it.
-        keeping_errno(|| unsafe { report(freed) });
+        let _made = made(|_| unsafe { report(freed) });
     }
+}
+
+/// Makes a report, with the stack of this thread if that has room for it; `None` if it could not be made.
+#[inline]
+fn made<T>(report: impl FnOnce(bool) -> T) -> Option<T> {
+    if small_stack::is_here() {
+        return small_stack::elsewhere(|| keeping_errno(|| report(false)));
+    }
+    Some(keeping_errno(|| report(true)))
 }
 
 /// Calls the other library, whose errors are not the program's.

@@ -35,14 +35,14 @@ fn reports() -> Option<MallocReports> {
     opened
 }
 
-/// Reports that a block was allocated.
+/// Reports that a block was allocated. `has_stack` if this thread's stack is the program's.
 #[unsafe(no_mangle)]
-extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize) {
+extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack: bool) {
     if is_recording() {
         return;
     }
     if let Some(heap) = reports() {
-        record(|_| heap.allocated(block.addr() as u64, bytes as u64));
+        record(|_| heap.with_stacks(has_stack).allocated(block.addr() as u64, bytes as u64));
     }
 }
 
@@ -51,8 +51,9 @@ extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize) {
 /// # Safety
 /// `freed` has room for [`FREED_BYTES`] bytes, at a multiple of 8.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void) -> bool {
-    let found = reports().and_then(|heap| record(|_| heap.freed(block.addr() as u64)).flatten());
+unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, has_stack: bool) -> bool {
+    let freed_block = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
+    let found = reports().and_then(|heap| record(|_| freed_block(heap)).flatten());
     let is_recorded = found.is_some();
     if let Some(found) = found {
         // SAFETY: the caller's promise.

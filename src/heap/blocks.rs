@@ -6,15 +6,40 @@ use memreel_snapshot::words::StackId;
 /// A recorded block that is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LiveBlock {
-    /// Never 0, which marks an empty slot.
+    /// Never 0.
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) stack: StackId,
 }
 
-impl LiveBlock {
-    /// An empty slot.
-    pub(super) const EMPTY: LiveBlock = LiveBlock { address: 0, bytes: 0, stack: StackId::NONE };
+/// A place of the table: a block or nothing. The address is negated, because leak checkers (LeakSanitizer) take what looks
+/// like a pointer for one: with the table, no block of the program would be a leak.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// 0 without a block.
+    negated: u64,
+    bytes: u64,
+    stack: StackId,
+}
+
+impl Slot {
+    pub(super) const EMPTY: Slot = Slot { negated: 0, bytes: 0, stack: StackId::NONE };
+
+    fn of(LiveBlock { address, bytes, stack }: LiveBlock) -> Slot {
+        Slot { negated: address.wrapping_neg(), bytes, stack }
+    }
+
+    /// Returns the address of the block; 0 without one.
+    #[inline]
+    fn address(self) -> u64 {
+        self.negated.wrapping_neg()
+    }
+
+    #[inline]
+    pub(super) fn block(self) -> Option<LiveBlock> {
+        let Slot { bytes, stack, .. } = self;
+        (self.negated != 0).then(|| LiveBlock { address: self.address(), bytes, stack })
+    }
 }
 
 /// A hash table with open addressing. It grows within the recorder's own work, so its memory comes from the allocator
@@ -22,7 +47,7 @@ impl LiveBlock {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// A power of two, or none. At least a quarter is empty.
-    slots: Vec<LiveBlock>,
+    slots: Vec<Slot>,
     n_live: usize,
     n_bytes: u64,
 }
@@ -47,10 +72,10 @@ impl Blocks {
             return Inserted::NoRoom;
         }
         let slot = self.slot_of(block.address);
-        let before = std::mem::replace(&mut self.slots[slot], block);
+        let before = std::mem::replace(&mut self.slots[slot], Slot::of(block));
         // An empty slot has no bytes.
         self.n_bytes = self.n_bytes.wrapping_add(block.bytes).wrapping_sub(before.bytes);
-        if before.address == block.address {
+        if let Some(before) = before.block() {
             return Inserted::Replaced(before);
         }
         self.n_live += 1;
@@ -64,10 +89,7 @@ impl Blocks {
             return None;
         }
         let mut hole = self.slot_of(address);
-        let removed = self.slots[hole];
-        if removed.address == 0 {
-            return None;
-        }
+        let removed = self.slots[hole].block()?;
         self.n_live -= 1;
         self.n_bytes = self.n_bytes.wrapping_sub(removed.bytes);
         // The blocks behind it move up, unless they are at home between the hole and their place.
@@ -75,17 +97,17 @@ impl Blocks {
         let mut at = hole;
         loop {
             at = (at + 1) & last;
-            let block = self.slots[at];
-            if block.address == 0 {
+            let slot = self.slots[at];
+            if slot.address() == 0 {
                 break;
             }
-            let home = self.home_of(block.address);
+            let home = self.home_of(slot.address());
             if at.wrapping_sub(home) & last >= at.wrapping_sub(hole) & last {
-                self.slots[hole] = block;
+                self.slots[hole] = slot;
                 hole = at;
             }
         }
-        self.slots[hole] = LiveBlock::EMPTY;
+        self.slots[hole] = Slot::EMPTY;
         Some(removed)
     }
 
@@ -99,13 +121,13 @@ impl Blocks {
     }
 
     /// Returns all slots, the empty ones too.
-    pub(super) fn slots(&self) -> &[LiveBlock] {
+    pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
     /// Every block, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = LiveBlock> {
-        self.slots.iter().copied().filter(|block| block.address != 0)
+        self.slots.iter().filter_map(|slot| slot.block())
     }
 
     /// Returns the slot that has this address, or the empty one where it would be.
@@ -113,7 +135,7 @@ impl Blocks {
     fn slot_of(&self, address: u64) -> usize {
         let last = self.slots.len() - 1;
         let mut slot = self.home_of(address);
-        while self.slots[slot].address != address && self.slots[slot].address != 0 {
+        while self.slots[slot].address() != address && self.slots[slot].address() != 0 {
             slot = (slot + 1) & last;
         }
         slot
@@ -134,11 +156,11 @@ impl Blocks {
         if slots.try_reserve_exact(n_slots).is_err() {
             return false;
         }
-        slots.resize(n_slots, LiveBlock::EMPTY);
+        slots.resize(n_slots, Slot::EMPTY);
         let before = std::mem::replace(&mut self.slots, slots);
-        for block in before.into_iter().filter(|block| block.address != 0) {
-            let slot = self.slot_of(block.address);
-            self.slots[slot] = block;
+        for moved in before.into_iter().filter(|slot| slot.address() != 0) {
+            let slot = self.slot_of(moved.address());
+            self.slots[slot] = moved;
         }
         true
     }

@@ -24,7 +24,10 @@ use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
 /// assert_eq!(seen.device_traces[1].len(), 5, "the pages; an allocation, its free in two events, an allocation");
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct MallocReports(&'static ProcessHeap);
+pub struct MallocReports {
+    heap: &'static ProcessHeap,
+    has_stacks: bool,
+}
 
 /// A block whose free was reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,31 +47,39 @@ impl MallocReports {
         super::connect(recorder, device);
         let heap = ProcessHeap::get().filter(|heap| heap.is_of(recorder))?;
         recorder.describe_device(device, usage::HEAP, "");
-        Some(MallocReports(heap))
+        Some(MallocReports { heap, has_stacks: true })
+    }
+
+    /// Returns the same, whose next reports are with this thread's stack or without: a caller may be on a stack that has no
+    /// room for a capture.
+    #[must_use]
+    #[inline]
+    pub fn with_stacks(self, has_stacks: bool) -> MallocReports {
+        MallocReports { has_stacks, ..self }
     }
 
     /// Reports an allocation. A block of 0 bytes is recorded as one of 1 byte, because a snapshot has no empty blocks.
     #[inline]
     pub fn allocated(self, address: u64, bytes: u64) {
-        self.0.allocated(address, bytes.max(1), 0);
+        self.heap.allocated(address, bytes.max(1), 0, self.has_stacks);
     }
 
     /// Reports a free; returns the block if its allocation was recorded.
     #[inline]
     pub fn freed(self, address: u64) -> Option<FreedBlock> {
-        let LiveBlock { address, bytes, stack } = self.0.freed(address)?;
+        let LiveBlock { address, bytes, stack } = self.heap.freed(address, self.has_stacks)?;
         Some(FreedBlock { address, bytes, stack })
     }
 
     /// Reports that a block whose free was reported is not free.
     pub fn still_has(self, block: FreedBlock) {
         let FreedBlock { address, bytes, stack } = block;
-        self.0.still_has(LiveBlock { address, bytes, stack });
+        self.heap.still_has(LiveBlock { address, bytes, stack });
     }
 
     /// Returns the heap's blocks, for snapshots.
     #[must_use]
     pub fn inventory(self) -> &'static dyn Inventory {
-        self.0
+        self.heap
     }
 }

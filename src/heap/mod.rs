@@ -105,7 +105,7 @@ impl<A> Heap<A> {
         if let Some(heap) = ProcessHeap::get()
             && !block.is_null()
         {
-            heap.allocated(block.addr() as u64, bytes as u64, self.sample_bytes);
+            heap.allocated(block.addr() as u64, bytes as u64, self.sample_bytes, true);
         }
     }
 }
@@ -133,7 +133,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // Before the memory can be allocated again.
         if let Some(heap) = ProcessHeap::get() {
-            heap.freed(block.addr() as u64);
+            heap.freed(block.addr() as u64, true);
         }
         // SAFETY: the caller's promise about the block and its layout is passed on.
         unsafe { self.inner.dealloc(block, layout) }
@@ -142,7 +142,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // A block that moves is free within this call, so its free is recorded before.
-        let freed = ProcessHeap::get().and_then(|heap| heap.freed(block.addr() as u64));
+        let freed = ProcessHeap::get().and_then(|heap| heap.freed(block.addr() as u64, true));
         // SAFETY: the caller's promise about the block, its layout and the new size is passed on.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
         if !moved.is_null() {

@@ -87,18 +87,19 @@ impl ProcessHeap {
     }
 
     /// Records that a block was allocated, unless recording is off or a filter excludes it. `sample_bytes` is the
-    /// heap's own sampling interval, or 0.
+    /// heap's own sampling interval, or 0. The stack is captured unless `has_stack` is false.
     #[inline(always)]
-    pub(super) fn allocated(&self, address: u64, bytes: u64, sample_bytes: u64) {
+    pub(super) fn allocated(&self, address: u64, bytes: u64, sample_bytes: u64, has_stack: bool) {
         if self.track.keeps(bytes, sample_bytes) {
-            self.record_alloc(address, bytes, sample_bytes);
+            self.record_alloc(address, bytes, sample_bytes, has_stack);
         }
     }
 
-    /// Records that a block will be freed, if it is a recorded one. Returns it.
+    /// Records that a block will be freed, if it is a recorded one. Returns it. The stack is captured unless `has_stack` is
+    /// false.
     #[inline(always)]
-    pub(super) fn freed(&self, address: u64) -> Option<LiveBlock> {
-        if self.table.may_have(address) { self.record_free(address) } else { None }
+    pub(super) fn freed(&self, address: u64, has_stack: bool) -> Option<LiveBlock> {
+        if self.table.may_have(address) { self.record_free(address, has_stack) } else { None }
     }
 
     /// Records that a block whose free was recorded is not free: a `realloc` failed.
@@ -110,9 +111,9 @@ impl ProcessHeap {
     }
 
     #[inline(never)]
-    fn record_alloc(&self, address: u64, bytes: u64, sample_bytes: u64) {
+    fn record_alloc(&self, address: u64, bytes: u64, sample_bytes: u64, has_stack: bool) {
         let Some(work) = OwnWork::begin() else { return };
-        let stack = self.track.stack_of_alloc_within(&work);
+        let stack = if has_stack { self.track.stack_of_alloc_within(&work) } else { StackId::NONE };
         if !self.is_used.load(Ordering::Relaxed) {
             self.sample_bytes.store(sample_bytes, Ordering::Relaxed);
             self.is_used.store(true, Ordering::Relaxed);
@@ -136,9 +137,9 @@ impl ProcessHeap {
     }
 
     #[inline(never)]
-    fn record_free(&self, address: u64) -> Option<LiveBlock> {
+    fn record_free(&self, address: u64, has_stack: bool) -> Option<LiveBlock> {
         let work = OwnWork::begin()?;
-        let stack = self.track.stack_of_free_within(&work);
+        let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
         let mut shard = self.table.lock(address)?;
         let block = shard.remove(address)?;
         self.record_free_of(&work, block, stack);

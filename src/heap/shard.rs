@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::blocks::{Blocks, Inserted, LiveBlock};
+use super::blocks::{Blocks, Inserted, LiveBlock, Slot};
 
 /// The blocks of a shard.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Changes {
 #[derive(Debug, Default)]
 pub(super) struct ShardCopy {
     /// Memory for slots, which is in use already: a copy into new memory would wait for the kernel.
-    room: Vec<LiveBlock>,
+    room: Vec<Slot>,
     n_slots: usize,
     changes: Option<Changes>,
 }
@@ -100,15 +100,15 @@ impl ShardCopy {
     /// Makes room for a number of slots.
     pub(super) fn make_room(&mut self, n_slots: usize) {
         self.room.clear();
-        self.room.resize(n_slots, LiveBlock::EMPTY);
+        self.room.resize(n_slots, Slot::EMPTY);
     }
 
     /// Calls `look` with each block at the moment of the mark, in no order. Returns whether these are all.
     pub(super) fn each(&mut self, mut look: impl FnMut(LiveBlock)) -> bool {
         let Changes { before, lacks_one } = self.changes.take().unwrap_or_default();
-        let slots = self.room[..self.n_slots].iter().filter(|block| block.address != 0);
-        let is_as_then = |block: &&LiveBlock| before.is_empty() || !before.contains_key(&block.address);
-        slots.filter(is_as_then).for_each(|block| look(*block));
+        let blocks = self.room[..self.n_slots].iter().filter_map(|slot| slot.block());
+        let is_as_then = |block: &LiveBlock| before.is_empty() || !before.contains_key(&block.address);
+        blocks.filter(is_as_then).for_each(&mut look);
         before.values().flatten().for_each(|block| look(*block));
         !lacks_one
     }

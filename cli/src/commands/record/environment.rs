@@ -74,6 +74,7 @@ pub(super) fn variables(
         Variable { name: "LD_PRELOAD", value: in_front(libraries.preloaded(), "LD_PRELOAD", is_ours) },
         Variable { name: "MEMREEL", value: memreel.into() },
         Variable { name: "MEMREEL_RECORD", value: folder.into() },
+        Variable { name: "ASAN_OPTIONS", value: asan_options() },
     ];
     if options.no_torch {
         variables.push(Variable { name: "MEMREEL_TORCH", value: "0".into() });
@@ -88,6 +89,16 @@ pub(super) fn variables(
         );
     }
     variables
+}
+
+/// Returns the options of AddressSanitizer, with the user's in force. Its library refuses to be behind preloaded ones otherwise.
+fn asan_options() -> OsString {
+    const BEHIND: &str = "verify_asan_link_order=0";
+    match env::var_os("ASAN_OPTIONS") {
+        Some(of_user) if of_user.to_string_lossy().contains("verify_asan_link_order") => of_user,
+        Some(of_user) => [OsStr::new(BEHIND), &of_user].join(OsStr::new(":")),
+        None => BEHIND.into(),
+    }
 }
 
 /// Whether a preloaded library is memreel's: those of a recording around this one.
