@@ -13,6 +13,14 @@ static void *work(void *n) {
     }
 }
 
+static pthread_t late[8];
+static void *cancelled_before(void *unused) {
+    pthread_cancel(pthread_self());
+    for (int i = 0; i < 150000; i++) free(malloc(100 + i % 1000));
+    pthread_testcancel();
+    return 0;
+}
+
 int main(int argc, char **argv) {
     long n_blocks = atol(argv[1]), n_rounds = atol(argv[2]);
     void **kept = malloc(n_blocks * sizeof *kept);
@@ -38,6 +46,13 @@ int main(int argc, char **argv) {
     }
     int status;
     waitpid(child, &status, 0);
+    /* The file of the tape becomes longer, and its descriptor is closed. */
+    for (int i = 3; i < 1024; i++) close(i);
+    for (int i = 0; i < 8; i++) if (pthread_create(&late[i], 0, cancelled_before, 0)) return 5;
+    for (int i = 0; i < 8; i++) {
+        void *ended;
+        if (pthread_join(late[i], &ended) || ended != PTHREAD_CANCELED) return 6;
+    }
     printf("%ld 0\n", n_blocks);
     return status ? 4 : 0;
 }

@@ -11,7 +11,6 @@
 
 mod types;
 mod notice;
-mod cancel;
 mod loader;
 mod entry;
 mod nested;

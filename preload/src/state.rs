@@ -13,16 +13,14 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{self, Inventory, MallocReports, Marked, Refusal},
+    integrate::{self, Inventory, MallocReports, Marked, Refusal, Room, Uncancelled},
     pickle,
     recorder::{Ledger, Recorder, Recording, StackKind},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
 
-use super::{
-    cancel::Uncancelled, driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals,
-};
+use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -110,8 +108,7 @@ fn open() -> Option<&'static State> {
         }
         return STATE.get();
     }
-    // The run has ended, and its folder is gone.
-    if env::var_os("MEMREEL_RECORD").is_some_and(|folder| !Path::new(&folder).is_dir()) {
+    if !has_room() {
         switch_off();
         return None;
     }
@@ -125,6 +122,13 @@ fn open() -> Option<&'static State> {
     STATE.get()
 }
 
+/// Returns whether this process is to have a tape in the folder of the run: not if the run has ended and its folder is gone,
+/// nor if very many tapes are there.
+fn has_room() -> bool {
+    let Some(folder) = env::var_os("MEMREEL_RECORD") else { return true };
+    Path::new(&folder).is_dir() && Room::of(&folder).wait()
+}
+
 /// Records in a child of `fork`, which has left its parent's tape, on a tape of its own.
 #[cold]
 fn begin_again(state: &'static State) -> &'static State {
@@ -133,7 +137,10 @@ fn begin_again(state: &'static State) -> &'static State {
         nested::forget_others();
         intervals::end();
         state.gpus().for_each(|gpu| gpu.alive().forget_look());
-        state.reel.record_history(&history());
+        match has_room() {
+            true => state.reel.record_history(&history()),
+            false => switch_off(),
+        }
     }
     state
 }

@@ -28,6 +28,7 @@ impl Guard {
     /// handler saw (`wiped.rs`): what asks for the guard first, such as the process's heap, records nothing there.
     pub(crate) fn enter() -> Option<Guard> {
         if wiped::is_stranger() {
+            wiped::count_stranger();
             return None;
         }
         ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })

@@ -11,4 +11,5 @@ pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;
 pub(crate) mod time;
+pub(crate) mod uncancelled;
 pub(crate) mod wiped;

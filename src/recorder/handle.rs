@@ -169,7 +169,11 @@ impl Recorder {
         if let Some(bytes) = inventory.sample_bytes() {
             file.note(&Note::Sampling { device: inventory.device().0, bytes });
         }
-        inventory.inspect(&mut |segments| tape.begin_base(segments));
+        let mut cut = None;
+        let segments = inventory.segments_at(&mut |_| cut = tape.cut_base());
+        if let Some(cut) = cut {
+            tape.begin_base(&segments, &cut);
+        }
     }
 
     /// Returns what names the addresses of the process that recorded, if this was read from a tape's file.

@@ -65,8 +65,19 @@ pub(super) struct InFile {
     base: Vec<Slot>,
     /// Changes with each list that does not follow from the one before.
     n_begun: u32,
+    /// Whether a list is to come that is of a moment before: then no event may leave the file.
+    is_cut: bool,
     /// Whether later events are in memory, because the file could not grow.
     has_ended: bool,
+}
+
+/// The moment of a list of segments that is to come.
+#[derive(Debug)]
+pub(super) struct BaseCut {
+    file: Arc<TapeFile>,
+    until: u64,
+    horizon: u64,
+    n_begun: u32,
 }
 
 /// What is live before the events to fold.
@@ -114,6 +125,7 @@ impl InFile {
             live: Some(Start::Live(Live::default())),
             base: Vec::new(),
             n_begun: 0,
+            is_cut: false,
             has_ended: false,
         }
     }
@@ -176,13 +188,13 @@ impl InFile {
         match &self.place {
             Place::Here => {
                 self.is_due |= is_due;
-                if self.waiting.len() > part * MOST_PARTS + MORE {
+                if self.waiting.len() > part * MOST_PARTS + MORE && !self.is_cut {
                     self.waiting.pop_front();
                     self.n_missing += Chunk::N_ENTRIES as u64;
                 }
             }
             Place::OtherProcess(agreement) => {
-                if is_due {
+                if is_due && !self.is_cut {
                     agreement.set_due(horizon);
                 }
                 let folded = agreement.folded();
@@ -190,7 +202,7 @@ impl InFile {
                     self.folded = folded;
                     self.waiting.retain(|chunk| chunk.last > folded);
                 }
-                if self.waiting.len() > part * PARTS_ELSEWHERE + MORE_ELSEWHERE {
+                if self.waiting.len() > part * PARTS_ELSEWHERE + MORE_ELSEWHERE && !self.is_cut {
                     (self.place, self.live, self.is_due) = (Place::Here, Some(Start::InFile), true);
                 }
             }
@@ -227,12 +239,25 @@ impl InFile {
         }
     }
 
-    /// Begins anew with these segments, which are those after the event with the order word `until`.
-    /// Events up to `horizon` were dropped.
-    pub(super) fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
-        let live = Live::of(segments);
+    /// Begins anew with segments that are to come, those after the event with the order word `until`. Events up to `horizon`
+    /// were dropped.
+    pub(super) fn cut_base(&mut self, until: u64, horizon: u64) -> BaseCut {
         self.n_begun += 1;
         self.n_missing = 0;
+        (self.live, self.is_cut) = (None, true);
+        BaseCut { file: self.file.clone(), until, horizon, n_begun: self.n_begun }
+    }
+
+    /// Takes the segments of a cut, unless another one came after it.
+    pub(super) fn begin_at(&mut self, segments: &[InventorySegment], cut: &BaseCut) {
+        if Arc::ptr_eq(&cut.file, &self.file) && cut.n_begun == self.n_begun {
+            self.begin(segments, cut.until, cut.horizon);
+        }
+    }
+
+    fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
+        let live = Live::of(segments);
+        self.is_cut = false;
         if let Some(base) = write(&self.file, self.device, segments, (until, horizon), 0) {
             self.base = base;
             self.folded = until;

@@ -97,6 +97,9 @@ pub(super) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
 fn create(shared: &Arc<Shared>, path: &Path, is_kept_elsewhere: bool) -> Result<OpenFile> {
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
+    if is_kept_elsewhere {
+        file.map_ahead();
+    }
     fork::register(fork::Level::Recorder, &file);
     let keeper = Keeper::new(&file, is_kept_elsewhere, folding::duties(shared));
     lock(&shared.scopes).set_file(Some(file.clone()));

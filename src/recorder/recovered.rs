@@ -326,3 +326,75 @@ fn forget_unknown_stacks(segments: &mut [InventorySegment], n_stacks: usize) {
     };
     segments.iter_mut().for_each(of_blocks);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Track;
+    use memreel_snapshot::words::{Action, Address, BlockState, Event, InventoryBlock};
+
+    /// An allocator that has a block, and serves others while its list is made.
+    struct Busy {
+        track: Track,
+        n_later: u64,
+    }
+
+    fn of_blocks(addresses: impl Iterator<Item = u64>) -> InventorySegment {
+        let block = |address| InventoryBlock {
+            address: Address(address),
+            size_bytes: 512,
+            requested_bytes: 512,
+            state: BlockState::ActiveAllocated,
+            stack: StackId::NONE,
+        };
+        InventorySegment::of_blocks(addresses.map(block).collect())
+    }
+
+    impl Inventory for Busy {
+        fn device(&self) -> DeviceId {
+            self.track.device()
+        }
+
+        fn has_segments(&self) -> bool {
+            false
+        }
+
+        fn inspect(&self, _: &mut dyn FnMut(&[InventorySegment])) {
+            panic!("no event could be recorded meanwhile");
+        }
+
+        fn segments_at(&self, cut: &mut dyn FnMut(u64)) -> Vec<InventorySegment> {
+            cut(512);
+            for number in 1..=self.n_later {
+                let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId::NONE);
+                let address = Address(number << 12);
+                let event = Event { action: Action::Alloc, address, size_bytes: 512, stream, pool, stack };
+                self.track.record_unlocked(event);
+            }
+            vec![of_blocks([1 << 40].into_iter())]
+        }
+    }
+
+    /// The ring drops most of the events that come before the list.
+    #[test]
+    fn a_list_that_comes_later_lacks_no_event() {
+        const N: u64 = 100_000;
+        for is_elsewhere in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.tape");
+            let recorder = Recorder::new();
+            let history = Recording::all().max_entries(4096).tape(&path);
+            recorder.record_history(&if is_elsewhere { history.kept_elsewhere() } else { history });
+            let busy = Busy { track: recorder.track(DeviceId(0)), n_later: N };
+            recorder.begin_tape(&busy);
+            let mut contents = Contents::read(&path).unwrap();
+            let (_, inventories) = restore(&mut contents, None);
+            assert_eq!(contents.problems, [""; 0]);
+            let blocks = inventories[0].segments.iter().flat_map(|segment| &segment.blocks);
+            let mut live: Vec<u64> = blocks.map(|block| block.address.0).collect();
+            live.sort_unstable();
+            let expected: Vec<u64> = (1..=N).map(|number| number << 12).chain([1 << 40]).collect();
+            assert!(live == expected, "{is_elsewhere}: {} of {} blocks", live.len(), expected.len());
+        }
+    }
+}

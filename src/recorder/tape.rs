@@ -25,7 +25,7 @@ use super::{
 };
 #[cfg(not(loom))]
 use super::{
-    in_file::{InFile, Work},
+    in_file::{BaseCut, InFile, Work},
     keeper::Keeper,
 };
 #[cfg(not(loom))]
@@ -254,15 +254,23 @@ impl Tape {
         self.generation.store(new_generation(), Ordering::Relaxed);
     }
 
-    /// Writes a device's segments as they are now, under the lock of its allocator, into the tape's file.
+    /// Begins anew, under the lock of the device's allocator, with a list of its segments at this moment, which comes later.
+    /// `None` if there is no file.
     #[cfg(not(loom))]
-    pub(super) fn begin_base(&self, segments: &[InventorySegment]) {
+    pub(super) fn cut_base(&self) -> Option<BaseCut> {
         let _guard = Guard::enter();
         let mut state = lock(&self.state);
         let until = order_limit(Ticks(self.last.load(Ordering::Relaxed)));
         let horizon = state.horizon;
-        if let Some(in_file) = &mut state.in_file {
-            in_file.begin(segments, until, horizon);
+        Some(state.in_file.as_mut()?.cut_base(until, horizon))
+    }
+
+    /// Writes the device's segments as they were at a cut into the tape's file.
+    #[cfg(not(loom))]
+    pub(super) fn begin_base(&self, segments: &[InventorySegment], cut: &BaseCut) {
+        let _guard = Guard::enter();
+        if let Some(in_file) = &mut lock(&self.state).in_file {
+            in_file.begin_at(segments, cut);
         }
     }
 

@@ -65,9 +65,11 @@ impl TapeKeeper {
         Ok(TapeKeeper { file: Arc::new(TapeFile::attach(path.as_ref())?), devices: Vec::new() })
     }
 
-    /// Folds what is due; returns whether there was something. A file that cannot be read or cannot grow is tried again at
+    /// Folds what is due; returns whether there was something. Makes the file longer ahead of the process that records, which
+    /// then needs no call of the system to take more of it. A file that cannot be read or cannot grow is tried again at
     /// the next call.
     pub fn keep(&mut self) -> bool {
+        self.file.promise();
         let all = self.file.agreements();
         let new = all.into_iter().skip(self.devices.len());
         self.devices.extend(new.map(Kept::new));

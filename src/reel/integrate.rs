@@ -115,6 +115,7 @@ pub use crate::process::{
     host::host,
     rank::{n_ranks, rank},
     time::time_text,
+    uncancelled::Uncancelled,
 };
 pub use crate::{
     device::{Device, Mark},
@@ -132,7 +133,7 @@ pub use memreel_snapshot::words::{
 };
 
 #[cfg(not(loom))]
-pub use crate::tape::take_tape_name;
+pub use crate::tape::{Room, take_tape_name};
 
 #[cfg(loom)]
 #[doc(hidden)]

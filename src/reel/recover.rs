@@ -57,6 +57,7 @@ pub struct TapeProcess {
     /// When it began, and the namespace of its number.
     began: (u64, u64),
     has_ended: bool,
+    start_us: u64,
 }
 
 impl TapeProcess {
@@ -65,16 +66,22 @@ impl TapeProcess {
     /// # Errors
     /// Those of [`Recovered::read`].
     pub fn of(path: impl AsRef<Path>) -> Result<TapeProcess> {
-        let Contents { process, began, is_running, .. } = Contents::header(path.as_ref())?;
+        let Contents { process, began, is_running, start_us, .. } = Contents::header(path.as_ref())?;
         // Where processes cannot be seen, none is known to have ended.
         let has_ended = !is_running && began.0 != 0 && own_start().is_some();
-        Ok(TapeProcess { number: process, began, has_ended })
+        Ok(TapeProcess { number: process, began, has_ended, start_us })
     }
 
     /// Returns whether the process had certainly ended when the header was read.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// Returns when the tape began, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn start_us(&self) -> u64 {
+        self.start_us
     }
 
     /// Returns whether another tape is of the same process, which then ran several programs.
@@ -112,6 +119,15 @@ impl Recovered {
             contents.problems.push(format!(
                 "the file could not grow ({often}): the tape ends there, and later events were recorded in the \
                  memory of the process alone"
+            ));
+        }
+        if contents.n_unseen > 0 {
+            contents.problems.push(format!(
+                "{} by `_Fork` or a system call, which memreel does not see, so what they allocated is not recorded",
+                match contents.n_unseen {
+                    1 => "1 child was forked".to_owned(),
+                    n => format!("{n} children were forked"),
+                }
             ));
         }
         if let Some(past) = recorder.past() {

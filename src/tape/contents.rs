@@ -56,6 +56,8 @@ pub(crate) struct Contents {
     pub(crate) began: (u64, u64),
     /// The number of chunks that the file had no room for.
     pub(crate) n_elsewhere: u64,
+    /// How many children allocated whose forks no handler saw.
+    pub(crate) n_unseen: u64,
     pub(crate) chunks: Vec<EventChunk>,
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) notes: Vec<Note>,
@@ -286,6 +288,7 @@ impl Contents {
             ns_of_ticks: word(HeaderWord::NsOfTicks),
             is_closed: word(HeaderWord::IsClosed) != 0,
             n_elsewhere: word(HeaderWord::NElsewhere),
+            n_unseen: word(HeaderWord::NUnseen),
             ..Contents::default()
         })
     }

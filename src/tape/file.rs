@@ -67,6 +67,16 @@ impl TapeFile {
         Ok(TapeFile::of(Mapped::attach(path)?))
     }
 
+    /// Maps memory for what another process will make the file longer by.
+    pub(crate) fn map_ahead(&self) {
+        self.mapped.map_ahead();
+    }
+
+    /// Makes the file longer for the process that records.
+    pub(crate) fn promise(&self) {
+        self.mapped.promise();
+    }
+
     /// Offers the events of a device to a keeper in another process; `None` if there are too many devices.
     pub(crate) fn offer(&self, device: DeviceId) -> Option<Agreement> {
         Agreement::offer(&self.mapped, device)

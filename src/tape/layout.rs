@@ -74,6 +74,10 @@ pub(super) enum HeaderWord {
     NSteps = 11,
     /// The namespace in which the process has its number; 0 if it is not known.
     PidNamespace = 12,
+    /// The steps, from the first, whose bytes a keeper in another process has reserved.
+    NPromised = 13,
+    /// The number of children that allocated, and whose forks no handler saw.
+    NUnseen = 14,
 }
 
 /// The first of the header's words about devices, four for each.

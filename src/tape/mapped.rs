@@ -27,9 +27,13 @@ use super::{
     },
     owner_process::{own_start, pid_namespace},
     steps::{Slots, Step},
+    windows::Windows,
 };
-use crate::process::notice;
+use crate::process::{notice, uncancelled::Uncancelled, wiped};
 use memreel_snapshot::words::{Error, Result};
+
+/// The steps that a keeper reserves ahead, at most: 32 MiB.
+const MOST_AHEAD: u64 = 16;
 
 /// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub(super) struct Mapped {
     is_others: bool,
     /// Whether slots may be taken and freed.
     is_open: AtomicBool,
-    /// Whether it was reported that the file cannot grow.
+    /// Whether it was reported that the file cannot grow; in a keeper, whether it could not.
     is_reported: AtomicBool,
     slots: Mutex<Slots>,
 }
@@ -110,6 +114,7 @@ impl Mapped {
             slots: Mutex::default(),
         };
         tape.write_header(beginning);
+        wiped::count_in(tape.word(HeaderWord::NUnseen));
         Ok(tape)
     }
 
@@ -212,7 +217,9 @@ impl Mapped {
             return Some((number, at, false));
         }
         if slots.are_used() {
-            match self.grow() {
+            // This may be the program's `malloc`, in which no thread may end.
+            let _uncancelled = Uncancelled::begin();
+            match self.grow(&mut slots.windows) {
                 Ok(step) => slots.add(step),
                 Err(error) => {
                     drop(slots);
@@ -230,21 +237,54 @@ impl Mapped {
     }
 
     /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail. Another process may
-    /// add steps too.
+    /// add steps too. One that was promised to the other is taken without a call of the system, if a window has it.
     #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
-    fn grow(&self) -> io::Result<Step> {
+    fn grow(&self, windows: &mut Windows) -> io::Result<Step> {
         let n_steps = self.word(HeaderWord::NSteps);
         let place = n_steps.fetch_add(1, Ordering::Relaxed);
-        let at = HEADER_BYTES as u64 + place * STEP_BYTES as u64;
-        let grown = self.file.with(&self.path, |file| {
-            reserve(file, at, STEP_BYTES)?;
-            map(file, at, STEP_BYTES)
-        });
+        let is_promised = place < self.word(HeaderWord::NPromised).load(Ordering::Acquire);
+        let window = windows.step(place as usize);
+        let at = step_at(place);
+        let grown = match window.filter(|_| is_promised) {
+            Some(memory) => Ok(memory),
+            None => self.file.with(&self.path, |file| {
+                reserve(file, at, STEP_BYTES)?;
+                window.map_or_else(|| map(file, at, STEP_BYTES), Ok)
+            }),
+        };
         // Behind a step of another process it stays a hole, which readers take for free slots.
         let give_back = |_: &io::Error| {
             let _ = n_steps.compare_exchange(place + 1, place, Ordering::Relaxed, Ordering::Relaxed);
         };
-        Ok(Step { at: grown.inspect_err(give_back)?, place: place as usize })
+        let at = grown.inspect_err(give_back)?;
+        Ok(Step { at, place: place as usize, is_alone: window.is_none() })
+    }
+
+    /// Maps the first steps before the file has them: another process will promise them. Without room for that in memory,
+    /// steps are mapped one by one.
+    pub(super) fn map_ahead(&self) {
+        let _ = self.file.with(&self.path, |file| lock(&self.slots).windows.open(file));
+    }
+
+    /// Reserves the next steps for the process that records. Where the file system refuses, that process reserves them itself.
+    pub(super) fn promise(&self) {
+        let [n_steps, promised] = [HeaderWord::NSteps, HeaderWord::NPromised].map(|word| self.word(word));
+        let (n_used, from) = (n_steps.load(Ordering::Relaxed), promised.load(Ordering::Relaxed));
+        let until = n_used + n_used.clamp(1, MOST_AHEAD);
+        let is_over = self.word(HeaderWord::IsClosed).load(Ordering::Relaxed) != 0;
+        if is_over || until <= from || self.is_reported.load(Ordering::Relaxed) {
+            return;
+        }
+        let (at, end) = (step_at(from), step_at(until));
+        // Steps that were reserved before stay as they are. Zeros must not be written here: the other process may have begun.
+        let reserved = self.file.with(&self.path, |file| {
+            check_limit(end)?;
+            Ok(fallocate(file, FallocateFlags::empty(), at, end - at)?)
+        });
+        match reserved {
+            Ok(()) => promised.store(until, Ordering::Release),
+            Err(_) => self.is_reported.store(true, Ordering::Relaxed),
+        }
     }
 
     #[cold]
@@ -327,6 +367,7 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 impl Drop for Mapped {
     fn drop(&mut self) {
         self.close();
+        wiped::forget_counter(self.word(HeaderWord::NUnseen));
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         for at in slots.end() {
             // SAFETY: mapped by `grow`; every slot keeps the file alive, so none is left.
@@ -337,13 +378,22 @@ impl Drop for Mapped {
     }
 }
 
+/// Returns where a step is in the file.
+fn step_at(place: u64) -> u64 {
+    HEADER_BYTES as u64 + place * STEP_BYTES as u64
+}
+
+/// Returns an error if a file may not be so long: the kernel would send a signal that ends the process.
+fn check_limit(end: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if end > most => Err(io::Error::other("the limit of file sizes, ulimit -f, is reached")),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the file longer, with bytes that exist.
 fn reserve(file: &File, at: u64, n_bytes: usize) -> io::Result<()> {
-    let end = at + n_bytes as u64;
-    // Beyond this limit the kernel sends a signal that ends the process.
-    if getrlimit(Resource::Fsize).current.is_some_and(|most| end > most) {
-        return Err(io::Error::other("the limit of file sizes, ulimit -f, is reached"));
-    }
+    check_limit(at + n_bytes as u64)?;
     match fallocate(file, FallocateFlags::empty(), at, n_bytes as u64) {
         Ok(()) => Ok(()),
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {

@@ -10,7 +10,8 @@
 //! | notes | what events refer to: contexts, scopes, modules, settings; what devices report | whoever adds one |
 //! | rows | segments and blocks of one device before its oldest event | the keeper, of this process or another |
 //!
-//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, `slot`
+//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, for which `windows`
+//! are mapped ahead, `slot`
 //! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
 //! and writes notes, `contents` reads a file, of a process that lives or not, as far as it is whole, and `seal` adds the
 //! checksums of a process that has ended.
@@ -19,11 +20,13 @@ mod layout;
 mod notes;
 mod owner_process;
 mod rows;
+mod windows;
 mod steps;
 mod mapped;
 mod agreement;
 mod slot;
 mod taken_name;
+mod room;
 mod file;
 mod contents;
 mod seal;
@@ -35,6 +38,7 @@ pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 pub(crate) use owner_process::own_start;
+pub use room::Room;
 pub(crate) use rows::{ROW_BYTES, Rows};
 pub(crate) use seal::seal;
 pub(crate) use slot::{Slot, TakenAt};

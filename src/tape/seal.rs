@@ -1,11 +1,16 @@
 //! Checksums for the full chunks of a tape whose process has ended, and was not there to write them.
 #![forbid(unsafe_code)]
 
-use std::{fs::OpenOptions, io, os::unix::fs::FileExt, path::Path};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
 
 use super::{
     contents::Contents,
-    layout::{HEADER_BYTES, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, SlotWord, checksum},
+    layout::{HEADER_BYTES, HeaderWord, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, STEP_BYTES, SlotWord, checksum},
 };
 use memreel_snapshot::words::{Error, Result};
 
@@ -18,8 +23,17 @@ pub(crate) fn seal(path: &Path) -> Result<()> {
     seal_slots(path).map_err(|error| Error::io("cannot seal the tape", path, error))
 }
 
+/// Gives back what a keeper reserved and nothing used.
+fn cut_unused(file: &File) -> io::Result<()> {
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, 8 * HeaderWord::NSteps as u64)?;
+    let used = u64::from_ne_bytes(word).saturating_mul(STEP_BYTES as u64).saturating_add(HEADER_BYTES as u64);
+    if used < file.metadata()?.len() { file.set_len(used) } else { Ok(()) }
+}
+
 fn seal_slots(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
+    cut_unused(&file)?;
     let (mut slot, mut at) = (vec![0; SLOT_BYTES], HEADER_BYTES as u64);
     let end = file.metadata()?.len();
     while at + SLOT_BYTES as u64 <= end {

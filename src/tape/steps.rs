@@ -2,7 +2,10 @@
 
 use std::ptr::NonNull;
 
-use super::layout::{SLOT_BYTES, STEP_SLOTS};
+use super::{
+    layout::{SLOT_BYTES, STEP_SLOTS},
+    windows::Windows,
+};
 
 /// The slots of a file.
 #[derive(Debug, Default)]
@@ -11,6 +14,7 @@ pub(super) struct Slots {
     free: Vec<u32>,
     /// How many slots of these steps were used; those behind are zeros.
     n_used: usize,
+    pub(super) windows: Windows,
 }
 
 /// The memory of a step of slots, and its place among those of the file.
@@ -18,6 +22,8 @@ pub(super) struct Slots {
 pub(super) struct Step {
     pub(super) at: NonNull<u8>,
     pub(super) place: usize,
+    /// Whether it has a mapping of its own, and is not in a window.
+    pub(super) is_alone: bool,
 }
 
 // SAFETY: a mapping belongs to no thread.
@@ -45,9 +51,9 @@ impl Slots {
         self.free.push(number);
     }
 
-    /// Returns the memory of all steps, which are used no more.
+    /// Returns the memory of all steps with mappings of their own, which are used no more.
     pub(super) fn end(&mut self) -> impl Iterator<Item = NonNull<u8>> {
-        self.steps.drain(..).map(|step| step.at)
+        self.steps.drain(..).filter(|step| step.is_alone).map(|step| step.at)
     }
 
     /// Returns the memory of a slot of these steps.

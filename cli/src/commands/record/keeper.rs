@@ -15,7 +15,10 @@ use std::{
 
 use memreel::recorder::TapeKeeper;
 
-use super::folder::{TapeFile, tapes_in};
+use super::{
+    backlog::Backlog,
+    folder::{TapeFile, tapes_in},
+};
 
 /// How often the tapes are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -24,6 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Keeper {
     tapes: Arc<Mutex<Tapes>>,
+    backlog: Arc<Backlog>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -33,8 +37,11 @@ pub(super) struct Keeper {
 type Tapes = BTreeMap<PathBuf, Option<TapeKeeper>>;
 
 impl Keeper {
-    /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own.
-    pub(super) fn start(folder: &Path) -> Keeper {
+    /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own. `is_open` if there may be any
+    /// number of them.
+    pub(super) fn start(folder: &Path, is_open: bool) -> Keeper {
+        let backlog = Arc::new(Backlog::of(folder));
+        let of_folder = backlog.clone();
         let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
         let tapes = Arc::new(Mutex::new(Tapes::new()));
         let of_thread = tapes.clone();
@@ -42,17 +49,30 @@ impl Keeper {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // A folder that cannot be read is read again.
                 if let Ok(found) = tapes_in(&folder) {
+                    if !is_open {
+                        of_folder.look(&found);
+                    }
                     keep(&mut lock(&of_thread), &found);
                 }
             }
         };
         let thread = thread::Builder::new().name("keeper".into()).spawn(work).ok();
-        Keeper { tapes, end: Some(end), thread }
+        Keeper { tapes, backlog, end: Some(end), thread }
     }
 
     /// Lets a tape go, whose process has ended: nothing is written into it from now on.
     pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.tapes).insert(tape.path.clone(), None);
+    }
+
+    /// Forgets a tape that is gone: another one may have its name.
+    pub(super) fn forget(&self, tape: &TapeFile) {
+        lock(&self.tapes).remove(&tape.path);
+    }
+
+    /// Returns how many processes went on unrecorded, because very many recordings waited to be saved.
+    pub(super) fn n_unrecorded(&self) -> u64 {
+        self.backlog.n_unrecorded()
     }
 }
 
@@ -62,6 +82,7 @@ impl Drop for Keeper {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        let _ = self.backlog.n_unrecorded();
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod child;
 mod environment;
 mod folder;
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             variables.clear();
         }
     }
-    let keeper = Keeper::start(folder.path());
+    let keeper = Keeper::start(folder.path(), options.keep_tape);
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
         Ok(child) => {

@@ -14,6 +14,7 @@ use memreel_snapshot::{Snapshot, analysis::RunOwners, pickle};
 use serde_json::json;
 
 use super::{
+    backlog::MOST,
     folder::{TapeFile, tapes_in},
     keeper::Keeper,
     names::{Names, short_name},
@@ -93,6 +94,8 @@ impl Processes {
             if tapes.iter().all(|(_, process)| has_ended(process)) {
                 self.save(tapes);
                 has_saved = true;
+            } else {
+                has_saved |= self.save_left(&tapes);
             }
         }
         has_saved
@@ -114,10 +117,16 @@ impl Processes {
         tapes.retain(|tape| !self.kept.contains(&tape.path));
         let with_process = |tape: &TapeFile| (tape.clone(), TapeProcess::of(&tape.path).ok());
         let by_process = tapes.chunk_by(|one, next| one.process == next.process);
-        by_process.map(|tapes| tapes.iter().map(with_process).collect()).collect()
+        let programs = |tapes: &[TapeFile]| {
+            let mut programs: Tapes = tapes.iter().map(with_process).collect();
+            // A name that is free again may be that of a later program.
+            programs.sort_by_key(|(_, process)| process.map_or(u64::MAX, |process| process.start_us()));
+            programs
+        };
+        by_process.map(programs).collect()
     }
 
-    /// Saves the tapes of one process. A tape is removed as soon as its snapshot is written.
+    /// Saves the tapes of one process.
     fn save(&mut self, tapes: Tapes) {
         let (mut n_later, mut later) = (0, Vec::new());
         // The last program of a process has the plain name, so it comes first here.
@@ -125,31 +134,63 @@ impl Processes {
             // It runs another program now.
             let is_left = process.is_some_and(|process| later.iter().any(|later| process.is_same(later)));
             later.extend(process);
-            let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
-            let saved = self.save_one(&tape, n_later, is_left);
-            drop(waiting);
-            match saved {
-                Ok(None) => forget(&tape),
-                Ok(Some(recorded)) => {
-                    n_later += usize::from(recorded.path.is_some());
-                    if !self.keep_tape && !recorded.is_running {
-                        forget(&tape);
-                    } else {
-                        if !recorded.is_running {
-                            // Without checksums it is a tape all the same.
-                            let _ = TapeKeeper::seal(&tape.path);
-                        }
-                        self.kept.insert(tape.path);
-                    }
-                    self.saved.push(recorded);
-                }
-                Err(failure) => {
-                    let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
-                    self.failures.push(failure.of_file(&kept).to_string());
-                    self.kept.insert(tape.path);
-                }
+            n_later += usize::from(self.save_tape(tape, n_later, is_left));
+        }
+    }
+
+    /// Saves the tapes of the programs that a process ran before the one that it runs now. Returns whether there were some.
+    fn save_left(&mut self, tapes: &[(TapeFile, Option<TapeProcess>)]) -> bool {
+        let mut has_saved = false;
+        for (at, (tape, process)) in tapes.iter().enumerate() {
+            let is_later = |(_, later): &(TapeFile, Option<TapeProcess>)| {
+                later.zip(*process).is_some_and(|(later, process)| process.is_same(&later))
+            };
+            if tapes[at + 1..].iter().any(is_later) {
+                self.save_tape(tape.clone(), 1, true);
+                has_saved = true;
             }
         }
+        has_saved
+    }
+
+    /// Saves a tape, which is removed as soon as its snapshot is written. Returns whether there is a snapshot.
+    fn save_tape(&mut self, tape: TapeFile, n_later: usize, is_left: bool) -> bool {
+        let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
+        let saved = self.save_one(&tape, n_later, is_left);
+        drop(waiting);
+        let mut has_snapshot = false;
+        match saved {
+            Ok(None) => self.forget(&tape, is_left),
+            Ok(Some(recorded)) => {
+                has_snapshot = recorded.path.is_some();
+                if !self.keep_tape && !recorded.is_running {
+                    self.forget(&tape, is_left);
+                } else {
+                    if !recorded.is_running {
+                        // Without checksums it is a tape all the same.
+                        let _ = TapeKeeper::seal(&tape.path);
+                    }
+                    self.kept.insert(tape.path);
+                }
+                self.saved.push(recorded);
+            }
+            Err(failure) => {
+                let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
+                self.failures.push(failure.of_file(&kept).to_string());
+                self.kept.insert(tape.path);
+            }
+        }
+        has_snapshot
+    }
+
+    /// Removes a tape that has become a snapshot, or that is empty. One that cannot be removed stays in the folder.
+    /// What PyTorch wrote is of the program that the process ran last.
+    fn forget(&self, tape: &TapeFile, is_left: bool) {
+        let _ = fs::remove_file(&tape.path);
+        if !is_left {
+            TorchDump::remove(&tape.path, tape.process);
+        }
+        self.keeper.forget(tape);
     }
 
     /// Writes the snapshot of one program of a process; `None` if it recorded nothing and never will. `is_left` if the
@@ -179,7 +220,10 @@ impl Processes {
             is_running,
         };
         if n_events > 0 {
-            let snapshot = with_torch(&recovered, tape, &mut recorded.problems);
+            let snapshot = match is_left {
+                true => recovered.snapshot(),
+                false => with_torch(&recovered, tape, &mut recorded.problems),
+            };
             let path = self.names.of(tape, n_later, self.program, &mut self.taken);
             match n_events {
                 SYNCED_EVENTS.. => pickle::save(&snapshot, &path)?,
@@ -199,17 +243,21 @@ impl Processes {
         self.saved.sort_by(|one, other| one.tape.cmp(&other.tape));
         self.saved.iter().try_for_each(|recorded| print(options, recorded, out))?;
         self.failures.iter().try_for_each(|failure| writeln!(out, "memreel: {failure}"))?;
+        match self.keeper.n_unrecorded() {
+            0 => {}
+            n => {
+                let processes = if n == 1 { "1 process".to_owned() } else { format!("{n} processes") };
+                writeln!(
+                    out,
+                    "memreel: {processes} ran unrecorded, because {MOST} recordings of others waited to be saved"
+                )?;
+            }
+        }
         if self.saved.is_empty() && !options.json {
             nothing(options, out)?;
         }
         table::print(&self.owners, &self.files, options.json, out)
     }
-}
-
-/// Removes a tape that has become a snapshot, or that is empty. One that cannot be removed stays in the folder.
-fn forget(tape: &TapeFile) {
-    let _ = fs::remove_file(&tape.path);
-    TorchDump::remove(&tape.path, tape.process);
 }
 
 /// Returns whether a process took the name of the tape, and ended before it wrote anything.

@@ -174,7 +174,7 @@ fn lines_are_json_if_asked_for() {
 #[test]
 fn the_tape_of_a_process_that_lives_is_kept() {
     // Nothing is so large, so nothing is recorded.
-    let script = "sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/$!-0.tape ]; do ls >/dev/null; done";
+    let script = "sleep 60 >/dev/null 2>&1 & echo $!; while ! grep -qs memreel $MEMREEL_RECORD/$!-*.tape; do ls >/dev/null; done";
     let run = record(&["--heap", "--min-size", "1TiB"], &["sh", "-c", script]).run();
     let process = run.out.trim();
     let line = format!("memreel: process {process}, which still runs: ");
@@ -201,6 +201,44 @@ fn tapes_go_when_their_processes_have_ended() {
     let files = run.files();
     assert!(files.iter().all(|name| name.ends_with(".pickle")), "{files:?}");
     assert!(run.err.contains("heap of the process"), "{}", run.err);
+}
+
+/// Recordings that nothing can save yet are like those of a loop that is faster than the saver.
+#[test]
+fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
+    let script = "cd $MEMREEL_RECORD; i=0
+        while [ $i -lt 256 ]; do echo x >4190000-$i.tape; i=$((i+1)); done
+        while ! [ -e full ]; do sleep 0.01; done
+        ls / >/dev/null; true
+        rm 4190000-*.tape
+        while [ -e full ]; do sleep 0.01; done
+        exec ls / >/dev/null";
+    let run = record(&FILE, &["timeout", "60", "sh", "-c", script]).run();
+    assert_eq!((run.status, &*run.out), (Some(0), ""), "{}", run.err);
+    let line = |line: &&str| line.contains(" ran unrecorded, because 256 recordings of others waited");
+    // The shell's `sleep` may be another one.
+    assert_eq!(run.err.lines().filter(line).count(), 1, "{}", run.err);
+    let files = run.files();
+    assert!(files.iter().all(|name| name.ends_with(".pickle")), "{files:?}");
+    // The shell and the program that it became.
+    let process =
+        files.iter().find(|name| name.ends_with("-1.pickle")).unwrap_or_else(|| panic!("{files:?}"));
+    run.snapshot(&process.replace("-1.pickle", ".pickle"));
+}
+
+/// A process that runs one program after the other has the tapes of few.
+#[test]
+fn a_program_that_was_left_is_saved_while_the_next_one_runs() {
+    let script = r#"[ $0 = 9 ] && { n=99; t=0
+        while [ $n -gt 1 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/$$-*.tape; n=$#; t=$((t+1)); done
+        echo $n; exit; }
+        exec sh -c "$1" $(($0+1)) "$1""#;
+    let run = record(&FILE, &["sh", "-c", script, "0", script]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    assert_eq!(run.out, "1\n", "{}", run.err);
+    let own: Vec<_> =
+        run.files().into_iter().filter(|name| name.starts_with("run.") || name.len() == 12).collect();
+    assert_eq!(own.len(), 10, "{:?}", run.files());
 }
 
 /// The first thread has ended, and another allocates on.

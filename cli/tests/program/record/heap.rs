@@ -100,6 +100,8 @@ fn children_of_forks_without_handlers_are_not_recorded() {
     let recorded = run.snapshots().into_iter().map(|(_, snapshot)| live_from(&snapshot, 100_000));
     let recorded: Vec<_> = recorded.filter(|live| *live != (0, 0)).collect();
     assert_eq!(recorded, [run.counted()], "{}", run.err);
+    // A line reports them.
+    assert!(run.err.contains(": 40 children were forked by `_Fork` or a system call"), "{}", run.err);
 }
 
 #[test]

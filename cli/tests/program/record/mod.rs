@@ -5,6 +5,8 @@
 //! - `files`: which files a run leaves, for children, crashes and programs that run others.
 //! - `heap`: `--heap`, on programs that count their own memory.
 //! - `threads`: a recorded process has its own threads only, and every block is in the snapshot all the same.
+//! - `limits`: programs that limit which calls they make and the room on their stacks, and very large numbers.
+//! - `sanitizer`: programs with AddressSanitizer.
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
@@ -15,7 +17,9 @@ mod cuda;
 mod environment;
 mod files;
 mod heap;
+mod limits;
 mod python;
+mod sanitizer;
 mod status;
 mod threads;
 mod trouble;
@@ -72,6 +76,7 @@ fn program(name: &str) -> String {
         let at = |name: &str| folder.path().join(name).display().to_string();
         cc(&["-o", &at("counting"), &source("counting.c"), "-lpthread"]);
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
+        cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);

@@ -13,10 +13,10 @@ use super::{Start, cc, live, live_from, program, record, source};
 const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
 
 /// A file system of some mebibytes, while it lives.
-struct Disk(PathBuf);
+pub(super) struct Disk(PathBuf);
 
 impl Disk {
-    fn of(path: PathBuf, mib: u32) -> Option<Disk> {
+    pub(super) fn of(path: PathBuf, mib: u32) -> Option<Disk> {
         fs::create_dir(&path).unwrap();
         let size = format!("size={mib}m");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).output();

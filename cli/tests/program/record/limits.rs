@@ -1,0 +1,85 @@
+//! Programs that limit themselves: which calls they may make, the room on their stacks; and programs of very many threads or
+//! programs in one process.
+
+#![forbid(unsafe_code)]
+
+use std::{fs, process::Command};
+
+use memreel_snapshot::Snapshot;
+
+use super::{Run, Start, live, live_from, program, record, trouble::Disk};
+
+const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
+
+/// Asserts that a program ends as it does without us, and that its blocks are in the snapshot.
+fn assert_recorded(words: &[&str]) -> (Run, Snapshot) {
+    let limits = program("limits");
+    let words = [&["timeout", "120", &*limits], words].concat();
+    let plain = Start::of(words[0], &words[1..]).run();
+    let run = record(&FILE, &words).run();
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{words:?}: {}", run.err);
+    assert_eq!(run.status, Some(0), "{words:?}: {} {}", plain.err, run.err);
+    let mut snapshots = run.snapshots().into_iter().map(|(_, snapshot)| snapshot);
+    let found = snapshots.find(|snapshot| live_from(snapshot, 100_000) == run.counted());
+    let snapshot = found.unwrap_or_else(|| panic!("{words:?}: {:?} {}", run.files(), run.err));
+    (run, snapshot)
+}
+
+/// The file of the tape becomes longer from outside.
+#[test]
+fn a_program_that_forbids_itself_calls_of_the_system_is_recorded() {
+    let (run, _) = assert_recorded(&["filtered"]);
+    assert!(!run.err.contains("cannot grow"), "{}", run.err);
+}
+
+/// What a report needs is more than the room that such a handler has, so it is made elsewhere and has no frames.
+#[test]
+fn handlers_with_small_stacks_may_allocate() {
+    let (_, snapshot) = assert_recorded(&["small"]);
+    let n_frames = |bytes| {
+        let blocks: Vec<_> = live(&snapshot).filter(|block| block.requested_size == bytes).collect();
+        let frames = |stack| snapshot.stacks.frames(stack).count();
+        (blocks.len(), blocks.iter().map(|block| block.stack.map_or(0, frames)).max().unwrap_or(0))
+    };
+    assert_eq!(n_frames(300_000), (9, 0));
+    let (n, most) = n_frames(400_000);
+    assert!(n == 3 && most > 0, "{n} {most}");
+}
+
+#[test]
+fn thousands_of_threads_are_recorded() {
+    // At once, each with a chunk of the tape.
+    assert_recorded(&["threads", "10000"]);
+}
+
+#[test]
+fn a_process_may_run_very_many_programs() {
+    let limits = program("limits");
+    let run = record(&FILE, &[&limits, "execs", "100"]).run();
+    assert_eq!((run.status, run.counted()), (Some(0), (20, 2_190_000)), "{}", run.err);
+    let snapshots = run.snapshots();
+    assert_eq!(snapshots.len(), 100, "{}", run.err);
+    assert!(snapshots.iter().all(|(_, snapshot)| live_from(snapshot, 100_000) == run.counted()));
+}
+
+/// The user's own folders are not needed.
+#[test]
+fn folders_that_cannot_be_written_disturb_no_program() {
+    let program = program("program");
+    let start = record(&["--heap", "-o", "../run.pickle"], &[&program, "many"]);
+    let folder = start.path("disk");
+    let Some(disk) = Disk::of(folder.clone(), 1) else { return };
+    let made = Command::new("mount").args(["-o", "remount,ro"]).arg(&folder).status().unwrap();
+    assert!(made.success() && fs::write(folder.join("file"), "").is_err());
+    let mut start = start.env("HOME", &folder);
+    start.command.current_dir(&folder);
+    let run = start.run();
+    assert_eq!((run.status, run.counted()), (Some(0), (20, 2_190_000)), "{}", run.err);
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+    // Where the snapshot is to be, a folder is needed: the program does not run.
+    let mut start = record(&["--heap"], &[&program, "many"]);
+    start.command.current_dir(&folder);
+    let run = start.run();
+    assert_eq!((run.status, &*run.out), (Some(3), ""), "{}", run.err);
+    drop(disk);
+}

@@ -1,0 +1,70 @@
+//! Whether the folder of a run has room for another tape: what ended too fast to be saved is there, and takes disk.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use crate::process::pause;
+
+/// The name of the file that is there while there is no room. A process that goes on unrecorded adds a byte.
+const NAME: &str = "full";
+
+/// How long a process waits for room before it goes on unrecorded.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The room in the folder of a run.
+///
+/// ```
+/// use memreel::integrate::Room;
+///
+/// let folder = tempfile::tempdir()?;
+/// let room = Room::of(folder.path());
+/// assert!(room.wait());
+/// room.close()?;
+/// assert!(!room.wait(), "a tenth of a second later");
+/// assert_eq!((room.open(), room.open()), (1, 0));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Room(PathBuf);
+
+impl Room {
+    /// Returns the room in a folder.
+    #[must_use]
+    pub fn of(folder: impl AsRef<Path>) -> Room {
+        Room(folder.as_ref().join(NAME))
+    }
+
+    /// Notes that there is no room.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn close(&self) -> io::Result<()> {
+        OpenOptions::new().append(true).create(true).open(&self.0).map(|_| ())
+    }
+
+    /// Notes that there is room. Returns how many processes went on unrecorded since there was none.
+    pub fn open(&self) -> u64 {
+        let n_bytes = fs::metadata(&self.0).map_or(0, |found| found.len());
+        let _ = fs::remove_file(&self.0);
+        n_bytes
+    }
+
+    /// Waits for room, a tenth of a second at most. Returns whether there is some; otherwise this process is counted.
+    #[must_use]
+    pub fn wait(&self) -> bool {
+        let begun = Instant::now();
+        while self.0.exists() {
+            if begun.elapsed() >= PATIENCE {
+                let counted = OpenOptions::new().append(true).open(&self.0);
+                return counted.and_then(|mut file| file.write_all(b".")).is_err();
+            }
+            pause::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+}

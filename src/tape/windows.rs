@@ -1,0 +1,104 @@
+//! Parts of a tape's file that are mapped before they are there: another process makes the file longer.
+
+use std::{fs::File, io, ops::Range, ptr::NonNull};
+
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
+
+use super::layout::{HEADER_BYTES, STEP_BYTES};
+
+/// The steps of a window. Address space counts too: programs limit it (`ulimit -v`).
+const WINDOW_STEPS: usize = 8;
+
+/// The windows of one file; none, if this process alone makes it longer.
+#[derive(Debug, Default)]
+pub(super) struct Windows(Vec<Window>);
+
+#[derive(Debug)]
+struct Window {
+    /// The places of its steps.
+    steps: Range<usize>,
+    at: NonNull<u8>,
+}
+
+// SAFETY: a mapping belongs to no thread.
+unsafe impl Send for Windows {}
+
+impl Windows {
+    /// Opens the first window of a file.
+    pub(super) fn open(&mut self, file: &File) -> io::Result<()> {
+        let (n_bytes, access) = (WINDOW_STEPS * STEP_BYTES, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let at = unsafe {
+            mmap(std::ptr::null_mut(), n_bytes, access, MapFlags::SHARED, file, HEADER_BYTES as u64)
+        }?;
+        self.add(0..WINDOW_STEPS, at.cast());
+        Ok(())
+    }
+
+    fn add(&mut self, steps: Range<usize>, at: *mut u8) {
+        self.0.extend(NonNull::new(at).map(|at| Window { steps, at }));
+    }
+
+    /// Returns the memory of a step, which is no memory until the file has the step. A window that is needed for it is opened
+    /// without the file: the program may have closed the descriptor, or have forbidden itself to ask for it. `None` if
+    /// there is no window before it, or the system refuses another one.
+    pub(super) fn step(&mut self, place: usize) -> Option<NonNull<u8>> {
+        self.find(place).or_else(|| {
+            self.open_next(place)?;
+            self.find(place)
+        })
+    }
+
+    fn find(&self, place: usize) -> Option<NonNull<u8>> {
+        let window = self.0.iter().find(|window| window.steps.contains(&place))?;
+        // SAFETY: a step of the window.
+        Some(unsafe { window.at.add((place - window.steps.start) * STEP_BYTES) })
+    }
+
+    /// Opens a window that begins with the last step of the one before, and has the steps from `place` on.
+    fn open_next(&mut self, place: usize) -> Option<()> {
+        let last = self.0.last()?.steps.end - 1;
+        let steps = last..place.max(last) + WINDOW_STEPS;
+        let from = self.find(last)?.as_ptr();
+        // SAFETY: a size of 0 makes a second mapping of what is mapped at `from`, longer than that, and leaves the first.
+        let at = unsafe { mremap(from.cast(), 0, steps.len() * STEP_BYTES, MremapFlags::MAYMOVE) }.ok()?;
+        self.add(steps, at.cast());
+        Some(())
+    }
+}
+
+impl Drop for Windows {
+    fn drop(&mut self) {
+        for Window { steps, at } in self.0.drain(..) {
+            // SAFETY: mapped by `open` or `open_next`; the file's memory is used no more.
+            let _ = unsafe { munmap(at.as_ptr().cast(), steps.len() * STEP_BYTES) };
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn each_step_is_that_of_the_file() {
+        let file = tempfile::tempfile().unwrap();
+        let mut windows = Windows::default();
+        assert_eq!(windows.step(0), None, "not opened");
+        windows.open(&file).unwrap();
+        let n_steps = 4 * WINDOW_STEPS;
+        file.set_len((HEADER_BYTES + n_steps * STEP_BYTES) as u64).unwrap();
+        // Steps that another process takes are left out.
+        for place in (0..n_steps).filter(|place| place % 7 != 1) {
+            let at = windows.step(place).unwrap();
+            assert_eq!(windows.step(place), Some(at));
+            // SAFETY: the file has the step.
+            unsafe { at.write(place as u8 + 1) };
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, (HEADER_BYTES + place * STEP_BYTES) as u64).unwrap();
+            assert_eq!(byte, [place as u8 + 1]);
+        }
+        assert!(windows.0.len() > 3);
+    }
+}
