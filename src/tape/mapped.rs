@@ -2,9 +2,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io, mem,
-    os::fd::{AsRawFd, FromRawFd},
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     ptr::{self, NonNull},
     sync::{
@@ -21,11 +20,12 @@ use rustix::{
 };
 
 use super::{
+    descriptor::{Descriptor, not_standard},
     layout::{
         BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, VERSION,
         checksum,
     },
-    owner_process::{own_start, pid_namespace},
+    owner_process::{is_running, own_start, pid_namespace},
     steps::{Slots, Step},
     windows::Windows,
 };
@@ -45,7 +45,7 @@ pub(super) struct Mapped {
     is_others: bool,
     /// Whether slots may be taken and freed.
     is_open: AtomicBool,
-    /// Whether it was reported that the file cannot grow; in a keeper, whether it could not.
+    /// Whether it was reported that the file cannot grow; in a keeper, whether it does not make it longer any more.
     is_reported: AtomicBool,
     slots: Mutex<Slots>,
 }
@@ -54,15 +54,6 @@ pub(super) struct Mapped {
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
-
-/// The open file. A program may close descriptors that it did not open, and then open files of its own under their
-/// numbers, so each use asks first whose file it is.
-#[derive(Debug)]
-struct Descriptor {
-    file: Option<File>,
-    /// The numbers of the file system and of the file in it.
-    identity: (u64, u64),
-}
 
 /// What a file says about its beginning.
 #[derive(Clone, Copy, Debug)]
@@ -270,21 +261,36 @@ impl Mapped {
     pub(super) fn promise(&self) {
         let [n_steps, promised] = [HeaderWord::NSteps, HeaderWord::NPromised].map(|word| self.word(word));
         let (n_used, from) = (n_steps.load(Ordering::Relaxed), promised.load(Ordering::Relaxed));
-        let until = n_used + n_used.clamp(1, MOST_AHEAD);
+        let wanted = n_used.saturating_add(n_used.clamp(1, MOST_AHEAD));
         let is_over = self.word(HeaderWord::IsClosed).load(Ordering::Relaxed) != 0;
-        if is_over || until <= from || self.is_reported.load(Ordering::Relaxed) {
+        if is_over || wanted <= from || self.is_reported.load(Ordering::Relaxed) {
             return;
         }
-        let (at, end) = (step_at(from), step_at(until));
+        // Very many short processes end before they are looked at.
+        if !self.is_of_running() {
+            return self.is_reported.store(true, Ordering::Relaxed);
+        }
         // Steps that were reserved before stay as they are. Zeros must not be written here: the other process may have begun.
         let reserved = self.file.with(&self.path, |file| {
+            // The other process may write anything into the header.
+            let until = wanted.min(n_steps_in(file.metadata()?.len()) + MOST_AHEAD);
+            let (at, end) = (step_at(from), step_at(until));
             check_limit(end)?;
-            Ok(fallocate(file, FallocateFlags::empty(), at, end - at)?)
+            fallocate(file, FallocateFlags::empty(), at, end.saturating_sub(at))?;
+            Ok(until)
         });
         match reserved {
-            Ok(()) => promised.store(until, Ordering::Release),
+            Ok(until) => promised.store(until, Ordering::Release),
             Err(_) => self.is_reported.store(true, Ordering::Relaxed),
         }
+    }
+
+    /// Returns whether the process that records runs.
+    #[allow(clippy::cast_possible_truncation)] // The number of a process is in the upper half.
+    fn is_of_running(&self) -> bool {
+        let word = |word| self.word(word).load(Ordering::Relaxed);
+        let process = (word(HeaderWord::Slot) >> 32) as u32;
+        is_running(process, word(HeaderWord::ProcessStart), word(HeaderWord::PidNamespace))
     }
 
     #[cold]
@@ -311,59 +317,6 @@ fn write_in_place(file: &File) {
     }
 }
 
-/// Returns a file at a descriptor that is not one of standard input, output or error: a program may have closed these, and
-/// what it writes there is not for the tape.
-fn not_standard(file: File) -> io::Result<File> {
-    if file.as_raw_fd() > 2 {
-        return Ok(file);
-    }
-    // SAFETY: the descriptor is open; the call makes another one, which nothing else has.
-    let again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-    if again < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    Ok(unsafe { File::from_raw_fd(again) })
-}
-
-impl Descriptor {
-    fn new(file: File) -> io::Result<Descriptor> {
-        let identity = identity(&file)?;
-        Ok(Descriptor { file: Some(file), identity })
-    }
-
-    /// Returns the file, if the descriptor is still its.
-    fn intact(&self) -> Option<&File> {
-        self.file.as_ref().filter(|file| identity(file).is_ok_and(|found| found == self.identity))
-    }
-
-    /// Calls `work` with the file, which is opened again if the program closed it.
-    fn with<T>(&self, path: &Path, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-        if let Some(file) = self.intact() {
-            return work(file);
-        }
-        let again = not_standard(OpenOptions::new().read(true).write(true).open(path)?)?;
-        if identity(&again)? != self.identity {
-            return Err(io::Error::other("the program closed its descriptor, and another file has its name"));
-        }
-        work(&again)
-    }
-}
-
-impl Drop for Descriptor {
-    /// A descriptor that is the program's now stays open.
-    fn drop(&mut self) {
-        if self.intact().is_none() {
-            mem::forget(self.file.take());
-        }
-    }
-}
-
-fn identity(file: &File) -> io::Result<(u64, u64)> {
-    let found = file.metadata()?;
-    Ok((found.dev(), found.ino()))
-}
-
 impl Drop for Mapped {
     fn drop(&mut self) {
         self.close();
@@ -381,6 +334,11 @@ impl Drop for Mapped {
 /// Returns where a step is in the file.
 fn step_at(place: u64) -> u64 {
     HEADER_BYTES as u64 + place * STEP_BYTES as u64
+}
+
+/// Returns how many steps a file of a length has.
+fn n_steps_in(n_bytes: u64) -> u64 {
+    n_bytes.saturating_sub(HEADER_BYTES as u64) / STEP_BYTES as u64
 }
 
 /// Returns an error if a file may not be so long: the kernel would send a signal that ends the process.

@@ -20,6 +20,7 @@ mod layout;
 mod notes;
 mod owner_process;
 mod rows;
+mod descriptor;
 mod windows;
 mod steps;
 mod mapped;

@@ -14,7 +14,7 @@ use crate::process::pause;
 const NAME: &str = "full";
 
 /// How long a process waits for room before it goes on unrecorded.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The room in the folder of a run.
 ///
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// let room = Room::of(folder.path());
 /// assert!(room.wait());
 /// room.close()?;
-/// assert!(!room.wait(), "a tenth of a second later");
+/// assert!(!room.wait(), "20 ms later");
 /// assert_eq!((room.open(), room.open()), (1, 0));
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -54,7 +54,7 @@ impl Room {
         n_bytes
     }
 
-    /// Waits for room, a tenth of a second at most. Returns whether there is some; otherwise this process is counted.
+    /// Waits for room, 20 ms at most. Returns whether there is some; otherwise this process is counted.
     #[must_use]
     pub fn wait(&self) -> bool {
         let begun = Instant::now();

@@ -94,7 +94,7 @@ class OfPython(Part):
         self.python, self.module = python, module
 
     def command(self, folder):
-        words = [self.python, "-m", "test", "--junit-xml", str(folder / "tests.xml"), "--timeout", "100", self.module]
+        words = [self.python, "-m", "test", "--junit-xml", str(folder / "tests.xml"), "--timeout", "1000", self.module]
         return words, {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
 
     def results(self, status, text, folder):

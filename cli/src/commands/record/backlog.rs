@@ -13,7 +13,7 @@ use memreel::integrate::Room;
 use super::folder::TapeFile;
 
 /// The tapes of ended programs that may wait. Each takes 2 MiB of the disk at least.
-pub(super) const MOST: usize = 256;
+pub(super) const MOST: usize = 512;
 
 /// What waits in the folder of a run.
 #[derive(Debug)]

@@ -207,7 +207,7 @@ fn tapes_go_when_their_processes_have_ended() {
 #[test]
 fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
     let script = "cd $MEMREEL_RECORD; i=0
-        while [ $i -lt 256 ]; do echo x >4190000-$i.tape; i=$((i+1)); done
+        while [ $i -lt 512 ]; do echo x >4190000-$i.tape; i=$((i+1)); done
         while ! [ -e full ]; do sleep 0.01; done
         ls / >/dev/null; true
         rm 4190000-*.tape
@@ -215,7 +215,7 @@ fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
         exec ls / >/dev/null";
     let run = record(&FILE, &["timeout", "60", "sh", "-c", script]).run();
     assert_eq!((run.status, &*run.out), (Some(0), ""), "{}", run.err);
-    let line = |line: &&str| line.contains(" ran unrecorded, because 256 recordings of others waited");
+    let line = |line: &&str| line.contains(" ran unrecorded, because 512 recordings of others waited");
     // The shell's `sleep` may be another one.
     assert_eq!(run.err.lines().filter(line).count(), 1, "{}", run.err);
     let files = run.files();

@@ -1,0 +1,78 @@
+//! The open file of a tape, whose descriptor the program may close.
+
+use std::{
+    fs::{File, OpenOptions},
+    io, mem,
+    os::{
+        fd::{AsRawFd, FromRawFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
+};
+
+use crate::process::uncancelled::Uncancelled;
+
+/// The open file. A program may close descriptors that it did not open, and then open files of its own under their
+/// numbers, so each use asks first whose file it is.
+#[derive(Debug)]
+pub(super) struct Descriptor {
+    file: Option<File>,
+    /// The numbers of the file system and of the file in it.
+    identity: (u64, u64),
+}
+
+impl Descriptor {
+    pub(super) fn new(file: File) -> io::Result<Descriptor> {
+        let identity = identity(&file)?;
+        Ok(Descriptor { file: Some(file), identity })
+    }
+
+    /// Returns the file, if the descriptor is still its.
+    fn intact(&self) -> Option<&File> {
+        self.file.as_ref().filter(|file| identity(file).is_ok_and(|found| found == self.identity))
+    }
+
+    /// Calls `work` with the file, which is opened again if the program closed it.
+    pub(super) fn with<T>(&self, path: &Path, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        if let Some(file) = self.intact() {
+            return work(file);
+        }
+        let again = not_standard(OpenOptions::new().read(true).write(true).open(path)?)?;
+        if identity(&again)? != self.identity {
+            return Err(io::Error::other("the program closed its descriptor, and another file has its name"));
+        }
+        work(&again)
+    }
+}
+
+impl Drop for Descriptor {
+    /// A descriptor that is the program's now stays open.
+    fn drop(&mut self) {
+        // To close a file is a point where a thread may end, and this may be the program's `malloc`.
+        let _uncancelled = Uncancelled::begin();
+        match self.intact().is_some() {
+            true => drop(self.file.take()),
+            false => mem::forget(self.file.take()),
+        }
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Returns a file at a descriptor that is not one of standard input, output or error: a program may have closed these, and
+/// what it writes there is not for the tape.
+pub(super) fn not_standard(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > 2 {
+        return Ok(file);
+    }
+    // SAFETY: the descriptor is open; the call makes another one, which nothing else has.
+    let again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    if again < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { File::from_raw_fd(again) })
+}
