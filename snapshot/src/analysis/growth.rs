@@ -363,6 +363,8 @@ fn quarters(settled: Moment, end: Moment) -> [Moment; N_MARKS] {
 struct Curve {
     now: Held,
     highest_bytes: u64,
+    /// The most blocks that it had until the first mark.
+    usual_blocks: usize,
     /// At each mark, the most that it had held.
     highest_until: [u64; N_MARKS],
     /// The least that it holds from each mark on.
@@ -378,6 +380,7 @@ impl Curve {
         Curve {
             now: start,
             highest_bytes: start.bytes,
+            usual_blocks: start.n_blocks,
             highest_until: [0; N_MARKS],
             lowest_since: [0; N_MARKS],
             n_usual: start.n_blocks,
@@ -400,6 +403,7 @@ impl Curve {
         self.highest_bytes = self.highest_bytes.max(bytes);
         self.lowest_since[..n_marks].iter_mut().for_each(|lowest| *lowest = (*lowest).min(bytes));
         if n_marks == 0 {
+            self.usual_blocks = self.usual_blocks.max(self.now.n_blocks);
             return;
         }
         if bytes <= self.highest_until[0] {
@@ -434,7 +438,10 @@ impl Curve {
         let rises = lowest.windows(2).all(|pair| pair[0] < pair[1]) && new_since[N_MARKS - 1] > 0;
         if rises && lowest[N_MARKS - 1] > usual_bytes {
             GrowthKind::Steady
-        } else if usual_bytes > 0 && lowest[N_MARKS - 1] <= usual_bytes / 4 {
+        } else if usual_bytes > 0
+            && (self.now.n_blocks <= self.usual_blocks || lowest[N_MARKS - 1] <= usual_bytes / 4)
+        {
+            // As many blocks as ever that are larger, or more of those that each step frees.
             GrowthKind::LargerStep
         } else {
             GrowthKind::Late

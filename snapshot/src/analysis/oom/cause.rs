@@ -139,7 +139,10 @@ impl Explanation<'_, '_> {
     fn growth_finding(&self, growths: &Growths, kind: GrowthKind) -> String {
         let (bytes, most) = (Bytes(growths.bytes()), &growths.sites[0]);
         let n_sites = growths.sites.len();
-        let n_blocks: usize = growths.sites.iter().map(|site| site.n_blocks).sum();
+        let blocks = match growths.sites.iter().map(|site| site.n_blocks).sum() {
+            1 => "1 block".to_owned(),
+            n_blocks => format!("{n_blocks} blocks"),
+        };
         let site = self.site(&most.site);
         let began = growths.began().unwrap_or(growths.settled);
         let since = self.since(began);
@@ -149,12 +152,12 @@ impl Explanation<'_, '_> {
         };
         match kind {
             GrowthKind::Steady => {
-                format!("{held} grew by {bytes} in {n_blocks} blocks {since} and gave nothing back: a leak")
+                format!("{held} grew by {bytes} in {blocks} {since} and gave nothing back: a leak")
             }
             GrowthKind::Late => {
-                let n_events = (self.report.entry + 1).saturating_sub(began.n_entries());
+                let n_events = (self.report.entry + 1).saturating_sub(began.n_entries()).max(1);
                 format!(
-                    "{held} took {bytes} in {n_blocks} blocks in the last {n_events} of {} events, {since}, and gave \
+                    "{held} took {bytes} in {blocks} in the last {n_events} of {} events, {since}, and gave \
                      nothing back",
                     self.report.entry,
                 )
