@@ -48,8 +48,10 @@ impl Requests {
     pub fn fit(&self, entry: usize, conf: &str, room: &Room) -> Result<Fit> {
         let settings: Settings = conf.parse()?;
         // Where the blocks of a private pool are, and when it is released, is known only in part.
-        // So is a request that was under way when the history began.
-        if self.confidence() != Confidence::Sure || !self.pools.is_empty() || entry < self.first_entry {
+        // So is a request that was under way when the history began, and what other settings would have made of the blocks
+        // from before it.
+        let is_known = self.pools.is_empty() && entry >= self.first_entry && self.trust().begins_empty();
+        if self.confidence() != Confidence::Sure || !is_known {
             return Ok(Fit::Perhaps);
         }
         let are_served = |limit_bytes, device_bytes| -> Result<[bool; 2]> {

@@ -205,7 +205,10 @@ fn a_file_of_a_build_for_rocm_has_the_same_answers() {
     assert!(summary.contains("settings release_lock_on_hipmalloc:True\n"), "{summary}");
     // The setting is understood, under its translated name too.
     let replayed = layouts.object(&["replay", "--json", "torch-2.11-hip.pickle"]);
-    assert_eq!(replayed["conf"], "release_lock_on_hipmalloc:True");
+    assert_eq!(
+        replayed["conf"], "expandable_segments:True,release_lock_on_hipmalloc:True",
+        "as its segments are"
+    );
     assert!(!replayed["warnings"].to_string().contains("left out"), "{replayed}");
     let frames = layouts.object(&["top", "--json", "torch-2.11-hip.pickle"])["groups"].to_string();
     assert!(frames.contains("c10::hip::HIPCachingAllocator"), "--json has every frame: {frames}");

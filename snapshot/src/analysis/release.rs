@@ -40,7 +40,8 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Reads the keys of a snapshot. `None` if memreel wrote it, or if it has neither segments nor events.
+    /// Reads the keys of a snapshot. `None` if memreel wrote it, if it has neither segments nor events, or if it lacks a key
+    /// of an earlier release, so that another program wrote it.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Option<Releases> {
         if snapshot.allocator_settings().is_some_and(|settings| settings.get("memreel_version").is_some()) {
@@ -59,6 +60,9 @@ impl Releases {
             Setting => snapshot.allocator_settings().map(|settings| settings.get(key).is_some()),
         };
         let first = SINCE.iter().rev().find(|key| has(key) == Some(true)).map_or(0, |(since, ..)| *since);
+        if SINCE.iter().any(|key| key.0 < first && has(key) == Some(false)) {
+            return None;
+        }
         let missing = SINCE.iter().find(|key| key.0 > first && has(key) == Some(false));
         Some(Releases { first, last: missing.map(|(since, ..)| since - 1) })
     }
@@ -75,5 +79,34 @@ impl fmt::Display for Releases {
             Some(last) => write!(f, "PyTorch 2.{} to 2.{last}", self.first),
             None => write!(f, "PyTorch 2.{} or later", self.first),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A file of an entry with these keys beside those of PyTorch 2.0, and of top-level keys.
+    fn releases(keys: &[&str], top: &[&str]) -> Option<String> {
+        let mut entry = json!({"action": "alloc", "addr": 4096, "size": 512, "stream": 0});
+        keys.iter().for_each(|key| entry[key] = json!(1));
+        let mut file = json!({"segments": [], "device_traces": [[entry]]});
+        top.iter().for_each(|key| file[key] = json!([]));
+        if top.contains(&"allocator_settings") {
+            file["allocator_settings"] = json!({});
+        }
+        let snapshot: Snapshot = serde_json::from_value(file).unwrap();
+        Releases::of(&snapshot).map(|releases| releases.to_string())
+    }
+
+    #[test]
+    fn keys_tell_the_release() {
+        assert_eq!(releases(&[], &[]).unwrap(), "PyTorch 2.0 to 2.1");
+        assert_eq!(releases(&["time_us"], &[]).unwrap(), "PyTorch 2.2");
+        let top = ["allocator_settings", "external_annotations"];
+        assert_eq!(releases(&["time_us"], &top).unwrap(), "PyTorch 2.5 to 2.7");
+        assert_eq!(releases(&["time_us", "compile_context"], &top[1..]), None, "settings are missing");
     }
 }
