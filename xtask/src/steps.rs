@@ -36,11 +36,6 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "preload", what: "any program: the driver's stand-in, and malloc", run: preload },
     Step { name: "mcp", what: "the server of the Model Context Protocol", run: mcp },
     Step { name: "frames", what: "Python frames, compared with each interpreter's own", run: frames },
-    Step {
-        name: "foreign",
-        what: "two minutes of suites that others wrote, plain and recorded",
-        run: foreign,
-    },
     Step { name: "wheel", what: "the Python package, as a wheel in a fresh environment", run: wheel },
     Step { name: "pages", what: "types and lints of the viewer's pages and of Python", run: pages },
     Step { name: "viewer", what: "PyTorch's own viewer on files that the tests wrote", run: viewer },
@@ -169,18 +164,6 @@ fn frames(checkout: &Checkout) -> Ended {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     cmd!(shell, "cargo test --quiet -p memreel-capi --test python -- --ignored --nocapture cpython").run()?;
-    Ok(Outcome::Passed)
-}
-
-fn foreign(checkout: &Checkout) -> Ended {
-    let shell = &checkout.shell;
-    if !has(checkout, "python3") {
-        return Ok(Outcome::Skipped("no python3".to_owned()));
-    }
-    cmd!(shell, "cargo build --quiet -p memreel-cli -p memreel-preload -p memreel-heap").run()?;
-    // Whether suites are there depends on the machine; the script prints which are not.
-    let suites = cmd!(shell, "python3 tests/foreign/run --quick --offline");
-    suites.env("MEMREEL_PROGRAM", checkout.target.join("debug/memreel")).run()?;
     Ok(Outcome::Passed)
 }
 
