@@ -18,6 +18,7 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
+    asked,
     bytes::{self, Bytes},
     colour::red,
     each::each_device,
@@ -264,7 +265,8 @@ fn unknown_scopes(history: &DeviceHistory<'_>, limits: &Limits) -> Vec<(&'static
 }
 
 fn open_baseline(path: &Path) -> Result<Opened, Failure> {
-    if !is_stdin(path) && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+    let is_file = asked::snapshot(path).is_none() && !is_stdin(path);
+    if is_file && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let why = format!(
             "{}: there is no baseline; make it of a run that you trust with --update-baseline, and commit it",
             name(path)
