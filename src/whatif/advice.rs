@@ -38,7 +38,7 @@ pub struct Advice {
 }
 
 /// The most further requests that [`Advice::num_further`] counts.
-pub const MOST_FURTHER: u64 = 1000;
+pub const MOST_FURTHER: u32 = 1000;
 
 /// Returns the answers for one device, the best first.
 ///

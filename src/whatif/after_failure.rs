@@ -4,7 +4,7 @@ use super::{
     replay::Question,
     requests::Requests,
     run::{Order, Run},
-    step::{Request, Step},
+    step::Step,
 };
 use crate::recorder::Recorder;
 use memreel_snapshot::words::Result;
@@ -29,7 +29,7 @@ impl Requests {
         &self,
         conf: &str,
         limit_bytes: Option<u64>,
-        most_further: u64,
+        most_further: u32,
     ) -> Result<Option<AfterFailure>> {
         let is_failure = |step: &Step| matches!(step, Step::Fail { .. });
         let Some(at) = self.steps.iter().rposition(is_failure) else { return Ok(None) };
@@ -46,8 +46,8 @@ impl Requests {
             }
             Ok((run, serves_all))
         };
-        let (mut run, serves_all) = start()?;
-        let num_in_a_row = further(&mut run, request, most_further + 1)?;
+        let (run, serves_all) = start()?;
+        let num_in_a_row = u64::from(run.serve(request, most_further.saturating_add(1))?);
         // The blocks that were asked for in addition are not in the way of the requests after it.
         let (mut run, _) = start()?;
         run.step(&Step::Fail { request: *request })?;
@@ -63,17 +63,4 @@ impl Requests {
             num_served_after: num_after.saturating_sub(run.n_failed() - n_failed),
         }))
     }
-}
-
-/// Asks for blocks of a request's size, of which all are kept, until one is refused. Returns how many were served.
-fn further(run: &mut Run<'_>, request: &Request, most: u64) -> Result<u64> {
-    let mut blocks = Vec::new();
-    while (blocks.len() as u64) < most {
-        match run.ask(request) {
-            Ok(block) => blocks.push(block),
-            Err(error) if error.is_out_of_memory() => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(blocks.len() as u64)
 }

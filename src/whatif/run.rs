@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
     pub(super) fn serve(&self, request: &Request, most: u32) -> Result<u32> {
         let mut blocks = Vec::new();
         for n_served in 0..most {
-            match self.alloc(request.bytes, request.stream, request.pool) {
+            match self.ask(request) {
                 Ok(block) => blocks.push(block),
                 Err(error) if error.is_out_of_memory() => return Ok(n_served),
                 Err(error) => return Err(error),

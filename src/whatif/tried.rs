@@ -28,8 +28,8 @@ const SETTINGS: [&str; 6] = [
 /// The most steps that are replayed under all settings together, which takes about half a second.
 const MOST_STEPS: usize = 1 << 20;
 
-/// Replays the history up to a failed request: without a limit, without what grew, and under other settings. `None` if it
-/// cannot be replayed.
+/// Replays the history up to a failed request: with a higher limit, without what grew, and under other settings. If it
+/// cannot be replayed, only `with_expandable` is known.
 pub(super) fn tried(
     history: &DeviceHistory<'_>,
     explanation: &Explanation<'_, '_>,
@@ -97,8 +97,8 @@ impl Trial<'_> {
         more.clone().find(serves).map(|more| self.report.could_hold_bytes().saturating_add(more))
     }
 
-    /// Runs the requests with so many bytes more than there were under a setting, except for the allocs of some entries, and then asks for the failed one as often as
-    /// it is served.
+    /// Runs the requests under a setting, with `more_bytes` beside the memory that there was, and without the allocs of some
+    /// entries. Then asks for the failed request as often as it is served.
     fn run(&self, conf: &str, more_bytes: u64, without: &[usize]) -> Result<Tested> {
         let settings: Settings = conf.parse()?;
         let could_hold = Some(self.report.could_hold_bytes().saturating_add(more_bytes));

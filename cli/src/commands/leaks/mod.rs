@@ -214,8 +214,8 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
     let Some(first) = leaks.first() else {
         return match history.growth_at(history.end()) {
             Some(_) => format!("no leak: no site grew beyond what it held before; {larger}"),
-            None => "no leak is visible: the history shows no step or request that was repeated, so growth cannot \
-                     be told from a start"
+            None => "no leak is visible: no step or request is repeated in the history, so there is no usual level \
+                     to compare with"
                 .to_owned(),
         };
     };

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     analysis::{By, Bytes, Call, DeviceHistory, Group, Owners, Site, Totals},
-    history::step_of,
+    history::{Scopes, step_of},
     model::StackIndex,
     words::{Action, DeviceId},
 };
@@ -133,7 +133,7 @@ impl RankFigures {
                 false => Vec::new(),
             },
             sites: holders(history, history.top(peak.moment, By::Stack)),
-            oom: oom(history, scope),
+            oom: oom(history, &scopes),
             steps,
             n_steps,
             curve: ClockCurve::new(history),
@@ -170,7 +170,7 @@ fn site(history: &DeviceHistory<'_>, stack: Option<StackIndex>) -> String {
     calls.take(MAX_CALLS).map(|frame| Call(frame).to_string()).collect::<Vec<_>>().join(" ← ")
 }
 
-fn oom(history: &DeviceHistory<'_>, scope: impl Fn(usize) -> String) -> Option<RankOom> {
+fn oom(history: &DeviceHistory<'_>, scopes: &Scopes<'_>) -> Option<RankOom> {
     let mut failed =
         history.entries().iter().enumerate().filter(|(_, entry)| entry.action == Some(Action::Oom));
     let (at, entry) = failed.next()?;
@@ -179,8 +179,8 @@ fn oom(history: &DeviceHistory<'_>, scope: impl Fn(usize) -> String) -> Option<R
         n_ooms: 1 + failed.count(),
         requested_bytes: entry.size,
         time_us: entry.time_us,
-        scope: scope(at),
-        step: step_of(&history.scopes().steps(), at).unwrap_or_default(),
+        scope: scopes.of_entry(at).to_string(),
+        step: step_of(&scopes.steps(), at).unwrap_or_default(),
         site: site(history, entry.stack),
     })
 }
