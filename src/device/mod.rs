@@ -5,6 +5,7 @@ mod cuda;
 mod host;
 mod limit;
 mod places;
+mod playback;
 mod simulated;
 
 use std::{any::Any, fmt, sync::Arc};
@@ -15,7 +16,7 @@ pub use cuda::Cuda;
 pub(crate) use cuda::{Lost, OwnContext, Twin};
 pub use host::Host;
 pub use limit::Limit;
-pub(crate) use simulated::Deed;
+pub(crate) use playback::Deed;
 pub use simulated::Simulated;
 
 use memreel_snapshot::words::{Address, Result, StreamId};

@@ -7,6 +7,9 @@ use std::{
     ops::Range,
 };
 
+/// Addresses are multiples of this, as a driver's are.
+pub(super) const ALIGNMENT_BYTES: u64 = 2 << 20;
+
 /// Ranges that are handed out, and gaps by size: a search that passed every range would make a run with many
 /// segments quadratic.
 #[derive(Debug)]

@@ -5,13 +5,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Device, Mark, places::Places};
+use super::{
+    Device, Mark,
+    places::{ALIGNMENT_BYTES, Places},
+    playback::{Deed, Playback, Played, RangeOwner},
+};
 #[cfg(not(loom))]
 use crate::process::fork;
 use memreel_snapshot::words::{Address, Error, Result, StreamId};
-
-/// Addresses are multiples of this, as a driver's are.
-const ALIGNMENT_BYTES: u64 = 2 << 20;
 
 /// The first address of a segment when there is no script.
 const BASE: u64 = 0x7f00_0000_0000;
@@ -65,99 +66,6 @@ struct State {
     /// The same by stream.
     pending_on: BTreeSet<(StreamId, u64)>,
     n_marks: u64,
-}
-
-/// What a device did when it was recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Deed {
-    /// It reserved a range.
-    Reserved(Address),
-    /// It gave a segment.
-    Gave {
-        /// The first address.
-        address: Address,
-        /// The bytes.
-        size_bytes: u64,
-    },
-    /// It mapped pages of a range.
-    Mapped {
-        /// The first address.
-        address: Address,
-        /// The bytes.
-        size_bytes: u64,
-        /// For whom: ranges are not shared.
-        owner: RangeOwner,
-    },
-    /// It took memory back.
-    Took,
-}
-
-/// The stream and the number of the private pool that a range serves.
-pub(crate) type RangeOwner = (StreamId, u16);
-
-/// The deeds of a recorded device, of which some are due.
-#[derive(Debug, Default)]
-struct Playback {
-    deeds: Vec<Deed>,
-    /// The number of deeds that are done or passed over.
-    n_done: usize,
-    /// The number of deeds that are done, passed over or due.
-    n_due: usize,
-    /// Whether the device is full after those that are due.
-    ends_full: bool,
-    /// For whom ranges are reserved now.
-    owner: RangeOwner,
-}
-
-/// What playback answers to a request for memory.
-enum Played {
-    Full,
-    At(Address),
-    /// The recorded device was not asked.
-    Anywhere,
-}
-
-impl Playback {
-    fn due(&self) -> Option<Deed> {
-        self.deeds[self.n_done..self.n_due].first().copied()
-    }
-
-    fn next(&mut self, bytes: u64) -> Played {
-        match self.due() {
-            // It gave nothing before something came back.
-            Some(Deed::Took) => Played::Full,
-            None if self.ends_full => Played::Full,
-            Some(Deed::Gave { address, size_bytes } | Deed::Mapped { address, size_bytes, .. }) => {
-                self.n_done += 1;
-                if size_bytes == bytes { Played::At(address) } else { Played::Anywhere }
-            }
-            Some(Deed::Reserved(_)) | None => Played::Anywhere,
-        }
-    }
-
-    fn took(&mut self) {
-        self.n_done += usize::from(self.due() == Some(Deed::Took));
-    }
-
-    /// Returns the address of the range that is reserved now: the first, also of those that are not due, of which
-    /// pages are mapped for the same owner that are in no range. Only small pages are mapped one at a time.
-    fn reserve(&mut self, ranges: &Places, page_bytes: u64) -> Option<Address> {
-        if let Some(Deed::Reserved(address)) = self.due() {
-            self.n_done += 1;
-            return Some(address);
-        }
-        let is_small = |bytes: u64| bytes == ALIGNMENT_BYTES;
-        self.deeds[self.n_done..].iter().find_map(|deed| match *deed {
-            Deed::Mapped { address, size_bytes, owner }
-                if owner == self.owner
-                    && is_small(size_bytes) == is_small(page_bytes)
-                    && !ranges.overlaps(address.0, 1) =>
-            {
-                Some(address)
-            }
-            _ => None,
-        })
-    }
 }
 
 impl Simulated {
