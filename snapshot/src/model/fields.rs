@@ -68,9 +68,10 @@ impl FieldMut<'_> {
                 }
                 None => false,
             },
-            (FieldMut::Line(into), value) => match line(value) {
+            // A line that is not known is PyTorch's 2^64 - 1, or in C++ -1, which is kept beside the fields.
+            (FieldMut::Line(into), value) => match value.as_unsigned() {
                 Some(line) => {
-                    *into = line;
+                    *into = if line == u64::MAX { 0 } else { line };
                     true
                 }
                 None => false,
@@ -125,14 +126,6 @@ pub(crate) fn frame_value(frame: &Frame, shapes: &Shapes) -> Value {
         (Value::Text(key.clone()), value)
     };
     Value::Dict(shapes.get(frame.shape).slots.iter().map(pair).collect())
-}
-
-/// The line of a frame; 0 if it is not known. PyTorch writes its -1 then: as 2^64 - 1, and in C++ as it is.
-fn line(value: &Value) -> Option<u64> {
-    match value {
-        Value::Int(-1) => Some(0),
-        _ => value.as_unsigned().map(|line| if line == u64::MAX { 0 } else { line }),
-    }
 }
 
 /// The pool that a tuple of two numbers names.

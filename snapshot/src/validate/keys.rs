@@ -134,6 +134,7 @@ fn issue(key: &Key, value: &Value, shape: &Shape) -> Option<Issue> {
         (Kind::Bool, _) => format!("`{name}` is {kind}; a bool is meant"),
         (Kind::Pool, _) => format!("`{name}` is {kind}; a tuple of two ints of at least 0 is meant"),
         (Kind::Name, _) => format!("`{name}` is {kind}; a str is meant"),
+        (Kind::Line, Value::Int(-1)) => return None,
         (Kind::Line, _) => format!("`{name}` is {kind}; an int of at least 0 is meant"),
         (Kind::Records | Kind::Traces, _) => {
             format!("`{name}` is {kind}; a list of dicts with str keys is meant")
