@@ -66,7 +66,7 @@ fn explain(
     let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;
     let history = DeviceHistory::new(&snapshot, figures.device);
     let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
-    let explanation = whatif::explain(&history, report);
+    let explanation = whatif::explain_briefly(&history, report);
     let of_device = OfDevice { device: figures.device, answer: explanation.answer(N_STACKS) };
     let json = serde_json::to_string(&of_device).ok()?;
     Some(OomVerdict::new(explanation.text(N_STACKS), json))

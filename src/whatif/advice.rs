@@ -1,44 +1,10 @@
-//! Which of several settings to advise, and what it gives and costs.
+//! Which of several settings to advise, and what each gives and costs.
 
-use serde::Serialize;
+use super::{answer::Answer, bounds::Bounds, requests::Requests, sweep::Sweep};
+use memreel_snapshot::{analysis::oom::TriedSetting, words::Result};
 
-use super::{answer::Answer, requests::Requests};
-use memreel_snapshot::{history::Confidence, words::Result};
-
-/// The advised setting, and what it gives and costs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[non_exhaustive]
-pub struct Advice {
-    /// The text of the setting.
-    pub conf: String,
-    /// Whether it is the recorded setting, because no other is surely better.
-    pub is_recorded: bool,
-    /// The number of requests that fail, of those of the recorded run.
-    pub num_ooms: u64,
-    /// Whether the last request that failed when it was recorded is served, with all requests before it that were
-    /// served then; `None` if none failed.
-    pub serves_failed: Option<bool>,
-    /// How many more requests of the same size, on the same stream, are served after it while all of its blocks are
-    /// kept; at most [`MOST_FURTHER`].
-    pub num_further: u64,
-    /// The number of recorded requests after the one that failed.
-    pub num_after: u64,
-    /// How many of these are served.
-    pub num_served_after: u64,
-    /// The most bytes reserved, in the best guess.
-    pub reserved_peak_bytes: u64,
-    /// The most bytes reserved in the worst order of addresses.
-    pub worst_peak_bytes: u64,
-    /// The number of segments and ranges of pages that are taken from the device.
-    pub num_device_alloc: u64,
-    /// The number of segments and ranges of pages that are returned to it.
-    pub num_device_free: u64,
-    /// How far the answer can be trusted.
-    pub confidence: Confidence,
-}
-
-/// The most further requests that [`Advice::num_further`] counts.
-pub const MOST_FURTHER: u32 = 1000;
+/// The most settings that are described, if one of them serves the request.
+const MOST_DESCRIBED: usize = 8;
 
 /// Returns the answers for one device, the best first.
 ///
@@ -80,41 +46,41 @@ fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
         || recorded_n_failed == 0 && answer.spread().highest_bytes < recorded.spread().lowest_bytes
 }
 
-/// Returns the best of the answers about these requests ([`ranked`]), with what it gives and costs; `None` if there is
-/// no answer. `limit_bytes` is the limit of the answers.
-///
-/// ```
-/// use memreel::{DeviceId, Reel, device::Simulated, recorder::Recording, whatif::{Requests, Sweep, advise}};
-///
-/// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(Recording::all()).build()?;
-/// let _blocks = (reel.alloc(9 << 20)?, reel.alloc(12 << 20)?);
-/// reel.alloc(30 << 20).unwrap_err();
-/// let requests = Requests::new(&reel.snapshot(), DeviceId(0))?;
-/// let limit_bytes = requests.could_hold().map(|found| found.at_least_bytes);
-/// let answers = Sweep::new(std::slice::from_ref(&requests)).limit_bytes(limit_bytes).run()?;
-/// let advice = advise(&requests, &answers, limit_bytes)?.expect("there are answers");
-/// assert_eq!(advice.serves_failed, Some(true));
-/// # Ok::<(), memreel::Error>(())
-/// ```
-///
-/// # Errors
-/// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
-pub fn advise(requests: &Requests, answers: &[Answer], limit_bytes: Option<u64>) -> Result<Option<Advice>> {
-    let recorded_conf = requests.recorded().usable_conf();
-    let Some(best) = ranked(answers, recorded_conf).first().copied() else { return Ok(None) };
-    let after = requests.after_failure(&best.conf, limit_bytes, MOST_FURTHER)?;
-    Ok(Some(Advice {
-        conf: best.conf.clone(),
-        is_recorded: best.conf == recorded_conf,
-        num_ooms: best.worst_num_ooms(),
-        serves_failed: after.map(|after| after.is_served),
-        num_further: after.map_or(0, |after| after.num_further),
-        num_after: after.map_or(0, |after| after.num_after),
-        num_served_after: after.map_or(0, |after| after.num_served_after),
-        reserved_peak_bytes: best.outcome.reserved_peak_bytes,
-        worst_peak_bytes: best.worst_peak_bytes(),
-        num_device_alloc: best.falling.num_device_alloc,
-        num_device_free: best.falling.num_device_free,
-        confidence: best.confidence,
-    }))
+impl Requests {
+    /// Runs a [`Sweep`] with the memory that the recorded run had, and returns what the settings give at the failed request
+    /// of a trace entry, the best first ([`ranked`]). Of settings with the same results the first one alone is described.
+    pub(super) fn tried_settings(&self, entry: usize) -> Result<Vec<TriedSetting>> {
+        let bounds = self.bounds();
+        let answers = Sweep::new(std::slice::from_ref(self)).bounds(bounds).run()?;
+        let mut described: Vec<(&Answer, TriedSetting)> = Vec::new();
+        for answer in ranked(&answers, self.recorded().usable_conf()) {
+            if described.iter().any(|(known, _)| is_alike(known, answer)) {
+                continue;
+            }
+            let is_served = described.iter().any(|(_, setting)| setting.served.is_served());
+            if described.len() >= MOST_DESCRIBED && is_served {
+                break;
+            }
+            described.extend(self.described(entry, answer, bounds)?.map(|setting| (answer, setting)));
+        }
+        Ok(described.into_iter().map(|(_, setting)| setting).collect())
+    }
+
+    fn described(&self, entry: usize, answer: &Answer, bounds: Bounds) -> Result<Option<TriedSetting>> {
+        let after = self.after_failure(entry, &answer.conf, bounds)?;
+        Ok(after.map(|after| {
+            let outcome = &answer.outcome;
+            let mut setting = TriedSetting::new(answer.conf.clone(), after.served);
+            (setting.num_after, setting.num_served_after) = (after.num_after, after.num_served_after);
+            setting.num_ooms = answer.worst_num_ooms();
+            setting.reserved_peak_bytes = outcome.reserved_peak_bytes;
+            setting.num_device_calls = outcome.num_device_calls();
+            setting
+        }))
+    }
+}
+
+/// Whether two settings have the same results in both orders of addresses.
+fn is_alike(one: &Answer, other: &Answer) -> bool {
+    (&one.rising, &one.falling) == (&other.rising, &other.falling)
 }

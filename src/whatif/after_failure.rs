@@ -1,21 +1,21 @@
-//! What becomes of a request that failed when it was recorded, and of those after it, under other settings.
+//! What becomes of a request that failed when it was recorded, and of those after it, under another setting.
 
 use super::{
+    bounds::Bounds,
     replay::Question,
     requests::Requests,
     run::{Order, Run},
     step::Step,
 };
 use crate::recorder::Recorder;
-use memreel_snapshot::words::Result;
+use memreel_snapshot::{analysis::oom::Served, words::Result};
 
-/// What becomes of the last request that failed, and of those after it.
+/// What becomes of a request that failed, and of those after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AfterFailure {
-    /// Whether it is served, with all requests before it that were served when they were recorded.
-    pub(super) is_served: bool,
-    /// How many more of the same size are served.
-    pub(super) num_further: u64,
+    /// How many of its size are served in a row, itself included; none if one before it fails that was served when it was
+    /// recorded.
+    pub(super) served: Served,
     /// The number of recorded requests after it.
     pub(super) num_after: u64,
     /// How many of them are served.
@@ -23,19 +23,20 @@ pub(super) struct AfterFailure {
 }
 
 impl Requests {
-    /// Runs the requests under the settings `conf`, with falling addresses, and asks at the last request that failed
-    /// when it was recorded for at most `most_further` more of its size. Returns `None` if none failed.
+    /// Runs the requests under the settings `conf`, with falling addresses, and asks at the failed one of a trace entry for
+    /// as many of its size as there is room for. Returns `None` if the entry is not such a request.
     pub(super) fn after_failure(
         &self,
+        entry: usize,
         conf: &str,
-        limit_bytes: Option<u64>,
-        most_further: u32,
+        bounds: Bounds,
     ) -> Result<Option<AfterFailure>> {
         let is_failure = |step: &Step| matches!(step, Step::Fail { .. });
-        let Some(at) = self.steps.iter().rposition(is_failure) else { return Ok(None) };
+        let is_asked = |step: &Step| is_failure(step) && step.entry() == entry;
+        let Some(at) = self.steps.iter().position(is_asked) else { return Ok(None) };
         let (before, after) = self.steps.split_at(at);
         let Some((Step::Fail { request }, after)) = after.split_first() else { return Ok(None) };
-        let question = Question { conf: conf.to_owned(), limit_bytes, switch: None };
+        let question = Question { conf: conf.to_owned(), bounds, switch: None };
         let start = || -> Result<(Run<'_>, bool)> {
             let mut run = Run::start(self, &question.conditions(Order::Falling)?, &Recorder::new())?;
             let mut serves_all = true;
@@ -47,7 +48,8 @@ impl Requests {
             Ok((run, serves_all))
         };
         let (run, serves_all) = start()?;
-        let num_in_a_row = u64::from(run.serve(request, most_further.saturating_add(1))?);
+        let served =
+            if serves_all { Served::new(run.serve(request, Served::MOST)?) } else { Served::default() };
         // The blocks that were asked for in addition are not in the way of the requests after it.
         let (mut run, _) = start()?;
         run.step(&Step::Fail { request: *request })?;
@@ -57,8 +59,7 @@ impl Requests {
             num_after += u64::from(matches!(step, Step::Alloc { .. }));
         }
         Ok(Some(AfterFailure {
-            is_served: serves_all && num_in_a_row > 0,
-            num_further: num_in_a_row.saturating_sub(1),
+            served,
             num_after,
             num_served_after: num_after.saturating_sub(run.n_failed() - n_failed),
         }))

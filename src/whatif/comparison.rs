@@ -2,6 +2,7 @@
 
 use super::{
     baseline::{Baseline, Level},
+    bounds::Bounds,
     requests::Requests,
     run::{Conditions, Order, Outcome, Run},
     step::Step,
@@ -65,7 +66,7 @@ impl Comparison<'_> {
     fn run(&mut self, requests: &Requests) -> Result<Outcome> {
         let settings = requests.recorded().settings.clone();
         let order = Order::Recorded;
-        let conditions = Conditions { settings, limit_bytes: None, device_bytes: None, order, switch: None };
+        let conditions = Conditions { settings, bounds: Bounds::default(), order, switch: None };
         let mut run = Run::start(requests, &conditions, &Recorder::new())?;
         for step in &requests.steps {
             let n_failed = run.n_failed();

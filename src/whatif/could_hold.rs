@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::bounds::Bounds;
 use crate::allocator::Settings;
 use memreel_snapshot::model::TraceEntry;
 
@@ -49,8 +50,15 @@ impl CouldHold {
         CouldHold { at_least_bytes, at_most_bytes: self.at_most_bytes.max(at_least_bytes), ..self }
     }
 
-    /// Returns whether the run could have had this limit.
-    pub(super) fn allows(&self, limit_bytes: u64) -> bool {
-        (self.at_least_bytes..=self.at_most_bytes).contains(&limit_bytes)
+    /// Returns the bounds of a run with the least of these bytes.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        let make = if self.is_limit { Bounds::limit } else { Bounds::device };
+        make(self.at_least_bytes)
+    }
+
+    /// Returns whether the run could have had so many bytes.
+    pub(super) fn allows(&self, bytes: u64) -> bool {
+        (self.at_least_bytes..=self.at_most_bytes).contains(&bytes)
     }
 }

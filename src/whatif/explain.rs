@@ -1,18 +1,37 @@
 //! Why a request failed, with what replays of the history up to it say.
 
-use super::{Requests, Room, tried::tried};
+use super::{
+    Requests, Room,
+    tried::{FEW_STEPS, MOST_STEPS, tried},
+};
 use memreel_snapshot::analysis::{
     DeviceHistory,
     oom::{Explanation, Fit, OomReport},
 };
 
 /// Explains a report of this history ([`DeviceHistory::oom`]). If the history can be replayed, replays show what would
-/// have helped.
+/// have helped. That takes a few seconds at most.
 #[must_use]
 pub fn explain<'h, 'a>(history: &'h DeviceHistory<'a>, report: OomReport) -> Explanation<'h, 'a> {
+    explained(history, report, MOST_STEPS)
+}
+
+/// The same for a program that waits at its failure: half a second at most.
+pub(crate) fn explain_briefly<'h, 'a>(
+    history: &'h DeviceHistory<'a>,
+    report: OomReport,
+) -> Explanation<'h, 'a> {
+    explained(history, report, FEW_STEPS)
+}
+
+fn explained<'h, 'a>(
+    history: &'h DeviceHistory<'a>,
+    report: OomReport,
+    most_steps: usize,
+) -> Explanation<'h, 'a> {
     let with_expandable = with_expandable(history, &report);
     let explanation = Explanation::new(history, report);
-    let tried = tried(history, &explanation, with_expandable);
+    let tried = tried(history, &explanation, with_expandable, most_steps);
     explanation.with_tried(tried)
 }
 

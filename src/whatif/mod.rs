@@ -18,13 +18,14 @@
 //! ```
 //!
 //! A run begins with the state that the recorded run had at the first entry, and [`Requests::baseline`] compares the
-//! replay of the recorded setting with the recorded run, event by event: every answer is as good as that. [`advise`]
-//! names the best of several settings. [`Requests::warnings`] lists what a trace does not show: blocks that were live
+//! replay of the recorded setting with the recorded run, event by event: every answer is as good as that. [`ranked`]
+//! orders several settings, and [`explain`] asks for them why a request failed. [`Requests::warnings`] lists what a trace does not show: blocks that were live
 //! before it began, and entries that the ring lost.
 #![forbid(unsafe_code)]
 
 mod advice;
 mod after_failure;
+mod bounds;
 mod answer;
 mod baseline;
 mod block_ends;
@@ -52,12 +53,14 @@ mod room;
 mod explain;
 mod tried;
 
-pub use advice::{Advice, MOST_FURTHER, advise, ranked};
+pub use advice::ranked;
 pub use answer::{Answer, PeakSpread};
 pub use baseline::Baseline;
+pub use bounds::Bounds;
 pub use could_hold::CouldHold;
 pub use curve::ReservedFrom;
 pub use explain::explain;
+pub(crate) use explain::explain_briefly;
 pub use recorded_run::RecordedRun;
 pub use replay::Replay;
 pub use replayed::replayed;

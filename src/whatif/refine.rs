@@ -6,6 +6,7 @@
 //! so much at least that the request did not fit behind it.
 
 use super::{
+    bounds::Bounds,
     requests::Requests,
     run::{Conditions, Order, Run},
     start::Start,
@@ -76,7 +77,7 @@ impl Requests {
     /// Begins a run under the recorded setting.
     fn begun(&self, order: Order) -> Result<Run<'_>> {
         let settings = self.recorded().settings.clone();
-        let conditions = Conditions { settings, limit_bytes: None, device_bytes: None, order, switch: None };
+        let conditions = Conditions { settings, bounds: Bounds::default(), order, switch: None };
         Run::start(self, &conditions, &Recorder::new())
     }
 

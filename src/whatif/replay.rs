@@ -2,6 +2,7 @@
 
 use super::{
     answer::Answer,
+    bounds::Bounds,
     requests::Requests,
     run::{Conditions, Order, Switch, run},
 };
@@ -26,19 +27,19 @@ pub struct Replay<'a> {
     on_progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A setting, a limit, and a change of settings.
+/// A setting, how much memory there is, and a change of settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Question {
     pub(super) conf: String,
-    pub(super) limit_bytes: Option<u64>,
+    pub(super) bounds: Bounds,
     pub(super) switch: Option<Switch>,
 }
 
 impl Question {
     /// Returns the conditions of a run.
     pub(super) fn conditions(&self, order: Order) -> Result<Conditions> {
-        let (settings, limit_bytes) = (self.conf.parse()?, self.limit_bytes);
-        Ok(Conditions { settings, limit_bytes, device_bytes: None, order, switch: self.switch.clone() })
+        let (settings, bounds) = (self.conf.parse()?, self.bounds);
+        Ok(Conditions { settings, bounds, order, switch: self.switch.clone() })
     }
 }
 
@@ -55,8 +56,14 @@ impl<'a> Replay<'a> {
     }
 
     /// Sets the most bytes that may be reserved. Default: no limit, and no request fails.
-    pub fn limit_bytes(mut self, limit_bytes: impl Into<Option<u64>>) -> Self {
-        self.question.limit_bytes = limit_bytes.into();
+    pub fn limit_bytes(self, limit_bytes: impl Into<Option<u64>>) -> Self {
+        self.bounds(limit_bytes.into().map_or_else(Bounds::default, Bounds::limit))
+    }
+
+    /// Sets how much memory there is, such as [what the recorded run had](Requests::bounds). Default: a device that is
+    /// never full.
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.question.bounds = bounds;
         self
     }
 
@@ -105,9 +112,9 @@ impl std::fmt::Debug for Replay<'_> {
 
 /// Returns whether a run repeats the recorded one, so that it can use its addresses.
 pub(super) fn can_repeat(requests: &Requests, question: &Question) -> bool {
-    let meets_the_same = match question.limit_bytes {
+    let meets_the_same = match question.bounds.most_bytes() {
         None => requests.never_full,
-        Some(limit_bytes) => requests.could_hold().is_some_and(|found| found.allows(limit_bytes)),
+        Some(bytes) => requests.could_hold().is_some_and(|found| found.allows(bytes)),
     };
     meets_the_same
         && question.switch.is_none()

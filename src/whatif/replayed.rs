@@ -1,6 +1,7 @@
 //! The snapshot of a replayed run: new addresses and segments, the recorded stacks and times.
 
 use super::{
+    bounds::Bounds,
     replay::{Question, can_repeat},
     requests::Requests,
     run::{Conditions, Order, Run},
@@ -16,7 +17,7 @@ use memreel_snapshot::{
 };
 
 /// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the
-/// snapshot of the end of the run.
+/// snapshot of the end of the run. Without a limit each device has [what the recorded run had](Requests::bounds).
 ///
 /// Addresses are the recorded ones if a [`Replay`](super::Replay) uses them, otherwise falling ones. Each
 /// event has the time and the stack of the entry from which its request was read. Blocks that were live
@@ -30,24 +31,29 @@ pub fn replayed(
     conf: &str,
     limit_bytes: Option<u64>,
 ) -> Result<Snapshot> {
-    let question = &Question { conf: conf.to_owned(), limit_bytes, switch: None };
-    let repeats = requests.iter().all(|requests| can_repeat(requests, question));
-    replayed_in(snapshot, requests, question, if repeats { Order::Recorded } else { Order::Falling })
+    let question = |requests: &Requests| {
+        let bounds = limit_bytes.map_or_else(|| requests.bounds(), Bounds::limit);
+        Question { conf: conf.to_owned(), bounds, switch: None }
+    };
+    let repeats = requests.iter().all(|requests| can_repeat(requests, &question(requests)));
+    let order = if repeats { Order::Recorded } else { Order::Falling };
+    replayed_in(snapshot, requests, question, order)
 }
 
 fn replayed_in(
     snapshot: &Snapshot,
     requests: &[&Requests],
-    question: &Question,
+    question: impl Fn(&Requests) -> Question,
     order: Order,
 ) -> Result<Snapshot> {
     // A ring of this capacity never loses an event, and grows only as it fills.
     const UNBOUNDED: usize = 1 << 40;
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().context(Context::None).max_entries(UNBOUNDED));
-    let conditions = question.conditions(order)?;
-    let logs: Result<Vec<Log<'_>>> =
-        requests.iter().map(|requests| Log::new(requests, &conditions, &recorder)).collect();
+    let logs: Result<Vec<Log<'_>>> = requests
+        .iter()
+        .map(|requests| Log::new(requests, &question(requests).conditions(order)?, &recorder))
+        .collect();
     let logs = logs?;
     let inventories: Vec<&dyn Inventory> =
         logs.iter().map(|log| &log.run.allocator as &dyn Inventory).collect();

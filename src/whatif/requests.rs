@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::{
     baseline::{Baseline, Level, levels},
+    bounds::Bounds,
     calls,
     could_hold::CouldHold,
     prior,
@@ -169,10 +170,16 @@ impl Requests {
     }
 
     /// Returns the bytes that the process could hold; `None` if every request was served without releasing the
-    /// cache, so that nothing shows it. It is a useful limit for a replay.
+    /// cache, so that nothing shows it.
     #[must_use]
     pub fn could_hold(&self) -> Option<CouldHold> {
         self.could_hold
+    }
+
+    /// Returns how much memory the recorded run had, as far as that shows it, for a replay that has as much.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.could_hold.map_or_else(Bounds::default, |found| found.bounds())
     }
 
     /// Returns how often the program emptied the cache.

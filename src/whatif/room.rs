@@ -3,6 +3,7 @@
 use std::{ops::RangeInclusive, panic::resume_unwind, thread};
 
 use super::{
+    bounds::Bounds,
     requests::Requests,
     run::{Conditions, Order, Run},
     step::Step,
@@ -54,13 +55,10 @@ impl Requests {
         if self.confidence() != Confidence::Sure || !is_known {
             return Ok(Fit::Perhaps);
         }
-        let are_served = |limit_bytes, device_bytes| -> Result<[bool; 2]> {
+        let are_served = |bounds| -> Result<[bool; 2]> {
             let run_in = |order| {
                 let settings = settings.clone();
-                self.is_served(
-                    entry,
-                    &Conditions { settings, limit_bytes, device_bytes, order, switch: None },
-                )
+                self.is_served(entry, &Conditions { settings, bounds, order, switch: None })
             };
             let (rising, falling) = thread::scope(|scope| {
                 // A process without memory may have no thread left.
@@ -76,11 +74,11 @@ impl Requests {
         };
         let (least, most) = match room {
             Room::Device(bytes) => {
-                let served = are_served(None, Some(*bytes))?;
+                let served = are_served(Bounds::device(*bytes))?;
                 (served, served)
             }
             Room::Limit(limits) => {
-                (are_served(Some(*limits.start()), None)?, are_served(Some(*limits.end()), None)?)
+                (are_served(Bounds::limit(*limits.start()))?, are_served(Bounds::limit(*limits.end()))?)
             }
         };
         Ok(match (least, most) {

@@ -5,6 +5,7 @@ use std::{ops::Range, sync::Arc};
 use serde::Serialize;
 
 use super::{
+    bounds::Bounds,
     requests::Requests,
     start::Start,
     step::{EntryIndex, Request, SlotIndex, Step},
@@ -73,14 +74,11 @@ pub(super) enum Order {
     Recorded,
 }
 
-/// Settings, limit and address order of one replay.
+/// Settings, bounds and address order of one replay.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     pub(super) settings: Settings,
-    /// The most bytes that the process may reserve, and the size of the device.
-    pub(super) limit_bytes: Option<u64>,
-    /// The size of the device without a limit; `None` is a device that is never full.
-    pub(super) device_bytes: Option<u64>,
+    pub(super) bounds: Bounds,
     pub(super) order: Order,
     /// Settings that replace the others before the step of an entry.
     pub(super) switch: Option<Switch>,
@@ -176,8 +174,8 @@ impl<'a> Run<'a> {
             // The device refuses what the limit refused; only garbage collection asks for the limit itself.
             let limit_bytes = requests.could_hold().map(|found| found.at_most_bytes);
             allocator.set_memory_limit(limit_bytes.filter(|_| collects_garbage));
-        } else if conditions.limit_bytes.is_some() && allocator.memory_limit().is_none() {
-            allocator.set_memory_limit(conditions.limit_bytes);
+        } else if conditions.bounds.limit_bytes.is_some() && allocator.memory_limit().is_none() {
+            allocator.set_memory_limit(conditions.bounds.limit_bytes);
         }
         for pool in &requests.pools {
             allocator.create_pool_as(*pool, PoolOptions::default())?;
@@ -439,8 +437,7 @@ fn other_stream(slot: SlotIndex) -> StreamId {
 /// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a
 /// setting is a fraction of the limit.
 fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
-    let limit_bytes = conditions.limit_bytes.or(conditions.device_bytes);
-    let total_bytes = limit_bytes.unwrap_or_else(|| requests.ample_bytes());
+    let total_bytes = conditions.bounds.most_bytes().unwrap_or_else(|| requests.ample_bytes());
     let device = match conditions.order {
         Order::Rising => Simulated::new(total_bytes),
         Order::Falling => Simulated::new(total_bytes).falling(),

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::{answer::Answer, replay::Replay, requests::Requests};
+use super::{answer::Answer, bounds::Bounds, replay::Replay, requests::Requests};
 use memreel_snapshot::words::Result;
 
 /// Returns the settings that a [`Sweep`] tries by default, the empty one first. Thresholds of garbage
@@ -42,14 +42,14 @@ pub fn grid(limit_bytes: Option<u64>) -> Vec<String> {
 pub struct Sweep<'a> {
     requests: &'a [Requests],
     confs: Option<Vec<String>>,
-    limit_bytes: Option<u64>,
+    bounds: Bounds,
     on_progress: &'a (dyn Fn(u64) + Sync),
 }
 
 impl<'a> Sweep<'a> {
     /// Prepares a sweep over the settings of [`grid`], without a limit.
     pub fn new(requests: &'a [Requests]) -> Sweep<'a> {
-        Sweep { requests, confs: None, limit_bytes: None, on_progress: &|_| () }
+        Sweep { requests, confs: None, bounds: Bounds::default(), on_progress: &|_| () }
     }
 
     /// Sets the settings to try, each as a text of `PYTORCH_ALLOC_CONF`. Default: those of [`grid`].
@@ -59,8 +59,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// Sets the most bytes that may be reserved in each run. Like [`Replay::limit_bytes`].
-    pub fn limit_bytes(mut self, limit_bytes: impl Into<Option<u64>>) -> Self {
-        self.limit_bytes = limit_bytes.into();
+    pub fn limit_bytes(self, limit_bytes: impl Into<Option<u64>>) -> Self {
+        self.bounds(limit_bytes.into().map_or_else(Bounds::default, Bounds::limit))
+    }
+
+    /// Sets how much memory there is in each run. Like [`Replay::bounds`].
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
         self
     }
 
@@ -77,7 +82,7 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// The first error of [`Replay::run`].
     pub fn run(&self) -> Result<Vec<Answer>> {
-        let default = if self.confs.is_none() { grid(self.limit_bytes) } else { Vec::new() };
+        let default = if self.confs.is_none() { grid(self.bounds.limit_bytes) } else { Vec::new() };
         let confs = self.confs.as_ref().unwrap_or(&default);
         let jobs: Vec<(&Requests, &String)> = self
             .requests
@@ -88,7 +93,7 @@ impl<'a> Sweep<'a> {
         let answers = Mutex::new(Vec::with_capacity(jobs.len()));
         let work = || {
             while let Some((index, (requests, conf))) = take_job(&next, &jobs) {
-                let replay = Replay::new(requests).conf(conf.as_str()).limit_bytes(self.limit_bytes);
+                let replay = Replay::new(requests).conf(conf.as_str()).bounds(self.bounds);
                 let answer = replay.on_progress(self.on_progress).run();
                 answers.lock().unwrap_or_else(PoisonError::into_inner).push((index, answer));
             }

@@ -91,7 +91,7 @@ pub(super) fn whatif(request: &Request, device: &Device<'_>) -> Result<Value, Re
     }
     let conf = request.text("conf").unwrap_or_default();
     let requests = Requests::new(device.history.snapshot(), device.id)?;
-    let curve = Replay::new(&requests).conf(conf).reserved()?;
+    let curve = Replay::new(&requests).conf(conf).bounds(requests.bounds()).reserved()?;
     let peak_bytes = curve.iter().map(|point| point.reserved_bytes).max();
     Ok(json!({
         "conf": conf,

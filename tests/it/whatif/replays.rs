@@ -497,9 +497,10 @@ fn the_curve_of_a_replay_has_its_peak_and_its_end() {
         let recorded = pickle::load(fixture(name)).unwrap();
         let requests = requests(&recorded);
         for conf in ["", "expandable_segments:True", "roundup_power2_divisions:8"] {
-            let curve = Replay::new(&requests).conf(conf).reserved().unwrap();
+            let replay = Replay::new(&requests).conf(conf).bounds(requests.bounds());
+            let curve = replay.reserved().unwrap();
             let peak_bytes = curve.iter().map(|point| point.reserved_bytes).max().unwrap();
-            assert_eq!(peak_bytes, ask(&requests, conf).outcome.reserved_peak_bytes, "{name} {conf:?}");
+            assert_eq!(peak_bytes, replay.run().unwrap().outcome.reserved_peak_bytes, "{name} {conf:?}");
             let end_bytes: u64 =
                 replayed(&recorded, &requests, conf).segments.iter().map(|of| of.total_size).sum();
             assert_eq!(curve.last().unwrap().reserved_bytes, end_bytes, "{name} {conf:?}");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::ArgAction;
-use memreel::whatif::{Answer, Replay, Requests, Sweep, grid, replayed};
+use memreel::whatif::{Answer, Bounds, Replay, Requests, Sweep, grid, replayed};
 use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory, pickle};
 use serde_json::{Value, json};
 
@@ -156,17 +156,16 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, F
     let progress = Progress::new(n_runs as u64);
     let mut devices = Vec::with_capacity(requests.len());
     for (requests, confs) in requests.into_iter().zip(&confs) {
-        let (add, limit_bytes) = (|done| progress.add(done), limit_bytes(options, &requests));
+        let (add, bounds) = (|done| progress.add(done), bounds(options, &requests));
         let answers = match &options.from {
             Some(text) => {
                 let entry = from::entry(text, &DeviceHistory::new(snapshot, requests.device()))?;
                 let [before, after] = switched(options, &requests);
-                let replay =
-                    Replay::new(&requests).conf(before).switch(entry, after).limit_bytes(limit_bytes);
+                let replay = Replay::new(&requests).conf(before).switch(entry, after).bounds(bounds);
                 vec![replay.on_progress(&add).run()?]
             }
             None => {
-                let sweep = Sweep::new(std::slice::from_ref(&requests)).confs(confs).limit_bytes(limit_bytes);
+                let sweep = Sweep::new(std::slice::from_ref(&requests)).confs(confs).bounds(bounds);
                 sweep.on_progress(&add).run()?
             }
         };
@@ -180,9 +179,9 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, F
     Ok(answered)
 }
 
-/// Returns the limit of the runs: the given one, or what the recorded run could hold.
-fn limit_bytes(options: &Options, requests: &Requests) -> Option<u64> {
-    options.limit.or(requests.could_hold().map(|found| found.at_least_bytes))
+/// Returns how much memory the runs have: the given limit, or what the recorded run had.
+fn bounds(options: &Options, requests: &Requests) -> Bounds {
+    options.limit.map_or_else(|| requests.bounds(), Bounds::limit)
 }
 
 /// Returns the settings before and after the switch.
@@ -219,8 +218,10 @@ fn confs(options: &Options, requests: &Requests) -> Vec<String> {
         }
     }
     if options.sweep {
-        let missing: Vec<String> =
-            grid(limit_bytes(options, requests)).into_iter().filter(|conf| !confs.contains(conf)).collect();
+        let missing: Vec<String> = grid(bounds(options, requests).limit_bytes())
+            .into_iter()
+            .filter(|conf| !confs.contains(conf))
+            .collect();
         confs.extend(missing);
     }
     confs
@@ -288,7 +289,7 @@ impl Answered<'_> {
             "is_least": std::ptr::eq(answer, rows[0].first()),
             "place": place.map(|place| place + 1),
             "switch": answer.switch,
-            "limit_bytes": limit_bytes(options, requests),
+            "limit_bytes": bounds(options, requests).most_bytes(),
             "could_hold": requests.could_hold(),
             "num_empty_cache": requests.num_empty_cache(),
             "baseline": {

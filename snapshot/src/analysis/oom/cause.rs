@@ -2,7 +2,11 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Verdict, explanation::Explanation, tried::Served};
+use super::{
+    Verdict,
+    explanation::Explanation,
+    tried::{Served, TriedSetting},
+};
 use crate::{
     analysis::{Bytes, GrowthKind, Growths, PinnedSegment, Site},
     history::{Moment, step_of},
@@ -200,15 +204,14 @@ impl Explanation<'_, '_> {
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
-                "PYTORCH_ALLOC_CONF={} would have served {}, with {} reserved and {} calls to the device",
+                "PYTORCH_ALLOC_CONF={} would have served {}{}, with {} reserved at the peak and {} calls to the device",
                 setting.conf,
                 requests(setting.served),
+                after(setting),
                 Bytes(setting.reserved_peak_bytes),
                 setting.num_device_calls,
             ),
-            None => {
-                format!("none of the {} settings that were tried serves it", self.tried.settings.len())
-            }
+            None => "no setting that was tried serves it (memreel replay --sweep lists them)".to_owned(),
         })
     }
 
@@ -284,6 +287,15 @@ impl Explanation<'_, '_> {
     fn in_step(&self, moment: Moment) -> String {
         let step = moment.entry().and_then(|entry| step_of(&self.steps, entry));
         step.map_or_else(String::new, |step| format!(" ({step})"))
+    }
+}
+
+/// Returns how many of the requests after the failed one a setting serves.
+fn after(setting: &TriedSetting) -> String {
+    match (setting.num_after, setting.num_served_after) {
+        (0, _) => String::new(),
+        (n, served) if n == served => format!(" and all {n} requests after it"),
+        (n, served) => format!(" and {served} of the {n} requests after it"),
     }
 }
 

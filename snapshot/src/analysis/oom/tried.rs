@@ -14,7 +14,7 @@ pub struct Tried {
     pub needed_bytes: Option<u64>,
     /// What would be served without the blocks by which sites grew ([`Growths`](crate::analysis::Growths)).
     pub without_growth: Option<Served>,
-    /// The settings that were tried; those that serve it first, the best of them first.
+    /// The settings of a sweep over the whole history that are worth a look, the best first.
     pub settings: Vec<TriedSetting>,
 }
 
@@ -33,7 +33,7 @@ impl Tried {
     /// Returns the best of the settings that serve the request.
     #[must_use]
     pub fn best(&self) -> Option<&TriedSetting> {
-        self.settings.first().filter(|setting| setting.served.is_served())
+        self.settings.iter().find(|setting| setting.served.is_served())
     }
 }
 
@@ -72,21 +72,30 @@ pub struct TriedSetting {
     /// What it serves.
     #[serde(flatten)]
     pub served: Served,
-    /// The most bytes that were reserved until the request was served or failed.
+    /// The number of recorded requests after the failed one.
+    pub num_after: u64,
+    /// How many of these are served.
+    pub num_served_after: u64,
+    /// The number of requests that fail, of all of the history.
+    pub num_ooms: u64,
+    /// The most bytes that are reserved.
     pub reserved_peak_bytes: u64,
-    /// The number of calls to the device until then.
+    /// The number of calls to the device.
     pub num_device_calls: u64,
 }
 
 impl TriedSetting {
-    /// Creates it from the results of a replay.
+    /// Creates it, with no other results yet.
     #[must_use]
-    pub fn new(
-        conf: String,
-        served: Served,
-        reserved_peak_bytes: u64,
-        num_device_calls: u64,
-    ) -> TriedSetting {
-        TriedSetting { conf, served, reserved_peak_bytes, num_device_calls }
+    pub fn new(conf: String, served: Served) -> TriedSetting {
+        TriedSetting {
+            conf,
+            served,
+            num_after: 0,
+            num_served_after: 0,
+            num_ooms: 0,
+            reserved_peak_bytes: 0,
+            num_device_calls: 0,
+        }
     }
 }
