@@ -29,6 +29,12 @@ pub(super) enum Planted {
     OtherProcess,
     /// The program needs more than there is.
     PlainSize,
+    /// A leak in a process that has a limit, while the device has room.
+    LimitAndLeak,
+    /// Two lines leave blocks behind in each step.
+    TwoLeaks,
+    /// A leak, and another process that takes half of what was free.
+    LeakAndOtherProcess,
 }
 
 /// What runs, and how large it is.
@@ -79,6 +85,7 @@ pub(super) struct Run<'p> {
 }
 
 pub(super) const PLANTED_LINE: u64 = 777;
+pub(super) const SECOND_LINE: u64 = 779;
 const PIN_LINE: u64 = 778;
 
 impl<'p> Run<'p> {
@@ -134,6 +141,13 @@ impl<'p> Run<'p> {
         }
         self.n_steps += 1;
         Ok(())
+    }
+
+    /// Steps that leave a block of each of these lines behind, until a request fails.
+    pub(super) fn leak(&mut self, lines: &[u64], bytes: u64) -> Result<(), Failed> {
+        loop {
+            self.step(1.0, |run| lines.iter().try_for_each(|line| run.keep(*line, bytes)))?;
+        }
     }
 
     /// Fills the device with small blocks, frees four of five, so that some are left in every segment, and requests a large one.
