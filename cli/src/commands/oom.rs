@@ -15,7 +15,7 @@ use memreel_snapshot::analysis::{
 use serde_json::json;
 
 use crate::{
-    bytes::{Bytes, exact},
+    bytes::Bytes,
     colour::red,
     each::{Asked, each_device},
     exit::Exit,
@@ -132,13 +132,10 @@ pub(super) fn print_causes(
 
 /// Returns a command that tries more settings, if free memory could not be used.
 fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Option<String> {
-    let report = explanation.report();
     let is_about_layout =
         explanation.causes().iter().any(|cause| matches!(cause.kind, CauseKind::Unusable(_)));
-    (is_about_layout && opened.name != name(Path::new("-"))).then(|| {
-        let (file, limit) = (shell_word(&opened.name), exact(report.could_hold_bytes()));
-        command("try more: ", &["memreel", "replay", "--sweep", "--limit", &limit, &file])
-    })
+    (is_about_layout && opened.name != name(Path::new("-")))
+        .then(|| command("try more: ", &["memreel", "replay", "--sweep", &shell_word(&opened.name)]))
 }
 
 fn print<W: Write>(

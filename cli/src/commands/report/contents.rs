@@ -26,7 +26,7 @@ use crate::{
 };
 
 const N_SITES: usize = 10;
-const N_SETTINGS: usize = 8;
+const N_SETTINGS: usize = 6;
 const PLOT_COLUMNS: usize = 72;
 const PLOT_ROWS: usize = 8;
 

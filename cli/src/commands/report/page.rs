@@ -33,7 +33,7 @@ fn markdown_of(part: &Part) -> String {
         Part::List(items) => {
             let item = |(number, (finding, advice)): (usize, &(String, Option<String>))| {
                 let advice =
-                    advice.as_ref().map_or_else(String::new, |advice| format!(" **{}**", escaped(advice)));
+                    advice.as_ref().map_or_else(String::new, |advice| format!(". **{}**", escaped(advice)));
                 format!("{number}. {}{advice}\n", escaped(finding))
             };
             (1..).zip(items).map(item).collect()

@@ -167,8 +167,9 @@ impl Explanation<'_, '_> {
                 )
             }
             GrowthKind::LargerStep => format!(
-                "this step is larger than those before it: {held} needs {bytes} more than ever before, {since} ({} \
+                "this step is larger than those before it: {held} need{} {bytes} more than ever before, {since} ({} \
                  instead of {} there)",
+                if n_sites == 1 { "s" } else { "" },
                 Bytes(most.held_bytes),
                 Bytes(most.usual_bytes),
             ),
