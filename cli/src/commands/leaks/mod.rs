@@ -185,25 +185,37 @@ fn print_sites(
         return asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out);
     }
     print_text(finding(history, &found), out)?;
-    let held_by = format!("{} are held at the end by {}", Bytes(held), count(found.len(), "site"));
-    print_text(held_by, out)?;
     print_warnings(history, out)?;
-    if !found.is_empty() {
-        let figures = format!(" {} {:>6}", figures("share", "bytes", "live"), "freed");
-        writeln!(out, "{}", heading(&figures, "allocated by ← called by"))?;
+    // The leaks are first.
+    let (leaks, others) = found.split_at(n_leaks);
+    print_list(leaks, held, options.listing.n, sites, out)?;
+    if !leaks.is_empty() {
+        writeln!(out)?;
     }
+    let bytes = Bytes(others.iter().fold(0, |sum, site| sum.saturating_add(site.bytes)));
+    let also = if leaks.is_empty() { "" } else { " besides" };
+    print_text(format!("{bytes} are held at the end{also}, by {}", count(others.len(), "site")), out)?;
+    print_list(others, held, options.listing.n, sites, out)
+}
+
+fn print_list(
+    listed: &[LeakSite],
+    held_bytes: u64,
+    n: usize,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if listed.is_empty() {
+        return Ok(());
+    }
+    let heads = format!("{} {:>6}", figures("share", "bytes", "live"), "freed");
+    writeln!(out, "{}", heading(&heads, "allocated by ← called by"))?;
     let row = |site: &LeakSite| {
-        let mark = if site.is_leak() { '+' } else { ' ' };
-        let live = figures(percent(site.bytes, held), Bytes(site.bytes), site.n_live);
-        format!("{mark}{live} {:>6}", site.n_freed)
+        let live = figures(percent(site.bytes, held_bytes), Bytes(site.bytes), site.n_live);
+        format!("{live} {:>6}", site.n_freed)
     };
-    let listed = found.iter().take(options.listing.n);
-    print_rows(listed.map(|site| (row(site), sites, &site.site)), out)?;
-    if found.len() > options.listing.n {
-        // The column of the mark.
-        write!(out, " ")?;
-    }
-    print_rest(&found, options.listing.n, held, |site| site.bytes, out)
+    print_rows(listed.iter().take(n).map(|site| (row(site), sites, &site.site)), out)?;
+    print_rest(listed, n, held_bytes, |site| site.bytes, out)
 }
 
 /// Returns what was found, in a sentence.
@@ -222,13 +234,13 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
     let grown = |site: &&LeakSite| site.growth.map_or(site.bytes, |growth| growth.bytes);
     let bytes = Bytes(leaks.iter().map(grown).fold(0, u64::saturating_add));
     let of = if leaks.len() == 1 { "a leak".to_owned() } else { count(leaks.len(), "leak") };
-    format!("{of} of {bytes} (marked +): {}", how(history, first))
+    format!("{of} of {bytes}: {}", how(history, first))
 }
 
 /// Returns how a site grew.
 fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let Some(growth) = site.growth else {
-        return "the first grew in every quarter of the history".to_owned();
+        return "the first holds more after each quarter of the history".to_owned();
     };
     let blocks = count(growth.n_blocks, "block");
     let since = match growth.began.entry() {
@@ -240,8 +252,12 @@ fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
         }
     };
     let n_left = (history.entries().len() + 1).saturating_sub(growth.began.n_entries());
+    let pace = history.pace(growth.bytes, growth.began, history.end());
+    let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
     match growth.kind {
-        GrowthKind::Steady => format!("the first grew all along, by {blocks} {since}"),
-        _ => format!("the first grew late, by {blocks} {since}, in the last {}", count(n_left, "event")),
+        GrowthKind::Steady => format!("the first grew all along, by {blocks} {since}{pace}"),
+        _ => {
+            format!("the first grew late, by {blocks} {since}, in the last {}{pace}", count(n_left, "event"))
+        }
     }
 }

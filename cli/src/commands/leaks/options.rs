@@ -6,8 +6,8 @@ use crate::options::{Input, Listing};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, lists the sites that hold blocks at the end. Leaks come first
-(marked +): sites that hold more at the end than they ever held while the
+Without an option, lists the sites that hold blocks at the end. Leaks come first:
+sites that hold more at the end than they ever held while the
 program did the same before, because they grew all along, or grew late and gave
 nothing back. Weights, caches, warm-up and the blocks of a larger step are no
 leaks. What a history without a repeated step shows is too short to tell.

@@ -156,7 +156,9 @@ impl Explanation<'_, '_> {
         };
         match kind {
             GrowthKind::Steady => {
-                format!("{held} grew by {bytes} in {blocks} {since} and gave nothing back: a leak")
+                let pace = self.history.pace(growths.bytes(), began, self.report.totals.moment);
+                let pace = pace.map_or_else(String::new, |pace| format!(" ({pace})"));
+                format!("{held} grew by {bytes} in {blocks} {since}{pace} and gave nothing back: a leak")
             }
             GrowthKind::Late => {
                 let n_events = (self.report.entry + 1).saturating_sub(began.n_entries()).max(1);

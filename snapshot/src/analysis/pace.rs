@@ -1,0 +1,100 @@
+//! The pace of a growth: its bytes a step of the program, or a second, minute or hour.
+
+use std::fmt;
+
+use super::{Bytes, state::DeviceHistory};
+use crate::{history::Moment, words::SeededMap};
+
+/// The bytes by which something grows in each step or in a time, printed as `3.00 MiB in each of 12 steps` or
+/// `1.20 GiB an hour`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Pace {
+    /// The steps are the outermost scopes with the most frequent name.
+    Steps {
+        /// The bytes in each step.
+        bytes: u64,
+        /// The number of steps since the growth began.
+        n_steps: usize,
+    },
+    /// The bytes in a second, a minute or an hour: the longest of these that is not longer than the growth.
+    Time {
+        /// The bytes.
+        bytes: u64,
+        /// `second`, `minute` or `hour`.
+        unit: &'static str,
+    },
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the pace of a growth by `bytes` between two moments; `None` if there are neither steps nor a second.
+    #[must_use]
+    pub fn pace(&self, bytes: u64, began: Moment, until: Moment) -> Option<Pace> {
+        let first = began.entry()?;
+        let last = until.entry().map_or(0, |entry| entry.min(self.entries().len().saturating_sub(1)));
+        let mut n_begun = SeededMap::<String, usize>::default();
+        for scope in self.scopes().spans() {
+            let begins = scope.entries.start;
+            if scope.depth == 0 && scope.entries.end > first && begins <= last {
+                *n_begun.entry(scope.name).or_default() += 1;
+            }
+        }
+        let n_steps = n_begun.into_values().max().unwrap_or(0);
+        if n_steps > 1 {
+            return Some(Pace::Steps { bytes: bytes / n_steps as u64, n_steps });
+        }
+        let [from, until] = [first, last].map(|entry| self.entries().get(entry));
+        let took_us = u64::try_from(until?.time_us.checked_sub(from?.time_us)?).ok()?;
+        let units = [("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000)];
+        let (unit, unit_us) = units.into_iter().find(|(_, unit_us)| *unit_us <= took_us)?;
+        let bytes = u128::from(bytes) * u128::from(unit_us) / u128::from(took_us);
+        Some(Pace::Time { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), unit })
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Pace::Steps { bytes, n_steps } => write!(f, "{} in each of {n_steps} steps", Bytes(bytes)),
+            Pace::Time { bytes, unit } => {
+                let article = if unit == "hour" { "an" } else { "a" };
+                write!(f, "{} {article} {unit}", Bytes(bytes))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Snapshot, words::DeviceId};
+
+    /// Returns the pace of a growth by 3,600 bytes over entries of these scopes and times.
+    fn pace(entries: &[(&str, i64)]) -> Option<String> {
+        let entries: Vec<serde_json::Value> = entries
+            .iter()
+            .zip(1_u64..)
+            .map(|((scope, time_us), n)| {
+                serde_json::json!({"action": "alloc", "addr": n << 21, "size": 512, "stream": 0,
+                    "time_us": time_us, "user_metadata": scope, "frames": []})
+            })
+            .collect();
+        let n = entries.len();
+        let json = serde_json::json!({"segments": [], "device_traces": [entries]});
+        let snapshot: Snapshot = serde_json::from_value(json).unwrap();
+        let history = DeviceHistory::new(&snapshot, DeviceId(0));
+        history.pace(3600, Moment::after(0), Moment::after(n - 1)).map(|pace| pace.to_string())
+    }
+
+    #[test]
+    fn steps_are_counted_and_else_the_time_is_taken() {
+        let steps = [("step", 0), ("", 1), ("step", 2), ("", 3), ("step", 4)];
+        assert_eq!(pace(&steps).as_deref(), Some("1.17 KiB in each of 3 steps"));
+        assert_eq!(pace(&[("", 0), ("", 7_200_000_000)]).as_deref(), Some("1.76 KiB an hour"));
+        assert_eq!(pace(&[("", 0), ("", 120_000_000)]).as_deref(), Some("1.76 KiB a minute"));
+        assert_eq!(pace(&[("", 0), ("", 2_000_000)]).as_deref(), Some("1.76 KiB a second"));
+        assert_eq!(pace(&[("", 0), ("", 999_999)]), None);
+        // A clock that was set back shows no time.
+        assert_eq!(pace(&[("", 5_000_000), ("", 0)]), None);
+    }
+}
