@@ -50,11 +50,10 @@ impl Checkout {
         self.target.join("tmp/snapshots")
     }
 
-    /// Builds the training example and the program for release, in one call, so that both have one build of the library.
-    /// Returns the program.
-    pub(crate) fn released(&self) -> Result<PathBuf, xshell::Error> {
-        self.cache.restore(Part::Release);
-        cmd!(self.shell, "cargo build --quiet --release --example train --bin memreel").run()?;
-        Ok(self.target.join("release/memreel"))
+    /// Returns the program as the tests have built it.
+    pub(crate) fn program(&self) -> Result<PathBuf, xshell::Error> {
+        self.cache.restore(Part::Debug);
+        cmd!(self.shell, "cargo build --quiet --bin memreel").run()?;
+        Ok(self.target.join("debug/memreel"))
     }
 }

@@ -79,7 +79,7 @@ fn test(checkout: &Checkout) -> Ended {
     shell.create_dir(&snapshots)?;
     checkout.cache.restore(Part::Debug);
     cmd!(shell, "cargo test").run()?;
-    checkout.released()?;
+    checkout.cache.restore(Part::Release);
     let (plain, checkpoint) = (snapshots.join("train.pickle"), snapshots.join("train-checkpoint.pickle"));
     cmd!(shell, "cargo run --quiet --release --example train -- --output {plain}").run()?;
     cmd!(shell, "cargo run --quiet --release --example train -- --checkpoint --output {checkpoint}").run()?;
@@ -192,7 +192,7 @@ fn viewer(checkout: &Checkout) -> Ended {
     if written.is_empty() {
         return Err("no snapshots were written: run the step test first".into());
     }
-    let memreel = checkout.released()?;
+    let memreel = checkout.program()?;
     let is_sound = |path: &&&PathBuf| {
         let path = *path;
         cmd!(shell, "{memreel} validate --severity e {path}").quiet().ignore_stdout().run().is_ok()
@@ -232,7 +232,7 @@ fn browser(checkout: &Checkout) -> Ended {
     }
     let axe =
         checkout.tools.npm(shell, "axe-core").map(|folder| folder.join("node_modules/axe-core/axe.min.js"));
-    let checks = cmd!(shell, "cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", checkout.released()?);
+    let checks = cmd!(shell, "cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", checkout.program()?);
     checks.env("MEMREEL_AXE", axe.unwrap_or_default()).env("MEMREEL_SNAPSHOTS", snapshots).run()?;
     Ok(Outcome::Passed)
 }

@@ -8,10 +8,7 @@ use std::{
 };
 
 use memreel::whatif::explain;
-use memreel_snapshot::analysis::{
-    DeviceHistory, Group, Site,
-    oom::{CauseKind, Explanation},
-};
+use memreel_snapshot::analysis::{DeviceHistory, Group, Site, oom::Explanation};
 use serde_json::json;
 
 use crate::{
@@ -130,10 +127,9 @@ pub(super) fn print_causes(
     Ok(())
 }
 
-/// Returns a command that tries more settings, if free memory could not be used.
+/// Returns a command that tries more settings, if free memory that could not be used is more than a delay.
 fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Option<String> {
-    let is_about_layout =
-        explanation.causes().iter().any(|cause| matches!(cause.kind, CauseKind::Unusable(_)));
+    let is_about_layout = explanation.causes().iter().any(|cause| cause.conf.is_some());
     (is_about_layout && opened.name != name(Path::new("-")))
         .then(|| command("try more: ", &["memreel", "replay", "--sweep", &shell_word(&opened.name)]))
 }

@@ -176,6 +176,9 @@ impl<'a> Summary<'a> {
             writeln!(out)?;
             print_causes(history, &explain(history, report.clone()), N_CAUSES, out)?;
         }
+        if self.oom.is_none() && self.growing.is_empty() && history.growth_at(history.end()).is_some() {
+            writeln!(out, "  no request failed, and no site grew beyond what it held before")?;
+        }
         if !self.growing.is_empty() {
             writeln!(out, "\n{bold}leaks{bold:#}: {}", count(self.growing.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;

@@ -53,6 +53,14 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         first
     }
 
+    /// Returns whether two sites are one.
+    pub(super) fn are_same(&mut self, one: &Site, other: &Site) -> bool {
+        match (one, other) {
+            (Site::Stack(one), Site::Stack(other)) => self.first(*one) == self.first(*other),
+            _ => one == other,
+        }
+    }
+
     /// Adds up results about the same site; the first of them names the stack.
     pub(super) fn add_up<T>(
         &mut self,

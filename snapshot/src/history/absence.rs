@@ -87,8 +87,9 @@ impl fmt::Display for Absence {
             ),
             Absence::OneEvent => write!(
                 f,
-                "one event: the ring held one entry, as {CALL}(True) makes it, or recording began too late; call \
-                 {CALL}(max_entries=100000) before the model is built"
+                "one event: PyTorch kept no more, as {CALL}(True) asks for in PyTorch 2.0, or recording began too late; \
+                 call {CALL}(max_entries=100000) before the model is built, and in PyTorch 2.0 {CALL}(True, \
+                 trace_alloc_max_entries=100000)"
             ),
             Absence::NotRecorded => f.write_str("no history was recorded"),
         }

@@ -189,6 +189,9 @@ fn print_sites(
     // The leaks are first.
     let (leaks, others) = found.split_at(n_leaks);
     print_list(leaks, held, options.listing.n, sites, out)?;
+    if others.is_empty() && !leaks.is_empty() {
+        return Ok(());
+    }
     if !leaks.is_empty() {
         writeln!(out)?;
     }
@@ -221,11 +224,14 @@ fn print_list(
 /// Returns what was found, in a sentence.
 pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String {
     let leaks: Vec<&LeakSite> = sites.iter().filter(|site| site.is_leak()).collect();
-    let larger =
-        "the blocks of a step that is not over do not count, also if it is larger than those before it";
     let Some(first) = leaks.first() else {
+        if let Some(grown) = grown_at_failure(history) {
+            return grown;
+        }
         return match history.growth_at(history.end()) {
-            Some(_) => format!("no leak: no site grew beyond what it held before; {larger}"),
+            Some(_) => "no leak: no site grew beyond what it held before (the blocks of a step that is not over are not \
+                        counted)"
+                .to_owned(),
             None => "no leak is visible: no step or request is repeated in the history, so there is no usual level \
                      to compare with"
                 .to_owned(),
@@ -234,13 +240,26 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
     let grown = |site: &&LeakSite| site.growth.map_or(site.bytes, |growth| growth.bytes);
     let bytes = Bytes(leaks.iter().map(grown).fold(0, u64::saturating_add));
     let of = if leaks.len() == 1 { "a leak".to_owned() } else { count(leaks.len(), "leak") };
-    format!("{of} of {bytes}: {}", how(history, first))
+    let site = if leaks.len() == 1 { "it" } else { "the first" };
+    format!("{of} of {bytes}: {site} {}", how(history, first))
+}
+
+/// Returns what had grown when a request failed, for a program that freed it afterwards.
+fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
+    let failed = history.oom()?.totals.moment;
+    let growths = history.growth_at(failed).filter(|growths| growths.kind().is_some())?;
+    Some(format!(
+        "no leak at the end, but {} had grown by {} when a request failed {}, and were freed then: memreel oom explains it",
+        count(growths.sites.len(), "site"),
+        Bytes(growths.bytes()),
+        words(history, failed),
+    ))
 }
 
 /// Returns how a site grew.
 fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let Some(growth) = site.growth else {
-        return "the first holds more after each quarter of the history".to_owned();
+        return "holds more after each quarter of the history".to_owned();
     };
     let blocks = count(growth.n_blocks, "block");
     let since = match growth.began.entry() {
@@ -255,9 +274,9 @@ fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let pace = history.pace(growth.bytes, growth.began, history.end());
     let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
     match growth.kind {
-        GrowthKind::Steady => format!("the first grew all along, by {blocks} {since}{pace}"),
+        GrowthKind::Steady => format!("grew all along, by {blocks} {since}{pace}"),
         _ => {
-            format!("the first grew late, by {blocks} {since}, in the last {}{pace}", count(n_left, "event"))
+            format!("grew late, by {blocks} {since}, in the last {}{pace}", count(n_left, "event"))
         }
     }
 }

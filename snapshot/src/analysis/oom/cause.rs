@@ -26,10 +26,12 @@ pub enum CauseKind {
     Occupied,
     /// The blocks in use and the request are too large together.
     Full,
+    /// What holds the rest of the memory, where there is a cause before it.
+    Held,
 }
 
 impl CauseKind {
-    /// Returns `limited`, `grew`, the name of the verdict, `occupied` or `full`.
+    /// Returns `limited`, `grew`, the name of the verdict, `occupied`, `full` or `held`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,6 +40,7 @@ impl CauseKind {
             CauseKind::Unusable(verdict) => verdict.name(),
             CauseKind::Occupied => Verdict::Occupied.name(),
             CauseKind::Full => Verdict::Full.name(),
+            CauseKind::Held => "held",
         }
     }
 }
@@ -82,9 +85,16 @@ impl Explanation<'_, '_> {
             [self.grew(), self.unusable(), self.occupied()].into_iter().flatten().collect();
         // A stable sort: of two with as many bytes, what grew is first.
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.bytes));
-        let (minor, major): (Vec<Cause>, Vec<Cause>) =
+        let (mut minor, major): (Vec<Cause>, Vec<Cause>) =
             causes.into_iter().partition(|cause| self.is_minor(cause));
-        self.limited().into_iter().chain(major).chain([self.full()]).chain(minor).collect()
+        for cause in &mut minor {
+            cause.conf = None;
+            cause.advice = cause.advice.take().map(|advice| format!("only a delay: {advice}"));
+        }
+        let mut causes: Vec<Cause> = self.limited().into_iter().chain(major).collect();
+        causes.push(if causes.is_empty() { self.full() } else { self.held() });
+        causes.append(&mut minor);
+        causes
     }
 
     fn is_minor(&self, cause: &Cause) -> bool {
@@ -149,7 +159,10 @@ impl Explanation<'_, '_> {
         };
         let site = self.site(&most.site);
         let began = growths.began().unwrap_or(growths.settled);
-        let since = self.since(began);
+        let since = match self.grew_by_request {
+            true => format!("{}, with this request", self.since(began)),
+            false => self.since(began),
+        };
         let held = match n_sites {
             1 => site,
             n => format!("{n} sites (most of it, {}, at {site})", Bytes(most.bytes)),
@@ -157,7 +170,7 @@ impl Explanation<'_, '_> {
         match kind {
             GrowthKind::Steady => {
                 let pace = self.history.pace(growths.bytes(), began, self.report.totals.moment);
-                let pace = pace.map_or_else(String::new, |pace| format!(" ({pace})"));
+                let pace = pace.map_or_else(String::new, |pace| format!(", {pace},"));
                 format!("{held} grew by {bytes} in {blocks} {since}{pace} and gave nothing back: a leak")
             }
             GrowthKind::Late => {
@@ -196,9 +209,14 @@ impl Explanation<'_, '_> {
         let pinned = |pinned: &PinnedSegment| {
             let (used, all) = (Bytes(pinned.used_bytes), Bytes(pinned.range.bytes));
             let site = self.site(&Site::from_life(&pinned.largest));
-            format!("; {used} of {site} keep a segment of {all}")
+            let others = match self.pinned.len() {
+                1 => String::new(),
+                2 => ", and 1 more is less than half used".to_owned(),
+                n => format!(", and {} more are less than half used", n - 1),
+            };
+            format!("; {used} of {site} keep a segment of {all}{others}")
         };
-        self.pinned.as_ref().map_or_else(String::new, pinned)
+        self.pinned.first().map_or_else(String::new, pinned)
     }
 
     fn setting_advice(&self) -> Option<String> {
@@ -256,20 +274,26 @@ impl Explanation<'_, '_> {
             0 => String::new(),
             more => format!(", {} more than is free", Bytes(more)),
         };
-        let most = self.live.first().map_or_else(String::new, |group| {
+        let bytes = report.totals.active_bytes;
+        let finding = format!(
+            "{} are in use and {} were requested{more}{}",
+            Bytes(bytes),
+            Bytes(report.requested_bytes),
+            self.most_held(),
+        );
+        Cause { kind: CauseKind::Full, bytes, finding, advice: None, conf: None }
+    }
+
+    fn held(&self) -> Cause {
+        let bytes = self.report.totals.active_bytes;
+        let finding = format!("{} are in use{}", Bytes(bytes), self.most_held());
+        Cause { kind: CauseKind::Held, bytes, finding, advice: None, conf: None }
+    }
+
+    fn most_held(&self) -> String {
+        self.live.first().map_or_else(String::new, |group| {
             format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site))
-        });
-        Cause {
-            kind: CauseKind::Full,
-            bytes: report.totals.active_bytes,
-            finding: format!(
-                "{} are in use and {} were requested{more}{most}",
-                Bytes(report.totals.active_bytes),
-                Bytes(report.requested_bytes),
-            ),
-            advice: None,
-            conf: None,
-        }
+        })
     }
 
     fn since(&self, moment: Moment) -> String {

@@ -2,7 +2,9 @@
 
 use super::{Fit, OomReport, Tried};
 use crate::{
-    analysis::{Bytes, DeviceHistory, Group, Growths, PinnedSegment, ShownFrames, Site, Totals},
+    analysis::{
+        Bytes, DeviceHistory, Group, Growths, PinnedSegment, ShownFrames, Site, Totals, same_calls::SameCalls,
+    },
     history::{ScopeSpan, step_of},
     model::StackTable,
 };
@@ -28,7 +30,9 @@ pub struct Explanation<'h, 'a> {
     pub(super) tried: Tried,
     pub(super) growths: Option<Growths>,
     pub(super) most_reserved: Totals,
-    pub(super) pinned: Option<PinnedSegment>,
+    /// Whether the site of the request is among those that grew.
+    pub(super) grew_by_request: bool,
+    pub(super) pinned: Vec<PinnedSegment>,
     pub(super) steps: Vec<ScopeSpan>,
     pub(super) live: Vec<Group>,
     pub(super) pending: Vec<Group>,
@@ -44,13 +48,18 @@ impl<'h, 'a> Explanation<'h, 'a> {
             Some(stack) => Site::Stack(stack),
             None => Site::Size(report.requested_bytes),
         };
-        let growths = history.growth_with(moment, Some((site, report.requested_bytes)));
+        let growths = history.growth_with(moment, Some((site.clone(), report.requested_bytes)));
+        let growths = growths.filter(|growths| !growths.sites.is_empty());
+        let mut calls = SameCalls::new(history);
+        let grew_by_request =
+            growths.iter().flat_map(|growths| &growths.sites).any(|of| calls.are_same(&of.site, &site));
         Explanation {
             history,
             tried: Tried::default(),
-            growths: growths.filter(|growths| !growths.sites.is_empty()),
+            grew_by_request,
+            growths,
             most_reserved: history.highest_until(moment, |totals| totals.reserved_bytes),
-            pinned: history.pinned_at(moment).into_iter().next(),
+            pinned: history.pinned_at(moment),
             steps: history.scopes().steps(),
             live: history.held_at(moment),
             pending: history.pending_at(moment),
