@@ -18,11 +18,16 @@ const HALF_SHOWN: usize = 2048;
 /// a file can have names of megabytes.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     let text = cut(text);
-    if text.chars().any(char::is_control) {
-        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    if text.chars().any(is_hidden) {
+        Cow::Owned(text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect())
     } else {
         text
     }
+}
+
+/// Whether a character is a control character, or turns the direction of the text behind it.
+fn is_hidden(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn cut(text: &str) -> Cow<'_, str> {

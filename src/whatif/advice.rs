@@ -38,12 +38,14 @@ pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer>
     better
 }
 
-/// Whether fewer requests fail than under the recorded setting or, if none does, the worst case is below all of
+/// Whether fewer requests fail than under the recorded setting or, if none fails under either, the worst case is below all of
 /// its peaks. A smaller difference may be one of addresses, and a lower peak is no gain where requests fail.
 fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
     let [n_failed, recorded_n_failed] = [answer, recorded].map(Answer::worst_num_ooms);
     n_failed < recorded_n_failed
-        || recorded_n_failed == 0 && answer.spread().highest_bytes < recorded.spread().lowest_bytes
+        || n_failed == 0
+            && recorded_n_failed == 0
+            && answer.spread().highest_bytes < recorded.spread().lowest_bytes
 }
 
 impl Requests {
@@ -61,7 +63,12 @@ impl Requests {
             if described.len() >= MOST_DESCRIBED && is_served {
                 break;
             }
-            described.extend(self.described(entry, answer, bounds)?.map(|setting| (answer, setting)));
+            let Some(setting) = self.described(entry, answer, bounds)? else { continue };
+            if setting.is_recorded && setting.served.is_served() {
+                // Under the setting with which it failed: the replay does not know what was in its way.
+                return Ok(Vec::new());
+            }
+            described.push((answer, setting));
         }
         Ok(described.into_iter().map(|(_, setting)| setting).collect())
     }
@@ -71,6 +78,7 @@ impl Requests {
         Ok(after.map(|after| {
             let outcome = &answer.outcome;
             let mut setting = TriedSetting::new(answer.conf.clone(), after.served);
+            setting.is_recorded = answer.conf == self.recorded().usable_conf();
             (setting.num_after, setting.num_served_after) = (after.num_after, after.num_served_after);
             setting.num_ooms = answer.worst_num_ooms();
             setting.reserved_peak_bytes = outcome.reserved_peak_bytes;

@@ -13,6 +13,7 @@ use memreel_snapshot::{
         DeviceHistory,
         oom::{Explanation, Fit, OomReport, Served, Tried},
     },
+    history::Confidence,
     words::Result,
 };
 
@@ -35,16 +36,23 @@ pub(super) fn tried(
     found.with_expandable = with_expandable;
     let Ok(requests) = Requests::new(history.snapshot(), history.device()) else { return found };
     let trial = Trial { requests: &requests, report, n_steps: steps_until(&requests, report.entry) };
-    if trial.n_steps == 0 || trial.n_steps > most_steps {
+    // What a failure shows of the room is nothing about the time before it, if the process held more then.
+    let has_less_room = requests.recorded().reserved_peak_bytes > report.could_hold_at_most_bytes();
+    let is_unknown = requests.confidence() == Confidence::Low || has_less_room;
+    if trial.n_steps == 0 || trial.n_steps > most_steps || is_unknown {
         return found;
     }
+    found.is_certain = matches!(requests.confidence(), Confidence::Sure | Confidence::High);
     let recorded = requests.recorded().usable_conf().to_owned();
     let grown = explanation.growths().map(|growths| history.grown_blocks(growths, report.totals.moment));
     let without_growth = grown.and_then(|grown| trial.run(&recorded, 0, &grown).ok());
     found.needed_bytes = report.is_limited().then(|| trial.needed_bytes(&recorded)).flatten();
     found.without_growth = without_growth;
     let n_runs = grid(requests.bounds().limit_bytes()).len() * 2;
-    if !report.never_fits() && requests.n_steps().saturating_mul(n_runs) <= most_steps {
+    if report.pool.is_some()
+        && !report.never_fits()
+        && requests.n_steps().saturating_mul(n_runs) <= most_steps
+    {
         found.settings = requests.tried_settings(report.entry).unwrap_or_default();
     }
     found

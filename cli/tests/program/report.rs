@@ -17,7 +17,7 @@ fn a_report_of_a_failure_fits_a_page() {
     for part in [
         "## Out of memory: torch-2.11/ranks/rank1.pickle, device 1\n",
         "1. limited: the device had 136.67 GiB free and refused: ",
-        "2. grew: \\<module\\> (fsdp\\_ranks.py:38) took 1.22 GiB in 38 blocks in the last 81 of 7738 events",
+        "2. grew: \\<module\\> (fsdp\\_ranks.py:38) took 1.19 GiB in 37 blocks in the last 82 of 7739 events",
         "| written by | PyTorch 2.10 to 2.11 |\n",
         "fsdp\\_ranks.py:38 in \\<module\\> |\n",
         "<details><summary>Memory over the history</summary>\n\n```text\n",

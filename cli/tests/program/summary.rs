@@ -26,7 +26,6 @@ fn a_file_alone_is_described() {
         "out of memory, limited: 33.56 MiB requested at the end (event 362)",
         "1. limited: the device had 75.64 GiB free and refused: ",
         "a limit of 2.03 GiB would have served this request",
-        "leaks: 1 site",
         "the most at the peak, of 1 site",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -54,7 +53,7 @@ fn its_figures_are_those_of_the_other_commands() {
         let end = object(&["top", "--json", "--at", "end", file]);
         assert_eq!(page["end"]["active_bytes"], end["active_bytes"], "{file}");
         let leaks = object(&["leaks", "--json", "-n", "3", file]);
-        assert_eq!(page["n_growing"], leaks["n_growing"], "{file}");
+        assert_eq!(page["n_growing"], leaks["n_leaks"], "{file}");
         let growing = page["growing"].as_array().unwrap();
         assert_eq!(growing[..], leaks["sites"].as_array().unwrap()[..growing.len()], "{file}");
         let oom = object(&["oom", "--json", file]);

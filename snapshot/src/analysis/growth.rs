@@ -136,13 +136,28 @@ impl DeviceHistory<'_> {
 
     /// Like [`DeviceHistory::growth_at`], as if a request of a site had been served at the moment.
     pub(super) fn growth_with(&self, moment: Moment, request: Option<(Site, u64)>) -> Option<Growths> {
+        self.growths(moment, request, |_| false)
+    }
+
+    /// Like [`DeviceHistory::growth_at`] for the end, but a leak may be of any size.
+    pub(super) fn growth_of_leaks(&self) -> Option<Growths> {
+        self.growths(self.end(), None, |site| site.kind == GrowthKind::Steady)
+    }
+
+    /// Returns the growth of sites; those of `always` also if all of it together is little.
+    fn growths(
+        &self,
+        moment: Moment,
+        request: Option<(Site, u64)>,
+        always: impl Fn(&Growth) -> bool,
+    ) -> Option<Growths> {
         let walk = Walk::new(self, moment, request);
         let settled = walk.settled()?;
         let held_bytes = total(&walk.held);
         let mut sites = walk.growths(settled);
         let bytes = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
         if bytes < held_bytes / LEAST {
-            sites.clear();
+            sites.retain(always);
         }
         sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
         Some(Growths { settled, sites })
@@ -338,7 +353,11 @@ impl Walk {
         let found = curves.iter().zip(&self.sites).filter_map(|(curve, used)| curve.growth(used));
         let mut found: Vec<Growth> = found.collect();
         if !self.mostly_frees_since(settled) {
-            found.retain(|site| site.kind != GrowthKind::Steady);
+            let is_freed = |change: &&Change| !change.is_alloc && change.moment > settled;
+            let n_freed = self.changes.iter().filter(is_freed).count();
+            // A loop frees something in each round, where a program that loads weights frees little.
+            let is_loop = |site: &Growth| site.n_blocks >= MANY_BLOCKS && n_freed >= site.n_blocks;
+            found.retain(|site| site.kind != GrowthKind::Steady || is_loop(site));
         }
         found
     }

@@ -49,6 +49,8 @@ pub struct LeakSite {
     /// The number of recorded stacks of its allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
+    #[serde(skip)]
+    is_leak: bool,
 }
 
 /// How a site grew until the end.
@@ -69,11 +71,12 @@ pub struct LeakGrowth {
 }
 
 impl LeakSite {
-    /// Returns whether the site is a leak: it grew in every quarter, or grew late and gave nothing back. A step that is larger
-    /// than those before it is none.
+    /// Returns whether the site is a leak: it grew all along since the program settled, or late by several blocks, and gave
+    /// nothing back. A step that is larger than those before it is none. In a program that has not settled it is one, perhaps,
+    /// if it grew in every quarter and something was freed as often.
     #[must_use]
     pub fn is_leak(&self) -> bool {
-        self.is_growing || self.growth.is_some_and(|growth| growth.kind != GrowthKind::LargerStep)
+        self.is_leak
     }
 }
 
@@ -97,9 +100,21 @@ impl DeviceHistory<'_> {
         sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
         let mut calls = SameCalls::new(self);
         let mut sites = calls.add_up(sites, |site| &site.site, LeakSite::join);
+        let n_freed = sites.iter().map(|site| site.n_freed).sum();
         sites.retain(|site| site.n_live > 0);
         sites.iter_mut().for_each(LeakSite::judge);
-        self.add_growth(&mut sites, &mut calls);
+        let has_settled = self.add_growth(&mut sites, &mut calls);
+        for site in &mut sites {
+            site.is_leak = match site.growth {
+                Some(growth) => match growth.kind {
+                    GrowthKind::Steady => true,
+                    GrowthKind::Late => growth.n_blocks > 1,
+                    GrowthKind::LargerStep => false,
+                },
+                // A program that loads weights frees little meanwhile.
+                None => !has_settled && site.is_growing && site.n_live <= n_freed,
+            };
+        }
         sites.sort_by(|one, other| {
             let key = |site: &LeakSite| (site.is_leak(), site.bytes);
             key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
@@ -107,8 +122,9 @@ impl DeviceHistory<'_> {
         sites
     }
 
-    fn add_growth(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) {
-        let Some(growths) = self.growth_at(self.end()) else { return };
+    /// Adds how sites grew, and returns whether the program has settled.
+    fn add_growth(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) -> bool {
+        let Some(growths) = self.growth_of_leaks() else { return false };
         let mut key = |site: &Site| match site {
             Site::Stack(stack) => Site::Stack(calls.first(*stack)),
             site => site.clone(),
@@ -123,6 +139,7 @@ impl DeviceHistory<'_> {
                 began: growth.began,
             });
         }
+        true
     }
 }
 
@@ -130,6 +147,7 @@ impl LeakSite {
     fn new(site: Site) -> LeakSite {
         LeakSite {
             n_stacks: usize::from(matches!(site, Site::Stack(_))),
+            is_leak: false,
             site,
             bytes: 0,
             n_live: 0,

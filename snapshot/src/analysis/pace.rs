@@ -32,19 +32,26 @@ impl DeviceHistory<'_> {
     pub fn pace(&self, bytes: u64, began: Moment, until: Moment) -> Option<Pace> {
         let first = began.entry()?;
         let last = until.entry().map_or(0, |entry| entry.min(self.entries().len().saturating_sub(1)));
-        let mut n_begun = SeededMap::<String, usize>::default();
-        for scope in self.scopes().spans() {
-            let begins = scope.entries.start;
-            if scope.depth == 0 && scope.entries.end > first && begins <= last {
-                *n_begun.entry(scope.name).or_default() += 1;
+        let mut begun = SeededMap::<String, (usize, usize)>::default();
+        for scope in self.scopes().outermost() {
+            let entries = scope.entries.start.max(first)..scope.entries.end.min(last + 1);
+            if !entries.is_empty() {
+                let name = scope.name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+                let (n_steps, n_entries) = begun.entry(name).or_default();
+                (*n_steps, *n_entries) = (*n_steps + 1, *n_entries + entries.len());
             }
         }
-        let n_steps = n_begun.into_values().max().unwrap_or(0);
-        if n_steps > 1 {
+        // Scopes that cover little of the time are not what the program repeats.
+        let n_all = (last + 1).saturating_sub(first);
+        let steps = begun.into_values().filter(|(n_steps, n_entries)| *n_steps > 1 && n_entries * 2 > n_all);
+        if let Some((n_steps, _)) = steps.max() {
             return Some(Pace::Steps { bytes: bytes / n_steps as u64, n_steps });
         }
         let [from, until] = [first, last].map(|entry| self.entries().get(entry));
-        let took_us = u64::try_from(until?.time_us.checked_sub(from?.time_us)?).ok()?;
+        let [from_us, until_us] = [from?.time_us, until?.time_us];
+        // An entry without a time has 0.
+        let took_us = until_us.checked_sub(from_us).filter(|_| from_us > 0 && until_us > 0)?;
+        let took_us = u64::try_from(took_us).ok()?;
         let units = [("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000)];
         let (unit, unit_us) = units.into_iter().find(|(_, unit_us)| *unit_us <= took_us)?;
         let bytes = u128::from(bytes) * u128::from(unit_us) / u128::from(took_us);
@@ -88,13 +95,19 @@ mod tests {
 
     #[test]
     fn steps_are_counted_and_else_the_time_is_taken() {
-        let steps = [("step", 0), ("", 1), ("step", 2), ("", 3), ("step", 4)];
+        let steps = [("step", 1), ("", 2), ("step", 3), ("", 4), ("step", 5)];
         assert_eq!(pace(&steps).as_deref(), Some("1.17 KiB in each of 3 steps"));
-        assert_eq!(pace(&[("", 0), ("", 7_200_000_000)]).as_deref(), Some("1.76 KiB an hour"));
-        assert_eq!(pace(&[("", 0), ("", 120_000_000)]).as_deref(), Some("1.76 KiB a minute"));
-        assert_eq!(pace(&[("", 0), ("", 2_000_000)]).as_deref(), Some("1.76 KiB a second"));
-        assert_eq!(pace(&[("", 0), ("", 999_999)]), None);
-        // A clock that was set back shows no time.
-        assert_eq!(pace(&[("", 5_000_000), ("", 0)]), None);
+        let numbered = [("Step#1", 1), ("Step#2", 2), ("", 3), ("Step#3", 4)];
+        assert_eq!(pace(&numbered).as_deref(), Some("1.17 KiB in each of 3 steps"));
+        // Two checkpoints in a long run are no steps.
+        let seldom = [("save", 1), ("", 2), ("", 3), ("", 4), ("", 5), ("save", 6)];
+        assert_eq!(pace(&seldom), None);
+        assert_eq!(pace(&[("", 1), ("", 7_200_000_001)]).as_deref(), Some("1.76 KiB an hour"));
+        assert_eq!(pace(&[("", 1), ("", 120_000_001)]).as_deref(), Some("1.76 KiB a minute"));
+        assert_eq!(pace(&[("", 1), ("", 2_000_001)]).as_deref(), Some("1.76 KiB a second"));
+        assert_eq!(pace(&[("", 1), ("", 999_999)]), None);
+        // An entry without a time, and a clock that was set back, show no time.
+        assert_eq!(pace(&[("", 0), ("", 7_200_000_000)]), None);
+        assert_eq!(pace(&[("", 5_000_000), ("", 1)]), None);
     }
 }

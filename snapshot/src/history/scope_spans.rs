@@ -53,12 +53,39 @@ impl Scopes<'_> {
         closed
     }
 
+    /// Returns the outermost ones of [`Scopes::spans`], in time that does not grow with their depth.
+    pub(crate) fn outermost(&self) -> Vec<ScopeSpan> {
+        let mut outer: Vec<ScopeSpan> = Vec::new();
+        let mut last_was_innermost = false;
+        for (range, path) in self.stretches() {
+            let path = path.to_string();
+            let (name, is_innermost) = match path.split_once('/') {
+                Some((name, _)) => (name, false),
+                None => (&*path, true),
+            };
+            // Of two stretches of one path, the innermost scope has begun anew.
+            let begins_anew = is_innermost && last_was_innermost;
+            match outer.last_mut() {
+                Some(last) if last.entries.end == range.start && last.name == name && !begins_anew => {
+                    last.entries.end = range.end;
+                }
+                _ => outer.push(ScopeSpan {
+                    path: name.to_owned(),
+                    name: name.to_owned(),
+                    entries: range,
+                    depth: 0,
+                }),
+            }
+            last_was_innermost = is_innermost;
+        }
+        outer
+    }
+
     /// Returns the outermost scopes in the order in which they begin. Of several with one name each has its number behind
     /// its name, as in `step#3`.
     #[must_use]
     pub fn steps(&self) -> Vec<ScopeSpan> {
-        let mut outer = self.spans();
-        outer.retain(|span| span.depth == 0);
+        let mut outer = self.outermost();
         let mut counts = SeededMap::<String, usize>::default();
         outer.iter().for_each(|span| *counts.entry(span.name.clone()).or_default() += 1);
         let mut numbers = SeededMap::<String, usize>::default();

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::{
     analysis::{DeviceHistory, Group, GrowthKind, LeakSite},
-    history::{Moment, ScopeError, ScopePath, step_of},
+    history::{Life, Moment, ScopeError, ScopePath, step_of},
 };
 use serde_json::json;
 
@@ -240,6 +240,7 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
     let grown = |site: &&LeakSite| site.growth.map_or(site.bytes, |growth| growth.bytes);
     let bytes = Bytes(leaks.iter().map(grown).fold(0, u64::saturating_add));
     let of = if leaks.len() == 1 { "a leak".to_owned() } else { count(leaks.len(), "leak") };
+    let of = if first.growth.is_some() { of } else { format!("perhaps {of}") };
     let site = if leaks.len() == 1 { "it" } else { "the first" };
     format!("{of} of {bytes}: {site} {}", how(history, first))
 }
@@ -248,18 +249,27 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
 fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
     let failed = history.oom()?.totals.moment;
     let growths = history.growth_at(failed).filter(|growths| growths.kind().is_some())?;
+    let entries = history.grown_blocks(&growths, failed);
+    let is_grown =
+        |life: &&Life| life.from.entry().is_some_and(|entry| entries.binary_search(&entry).is_ok());
+    let held = history.lives().iter().filter(is_grown).filter(|life| life.is_allocated_at(history.end()));
+    let held_bytes = held.fold(0_u64, |sum, life| sum.saturating_add(life.represented_bytes));
+    let since = match held_bytes {
+        0 => "the program freed that afterwards".to_owned(),
+        bytes => format!("{} of it are still held", Bytes(bytes)),
+    };
     Some(format!(
-        "no leak at the end, but {} had grown by {} when a request failed {}, and were freed then: memreel oom explains it",
+        "no leak since then, but when a request failed, {}, {} had grown by {}; {since}: memreel oom explains it",
+        words(history, failed),
         count(growths.sites.len(), "site"),
         Bytes(growths.bytes()),
-        words(history, failed),
     ))
 }
 
 /// Returns how a site grew.
 fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let Some(growth) = site.growth else {
-        return "holds more after each quarter of the history".to_owned();
+        return "holds more after each quarter of the history, in which no step is repeated".to_owned();
     };
     let blocks = count(growth.n_blocks, "block");
     let since = match growth.began.entry() {

@@ -18,12 +18,12 @@ use crate::{
     bytes::Bytes,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
+    fit::{command, print_text},
     input::{Opened, name, open},
     json::{List, WithList},
     rest::rest,
     sites::{Sites, heading, print_rows},
-    text::{clean, count},
+    text::{clean, count, shell_word},
 };
 
 /// Answers for each device that all of the files have.
@@ -35,13 +35,25 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
             Err(failure) => worst = worst.max(failure.of_file(&name(path)).report()?),
         }
     }
-    if opened.is_empty() {
+    if let [one] = &opened[..] {
+        let command = command("ask about it alone: ", &["memreel", "leaks", &shell_word(&one.name)]);
+        print_text(
+            format!("{} is the only file that can be read, and shows no series", clean(&one.name)),
+            out,
+        )?;
+        writeln!(out, "{command}")?;
+    }
+    if opened.len() < 2 {
         return Ok(worst);
     }
     let all: Vec<Histories<'_>> = opened.iter().map(|file| Histories::new(&file.snapshot)).collect();
     let devices: Vec<Vec<DeviceId>> =
         opened.iter().map(|file| file.devices(options.input.device)).collect::<Result<_, _>>()?;
-    let shared = devices[0].iter().filter(|device| devices.iter().all(|of| of.contains(device)));
+    let is_shared = |device: &&DeviceId| devices.iter().all(|of| of.contains(device));
+    let shared: Vec<&DeviceId> = devices[0].iter().filter(is_shared).collect();
+    if shared.is_empty() {
+        return Err(Failure::usage("the files have no device in common; give snapshots of one program"));
+    }
     for device in shared {
         let histories: Vec<DeviceHistory<'_>> = all.iter().map(|of| of.of(*device)).collect();
         let found = series(&histories);

@@ -16,7 +16,7 @@ use crate::{
     colour::bold,
     fit::{broken, print_text},
     table::Table,
-    text::count,
+    text::{clean, count},
     width::width_left,
 };
 
@@ -40,13 +40,15 @@ impl Report<'_> {
             self.file,
             self.requests.device(),
             count(self.requests.len(), "request"),
-            name(recorded.conf()),
+            clean(name(recorded.conf())),
             Bytes(recorded.reserved_peak_bytes),
             count(recorded.num_ooms, "out-of-memory error"),
         );
         print_text(text, out)?;
         let warnings = self.requests.warnings().iter();
-        warnings.into_iter().try_for_each(|warning| print_text(format!("warning: {warning}"), out))?;
+        warnings
+            .into_iter()
+            .try_for_each(|warning| print_text(format!("warning: {}", clean(warning)), out))?;
         print_text(baseline(self.requests), out)?;
         if let Some(limit) = self.limit() {
             print_text(limit, out)?;
@@ -138,7 +140,7 @@ impl Report<'_> {
                 self.limit_bytes.is_none().then_some(self.requests.recorded().reserved_peak_bytes);
             print_text(format!("{name} {}", compared(best, before, recorded_bytes)), out)?;
         }
-        if best.outcome.num_ooms > 0 {
+        if rows.iter().all(|row| row.first().worst_num_ooms() > 0) {
             print_text("no setting that was tried serves every request", out)?;
         }
         if !row.has(conf) && !best.conf.is_empty() {
@@ -241,7 +243,7 @@ impl Report<'_> {
         )?;
         let stack = failed_stack(self.snapshot, self.requests, oom);
         for frame in stack.iter().filter(|frame| frame.is_shown).map(|marked| marked.frame) {
-            let text = format!("{} ({}:{})", frame.name, frame.filename, frame.line);
+            let text = format!("{} ({}:{})", clean(&frame.name), clean(&frame.filename), frame.line);
             let lines = broken(&text, width_left(6));
             writeln!(out, "    {}", lines.join("\n      "))?;
         }

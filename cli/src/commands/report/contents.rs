@@ -178,8 +178,12 @@ fn settings(tried: &[TriedSetting]) -> Part {
     let row = |setting: &TriedSetting| {
         let served = setting.served.n_requests;
         vec![
-            setting.conf.clone(),
-            if served == 0 { "no".to_owned() } else { format!("yes, {served} times") },
+            if setting.conf.is_empty() { "the defaults".to_owned() } else { setting.conf.clone() },
+            match served {
+                0 => "no".to_owned(),
+                1 => "yes, once".to_owned(),
+                _ => format!("yes, {served} times"),
+            },
             Bytes(setting.reserved_peak_bytes).to_string(),
             setting.num_device_calls.to_string(),
         ]

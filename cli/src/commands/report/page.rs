@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::text::escape_xml;
+use crate::text::{clean, escape_xml};
 
 /// A part of a page.
 pub(super) enum Part {
@@ -59,10 +59,10 @@ fn markdown_of(part: &Part) -> String {
 /// Returns a text of one line that Markdown shows as it is.
 fn escaped(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in clean(text).chars() {
         match c {
-            '\n' | '\r' => all.push(' '),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '@' => {
+            '&' => all.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '@' | '$' => {
                 all.push('\\');
                 all.push(c);
             }

@@ -159,7 +159,7 @@ impl Explanation<'_, '_> {
         };
         let site = self.site(&most.site);
         let began = growths.began().unwrap_or(growths.settled);
-        let since = match self.grew_by_request {
+        let since = match self.grew_by_request && kind == GrowthKind::LargerStep {
             true => format!("{}, with this request", self.since(began)),
             false => self.since(began),
         };
@@ -174,11 +174,11 @@ impl Explanation<'_, '_> {
                 format!("{held} grew by {bytes} in {blocks} {since}{pace} and gave nothing back: a leak")
             }
             GrowthKind::Late => {
-                let n_events = (self.report.entry + 1).saturating_sub(began.n_entries()).max(1);
+                let n_events = (self.report.entry + 2).saturating_sub(began.n_entries()).max(1);
                 format!(
                     "{held} took {bytes} in {blocks} in the last {n_events} of {} events, {since}, and gave \
                      nothing back",
-                    self.report.entry,
+                    self.report.entry + 1,
                 )
             }
             GrowthKind::LargerStep => format!(
@@ -225,13 +225,20 @@ impl Explanation<'_, '_> {
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
-                "PYTORCH_ALLOC_CONF={} would have served {}{}, with {} reserved at the peak and {} calls to the device",
-                setting.conf,
+                "{} would {}have served {}{}, with {} reserved at the peak and {} calls to the device",
+                match &*setting.conf {
+                    "" => "the default settings".to_owned(),
+                    conf => format!("PYTORCH_ALLOC_CONF={conf}"),
+                },
+                if self.tried.is_certain { "" } else { "perhaps " },
                 requests(setting.served),
                 after(setting),
                 Bytes(setting.reserved_peak_bytes),
                 setting.num_device_calls,
             ),
+            None if self.tried.settings.iter().any(|setting| setting.served.is_served()) => {
+                "settings that serve it fail other requests that were served (memreel replay --sweep lists them)".to_owned()
+            }
             None => "no setting that was tried serves it (memreel replay --sweep lists them)".to_owned(),
         })
     }
@@ -281,7 +288,16 @@ impl Explanation<'_, '_> {
             Bytes(report.requested_bytes),
             self.most_held(),
         );
-        Cause { kind: CauseKind::Full, bytes, finding, advice: None, conf: None }
+        // Without rounding, or in other pieces, the same blocks may fit.
+        let best = self.tried.best();
+        let advice = best.and_then(|_| self.setting_advice());
+        Cause {
+            kind: CauseKind::Full,
+            bytes,
+            finding,
+            advice,
+            conf: best.map(|setting| setting.conf.clone()),
+        }
     }
 
     fn held(&self) -> Cause {

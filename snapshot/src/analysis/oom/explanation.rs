@@ -3,7 +3,8 @@
 use super::{Fit, OomReport, Tried};
 use crate::{
     analysis::{
-        Bytes, DeviceHistory, Group, Growths, PinnedSegment, ShownFrames, Site, Totals, same_calls::SameCalls,
+        Bytes, DeviceHistory, Group, GrowthKind, Growths, PinnedSegment, ShownFrames, Site, Totals,
+        same_calls::SameCalls,
     },
     history::{ScopeSpan, step_of},
     model::StackTable,
@@ -49,10 +50,26 @@ impl<'h, 'a> Explanation<'h, 'a> {
             None => Site::Size(report.requested_bytes),
         };
         let growths = history.growth_with(moment, Some((site.clone(), report.requested_bytes)));
-        let growths = growths.filter(|growths| !growths.sites.is_empty());
         let mut calls = SameCalls::new(history);
-        let grew_by_request =
-            growths.iter().flat_map(|growths| &growths.sites).any(|of| calls.are_same(&of.site, &site));
+        let mut grew_by_request = false;
+        let growths = growths.map(|mut growths| {
+            for growth in &mut growths.sites {
+                if !calls.are_same(&growth.site, &site) {
+                    continue;
+                }
+                grew_by_request = true;
+                // A larger step needs it; otherwise it is no block that grew, and may be of any size.
+                if growth.kind != GrowthKind::LargerStep {
+                    growth.bytes = growth.bytes.saturating_sub(report.requested_bytes);
+                    growth.held_bytes = growth.held_bytes.saturating_sub(report.requested_bytes);
+                    growth.n_blocks = growth.n_blocks.saturating_sub(1);
+                }
+            }
+            growths.sites.retain(|growth| growth.bytes > 0);
+            growths.sites.sort_by_key(|growth| std::cmp::Reverse(growth.bytes));
+            growths
+        });
+        let growths = growths.filter(|growths| !growths.sites.is_empty());
         Explanation {
             history,
             tried: Tried::default(),
@@ -136,6 +153,16 @@ impl<'h, 'a> Explanation<'h, 'a> {
             let bytes = Bytes(report.pending_bytes);
             let text = format!("{bytes} in {} {blocks}, freed and waiting for a stream", report.n_pending);
             rows.push(("pending", text));
+        }
+        let rounded_bytes = [report.totals.allocated_bytes, report.pending_bytes]
+            .into_iter()
+            .chain([report.free_here_bytes, report.free_elsewhere_bytes])
+            .fold(report.totals.reserved_bytes, u64::saturating_sub);
+        if rounded_bytes > report.totals.reserved_bytes / 100 {
+            rows.push((
+                "rounded up",
+                format!("{} in blocks that are larger than requested", Bytes(rounded_bytes)),
+            ));
         }
         let largest = Bytes(report.largest_free_bytes);
         rows.extend([

@@ -12,6 +12,8 @@ pub struct Tried {
     pub with_expandable: Fit,
     /// The bytes that the process reserves to serve it under its own settings if nothing limits the process.
     pub needed_bytes: Option<u64>,
+    /// Whether the replay of the recorded setting repeats the recorded run, so that what replays say is sure.
+    pub is_certain: bool,
     /// What would be served without the blocks by which sites grew ([`Growths`](crate::analysis::Growths)).
     pub without_growth: Option<Served>,
     /// The settings of a sweep over the whole history that are worth a look, the best first.
@@ -23,6 +25,7 @@ impl Default for Tried {
         Tried {
             with_expandable: Fit::Perhaps,
             needed_bytes: None,
+            is_certain: false,
             without_growth: None,
             settings: Vec::new(),
         }
@@ -30,10 +33,11 @@ impl Default for Tried {
 }
 
 impl Tried {
-    /// Returns the best of the settings that serve the request.
+    /// Returns the best of the settings that serve the request and are better than the recorded one.
     #[must_use]
     pub fn best(&self) -> Option<&TriedSetting> {
-        self.settings.iter().find(|setting| setting.served.is_served())
+        let mut better = self.settings.iter().take_while(|setting| !setting.is_recorded);
+        better.find(|setting| setting.served.is_served())
     }
 }
 
@@ -69,6 +73,8 @@ impl Served {
 pub struct TriedSetting {
     /// The setting, as a text of `PYTORCH_ALLOC_CONF`.
     pub conf: String,
+    /// Whether it is the recorded one.
+    pub is_recorded: bool,
     /// What it serves.
     #[serde(flatten)]
     pub served: Served,
@@ -90,6 +96,7 @@ impl TriedSetting {
     pub fn new(conf: String, served: Served) -> TriedSetting {
         TriedSetting {
             conf,
+            is_recorded: false,
             served,
             num_after: 0,
             num_served_after: 0,
