@@ -248,7 +248,9 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
 /// Returns what had grown when a request failed, for a program that freed it afterwards.
 fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
     let failed = history.oom()?.totals.moment;
-    let growths = history.growth_at(failed).filter(|growths| growths.kind().is_some())?;
+    let mut growths = history.growth_at(failed)?;
+    growths.sites.retain(|site| site.kind != GrowthKind::LargerStep);
+    growths.kind()?;
     let entries = history.grown_blocks(&growths, failed);
     let is_grown =
         |life: &&Life| life.from.entry().is_some_and(|entry| entries.binary_search(&entry).is_ok());
@@ -256,7 +258,7 @@ fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
     let held_bytes = held.fold(0_u64, |sum, life| sum.saturating_add(life.represented_bytes));
     let since = match held_bytes {
         0 => "the program freed that afterwards".to_owned(),
-        bytes => format!("{} of it are still held", Bytes(bytes)),
+        bytes => format!("{} of it are still held", Bytes(bytes.min(growths.bytes()))),
     };
     Some(format!(
         "no leak since then, but when a request failed, {}, {} had grown by {}; {since}: memreel oom explains it",

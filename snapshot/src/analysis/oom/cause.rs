@@ -87,7 +87,7 @@ impl Explanation<'_, '_> {
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.bytes));
         let (mut minor, major): (Vec<Cause>, Vec<Cause>) =
             causes.into_iter().partition(|cause| self.is_minor(cause));
-        for cause in &mut minor {
+        for cause in minor.iter_mut().filter(|cause| cause.conf.is_some()) {
             cause.conf = None;
             cause.advice = cause.advice.take().map(|advice| format!("only a delay: {advice}"));
         }
