@@ -592,7 +592,7 @@ class Cause(Record):
     """A cause of a failed request."""
 
     kind: str
-    """`limited`, `grew`, `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `occupied` or `full`."""
+    """`limited`, `grew`, `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `occupied`, `full` or `held`."""
     bytes: int
     """What the process would have had without it."""
     finding: str
@@ -642,12 +642,20 @@ class TriedSetting(Record):
 
     conf: str
     """The setting, as a text of PYTORCH_ALLOC_CONF."""
+    is_recorded: bool
+    """Whether it is the recorded setting. Those behind it are not better."""
     n_requests: int
     """Requests that it serves, as in `served`."""
+    num_after: int
+    """Recorded requests after the failed one."""
+    num_served_after: int
+    """How many of these it serves."""
+    num_ooms: int
+    """Requests that fail, of the whole history."""
     reserved_peak_bytes: int
-    """The most bytes that were reserved until the request."""
+    """The most bytes that are reserved."""
     num_device_calls: int
-    """Calls to the device until then."""
+    """Calls to the device."""
 
 
 @dataclass(frozen=True)
@@ -659,10 +667,12 @@ class Tried(Record):
     """Whether expandable segments would have served it."""
     needed_bytes: int | None
     """A limit that would have served it; null if the process had none, or if it is not known."""
+    is_certain: bool
+    """Whether the replay of the recorded setting repeats the recorded run, so that what replays say is sure."""
     without_growth: Served | None
     """What would be served without the blocks by which sites grew; null if none did, or if it is not known."""
     settings: list[TriedSetting]
-    """The settings that were tried, the best first."""
+    """The settings of `replay --sweep` that are worth a look, the best first."""
 
 
 @dataclass(frozen=True, repr=False)
