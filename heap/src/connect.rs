@@ -10,7 +10,7 @@ use std::{
 use super::{
     imports,
     libraries::{first_of, is_import, library_of},
-    next, reports,
+    loader, next, reports,
 };
 
 /// Runs when the library is loaded, before the program.
@@ -42,6 +42,7 @@ extern "C" fn connect() {
     }
     imports::report();
     begin_next();
+    loader::find();
     reports::begin(found);
 }
 

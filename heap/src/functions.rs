@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     apart::silently,
-    early, next,
+    early, loader, next,
     other::reallocated,
     reports::{allocated, freed},
 };
@@ -21,63 +21,97 @@ fn refused() -> *mut c_void {
     ptr::null_mut()
 }
 
-/// The C library's function.
-///
-/// # Safety
-/// As in the C library, for this function and all below.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn malloc(bytes: usize) -> *mut c_void {
+/// The functions that the loader calls too, which pass their return address to one of this library: the loader's own
+/// requests are not reported (`loader.rs`).
+macro_rules! with_caller {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $register:literal => $with:ident;)*) => {$(
+        /// The C library's function.
+        ///
+        /// # Safety
+        /// As in the C library, for this function and all below.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
+            std::arch::naked_asm!(concat!("mov ", $register, ", [rsp]"), "jmp {}", sym $with)
+        }
+
+        /// The C library's function.
+        ///
+        /// # Safety
+        /// As in the C library.
+        #[cfg(not(target_arch = "x86_64"))]
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            unsafe { $with($($argument,)* 0) }
+        }
+    )*};
+}
+
+with_caller! {
+    malloc(bytes: usize) -> *mut c_void, "rsi" => malloc_for;
+    calloc(n: usize, bytes: usize) -> *mut c_void, "rdx" => calloc_for;
+    free(block: *mut c_void), "rsi" => free_for;
+    realloc(block: *mut c_void, bytes: usize) -> *mut c_void, "rdx" => realloc_for;
+}
+
+unsafe extern "C-unwind" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
     match next::malloc() {
         // SAFETY: the caller's promise, here and below.
+        Some(next) if loader::is_caller(caller) => unsafe { next(bytes) },
+        // SAFETY: as above.
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => early::take(bytes, 1),
     }
 }
 
-/// The C library's function.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn calloc(n: usize, bytes: usize) -> *mut c_void {
+unsafe extern "C-unwind" fn calloc_for(n: usize, bytes: usize, caller: usize) -> *mut c_void {
     match next::calloc() {
         // SAFETY: the caller's promise. An overflow fails, and null is not reported.
+        Some(next) if loader::is_caller(caller) => unsafe { next(n, bytes) },
+        // SAFETY: as above.
         Some(next) => allocated(unsafe { next(n, bytes) }, n.wrapping_mul(bytes)),
         None => n.checked_mul(bytes).map_or_else(refused, |all| early::take(all, 1)),
     }
 }
 
-/// The C library's function.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn free(block: *mut c_void) {
+unsafe extern "C-unwind" fn free_for(block: *mut c_void, caller: usize) {
     if block.is_null() || early::has(block) {
         return;
     }
-    let _recorded = freed(block);
+    if !loader::is_caller(caller) {
+        let _recorded = freed(block);
+    }
     if let Some(next) = next::free() {
         // SAFETY: the caller's promise.
         unsafe { next(block) };
     }
 }
 
-/// The C library's function.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+unsafe extern "C-unwind" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *mut c_void {
     if block.is_null() {
         // SAFETY: the caller's promise.
-        return unsafe { malloc(bytes) };
+        return unsafe { malloc_for(bytes, caller) };
     }
     if early::has(block) {
         // SAFETY: the caller's promise; the block is from there.
-        return unsafe { moved_from_early(block, bytes) };
+        return unsafe { moved_from_early(block, bytes, caller) };
     }
     let Some(next) = next::realloc() else { return refused() };
+    if loader::is_caller(caller) {
+        // SAFETY: the caller's promise.
+        return unsafe { next(block, bytes) };
+    }
     // SAFETY: the caller's promise.
     reallocated(block, bytes, || unsafe { next(block, bytes) })
 }
 
 /// # Safety
 /// The block is from [`early`].
-unsafe fn moved_from_early(block: *mut c_void, bytes: usize) -> *mut c_void {
+unsafe fn moved_from_early(block: *mut c_void, bytes: usize, caller: usize) -> *mut c_void {
     // SAFETY: as C's `malloc`.
-    let moved = unsafe { malloc(bytes) };
+    let moved = unsafe { malloc_for(bytes, caller) };
     if !moved.is_null() {
         // SAFETY: both blocks have that many bytes, and are two.
         unsafe {

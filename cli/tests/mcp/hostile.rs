@@ -113,7 +113,7 @@ fn names_in_a_file_cannot_hide_or_take_over() {
             let all = format!("{}{}", answer.texts.concat(), texts(&answer.structured));
             assert!(!all.chars().any(hidden), "{tool}: {all:?}");
             if tool == "top" {
-                assert!(all.contains("evil") && all.contains("\\u{202e}\\u{e0041}"), "{all}");
+                assert!(all.contains("evil") && all.contains("\\u{e0041}"), "{all}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod allocators;
 mod cancelled;
+mod storage;
 
 use std::{
     collections::BTreeSet,
