@@ -27,12 +27,13 @@ use crate::{
 /// The memory in bytes that the values of any file may take.
 const FREE_BYTES: u64 = 24 << 20;
 
-/// The memory in bytes that they may take besides for each byte of the file. Files of recorders need 2 to 4.
-const BYTES_OF_BYTE: u64 = 4;
+/// The memory in bytes that they may take besides for each two bytes of the file: 7.5 for one. Files of recorders need 2 to 4, and 7 if one
+/// segment has most of a file's bytes in its blocks, as a heap of small blocks has.
+const BYTES_OF_TWO: u64 = 15;
 
 /// Returns the memory in bytes that the values of a file of this length may take.
 fn most_bytes(n_bytes: u64) -> u64 {
-    (FREE_BYTES + BYTES_OF_BYTE * n_bytes).min(MAX_VALUES_BYTES)
+    (FREE_BYTES + BYTES_OF_TWO * n_bytes / 2).min(MAX_VALUES_BYTES)
 }
 
 /// The memory of more items than this is checked before they are copied.

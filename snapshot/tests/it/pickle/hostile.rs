@@ -196,7 +196,7 @@ fn nested_lists_are_an_error() {
 #[test]
 fn values_out_of_proportion_to_the_file_are_an_error() {
     const N: usize = 10_000_000;
-    for (op, n_times) in [(b']', 1), (b'}', 1), (b')', 1), (b'(', 4), (b'N', 4), (0x94, 4)] {
+    for (op, n_times) in [(b']', 1), (b'}', 1), (b')', 1), (b'(', 9), (b'N', 9), (0x94, 9)] {
         let message = error(&with_value(&[b"N".as_slice(), &vec![op; n_times * N]].concat()));
         assert!(message.contains("far more than a snapshot of this length needs"), "{op:#x}: {message}");
         let few = pickle::from_slice(&with_value(&[b"N".as_slice(), &vec![op; 100_000]].concat()));
