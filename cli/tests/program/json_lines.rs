@@ -51,6 +51,8 @@ const RUNS: &[&[&str]] = &[
     &["oom", "OUT/leaky.json"],
     &["oom", "torch-2.11/ranks/rank1.pickle"],
     &["summary", "OUT/odd.json"],
+    &["summary", "OUT/leaky.json"],
+    &["summary", "torch-2.11/ranks/rank1.pickle"],
     &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
     &["replay", "--from", "0", "--conf", "expandable_segments:True", "FILE"],
     &["top", "--by", "function", "FILE"],
