@@ -74,6 +74,7 @@ fn escaped(text: &str) -> String {
 
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}\
 table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:left}\
+td:not(:last-child){white-space:nowrap}\
 pre{overflow:auto}svg{max-width:100%;height:auto}";
 
 /// Returns a page as one HTML file, without scripts and network access.
@@ -94,7 +95,7 @@ fn html_of(part: &Part) -> String {
             let item = |(finding, advice): &(String, Option<String>)| {
                 let advice = advice
                     .as_ref()
-                    .map_or_else(String::new, |advice| format!(" <b>{}</b>", escape_xml(advice)));
+                    .map_or_else(String::new, |advice| format!(". <b>{}</b>", escape_xml(advice)));
                 format!("<li>{}{advice}</li>\n", escape_xml(finding))
             };
             format!("<ol>\n{}</ol>\n", items.iter().map(item).collect::<String>())
