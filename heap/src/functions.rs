@@ -56,6 +56,8 @@ with_caller! {
     realloc(block: *mut c_void, bytes: usize) -> *mut c_void, "rdx" => realloc_for;
 }
 
+/// # Safety
+/// As C's functions, for this one and the three below. `caller` is a return address, or 0.
 unsafe extern "C-unwind" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
     match next::malloc() {
         // SAFETY: the caller's promise, here and below.

@@ -66,7 +66,7 @@ impl Comparison<'_> {
     fn run(&mut self, requests: &Requests) -> Result<Outcome> {
         let settings = requests.recorded().settings.clone();
         let order = Order::Recorded;
-        let conditions = Conditions { settings, bounds: Bounds::default(), order, switch: None };
+        let conditions = Conditions { settings, bounds: Bounds::Ample, order, switch: None };
         let mut run = Run::start(requests, &conditions, &Recorder::new())?;
         for step in &requests.steps {
             let n_failed = run.n_failed();

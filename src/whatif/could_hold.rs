@@ -53,11 +53,11 @@ impl CouldHold {
     /// Returns the bounds of a run with the least of these bytes.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        let make = if self.is_limit { Bounds::limit } else { Bounds::device };
+        let make = if self.is_limit { Bounds::Limit } else { Bounds::Device };
         make(self.at_least_bytes)
     }
 
-    /// Returns whether the run could have had so many bytes.
+    /// Returns whether this many bytes are within them.
     pub(super) fn allows(&self, bytes: u64) -> bool {
         (self.at_least_bytes..=self.at_most_bytes).contains(&bytes)
     }

@@ -29,27 +29,28 @@ fn explained<'h, 'a>(
     report: OomReport,
     most_steps: usize,
 ) -> Explanation<'h, 'a> {
-    let with_expandable = with_expandable(history, &report);
+    // A history that cannot be replayed shows nothing.
+    let requests = Requests::new(history.snapshot(), history.device()).ok();
+    let with_expandable = with_expandable(history, requests.as_ref(), &report);
     let explanation = Explanation::new(history, report);
-    let tried = tried(history, &explanation, with_expandable, most_steps);
+    let tried = tried(history, requests.as_ref(), &explanation, with_expandable, most_steps);
     explanation.with_tried(tried)
 }
 
 /// Returns whether a request that failed would have been served with expandable segments.
-fn with_expandable(history: &DeviceHistory<'_>, report: &OomReport) -> Fit {
+fn with_expandable(history: &DeviceHistory<'_>, requests: Option<&Requests>, report: &OomReport) -> Fit {
     if report.is_expandable || report.never_fits() {
         return Fit::No;
     }
     if !history.trust().is_whole() || report.pool.is_none() {
         return Fit::Perhaps;
     }
-    let asked = Requests::new(history.snapshot(), history.device()).and_then(|requests| {
+    let asked = requests.and_then(|requests| {
         let recorded = requests.recorded().usable_conf();
         let comma = if recorded.is_empty() { "" } else { "," };
         let conf = format!("{recorded}{comma}expandable_segments:True");
-        requests.fit(report.entry, &conf, &room(report))
+        requests.fit(report.entry, &conf, &room(report)).ok()
     });
-    // A history that cannot be replayed shows nothing.
     asked.unwrap_or(Fit::Perhaps)
 }
 

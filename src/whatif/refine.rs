@@ -77,7 +77,7 @@ impl Requests {
     /// Begins a run under the recorded setting.
     fn begun(&self, order: Order) -> Result<Run<'_>> {
         let settings = self.recorded().settings.clone();
-        let conditions = Conditions { settings, bounds: Bounds::default(), order, switch: None };
+        let conditions = Conditions { settings, bounds: Bounds::Ample, order, switch: None };
         Run::start(self, &conditions, &Recorder::new())
     }
 

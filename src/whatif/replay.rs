@@ -57,7 +57,7 @@ impl<'a> Replay<'a> {
 
     /// Sets the most bytes that may be reserved. Default: no limit, and no request fails.
     pub fn limit_bytes(self, limit_bytes: impl Into<Option<u64>>) -> Self {
-        self.bounds(limit_bytes.into().map_or_else(Bounds::default, Bounds::limit))
+        self.bounds(limit_bytes.into().map_or(Bounds::Ample, Bounds::Limit))
     }
 
     /// Sets how much memory there is, such as [what the recorded run had](Requests::bounds). Default: a device that is

@@ -32,7 +32,7 @@ pub fn replayed(
     limit_bytes: Option<u64>,
 ) -> Result<Snapshot> {
     let question = |requests: &Requests| {
-        let bounds = limit_bytes.map_or_else(|| requests.bounds(), Bounds::limit);
+        let bounds = limit_bytes.map_or_else(|| requests.bounds(), Bounds::Limit);
         Question { conf: conf.to_owned(), bounds, switch: None }
     };
     let repeats = requests.iter().all(|requests| can_repeat(requests, &question(requests)));

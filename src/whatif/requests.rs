@@ -179,7 +179,7 @@ impl Requests {
     /// Returns how much memory the recorded run had, as far as that shows it, for a replay that has as much.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        self.could_hold.map_or_else(Bounds::default, |found| found.bounds())
+        self.could_hold.map_or(Bounds::Ample, |found| found.bounds())
     }
 
     /// Returns how often the program emptied the cache.

@@ -74,11 +74,11 @@ impl Requests {
         };
         let (least, most) = match room {
             Room::Device(bytes) => {
-                let served = are_served(Bounds::device(*bytes))?;
+                let served = are_served(Bounds::Device(*bytes))?;
                 (served, served)
             }
             Room::Limit(limits) => {
-                (are_served(Bounds::limit(*limits.start()))?, are_served(Bounds::limit(*limits.end()))?)
+                (are_served(Bounds::Limit(*limits.start()))?, are_served(Bounds::Limit(*limits.end()))?)
             }
         };
         Ok(match (least, most) {

@@ -174,8 +174,8 @@ impl<'a> Run<'a> {
             // The device refuses what the limit refused; only garbage collection asks for the limit itself.
             let limit_bytes = requests.could_hold().map(|found| found.at_most_bytes);
             allocator.set_memory_limit(limit_bytes.filter(|_| collects_garbage));
-        } else if conditions.bounds.limit_bytes.is_some() && allocator.memory_limit().is_none() {
-            allocator.set_memory_limit(conditions.bounds.limit_bytes);
+        } else if conditions.bounds.limit_bytes().is_some() && allocator.memory_limit().is_none() {
+            allocator.set_memory_limit(conditions.bounds.limit_bytes());
         }
         for pool in &requests.pools {
             allocator.create_pool_as(*pool, PoolOptions::default())?;

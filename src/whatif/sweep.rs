@@ -49,7 +49,7 @@ pub struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     /// Prepares a sweep over the settings of [`grid`], without a limit.
     pub fn new(requests: &'a [Requests]) -> Sweep<'a> {
-        Sweep { requests, confs: None, bounds: Bounds::default(), on_progress: &|_| () }
+        Sweep { requests, confs: None, bounds: Bounds::Ample, on_progress: &|_| () }
     }
 
     /// Sets the settings to try, each as a text of `PYTORCH_ALLOC_CONF`. Default: those of [`grid`].
@@ -60,7 +60,7 @@ impl<'a> Sweep<'a> {
 
     /// Sets the most bytes that may be reserved in each run. Like [`Replay::limit_bytes`].
     pub fn limit_bytes(self, limit_bytes: impl Into<Option<u64>>) -> Self {
-        self.bounds(limit_bytes.into().map_or_else(Bounds::default, Bounds::limit))
+        self.bounds(limit_bytes.into().map_or(Bounds::Ample, Bounds::Limit))
     }
 
     /// Sets how much memory there is in each run. Like [`Replay::bounds`].
@@ -82,7 +82,7 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// The first error of [`Replay::run`].
     pub fn run(&self) -> Result<Vec<Answer>> {
-        let default = if self.confs.is_none() { grid(self.bounds.limit_bytes) } else { Vec::new() };
+        let default = if self.confs.is_none() { grid(self.bounds.limit_bytes()) } else { Vec::new() };
         let confs = self.confs.as_ref().unwrap_or(&default);
         let jobs: Vec<(&Requests, &String)> = self
             .requests

@@ -27,6 +27,7 @@ pub(super) const FEW_STEPS: usize = 1 << 22;
 /// cannot be replayed, only `with_expandable` is known.
 pub(super) fn tried(
     history: &DeviceHistory<'_>,
+    requests: Option<&Requests>,
     explanation: &Explanation<'_, '_>,
     with_expandable: Fit,
     most_steps: usize,
@@ -34,8 +35,8 @@ pub(super) fn tried(
     let report = explanation.report();
     let mut found = Tried::default();
     found.with_expandable = with_expandable;
-    let Ok(requests) = Requests::new(history.snapshot(), history.device()) else { return found };
-    let trial = Trial { requests: &requests, report, n_steps: steps_until(&requests, report.entry) };
+    let Some(requests) = requests else { return found };
+    let trial = Trial { requests, report, n_steps: steps_until(requests, report.entry) };
     // What a failure shows of the room is nothing about the time before it, if the process held more then.
     let has_less_room = requests.recorded().reserved_peak_bytes > report.could_hold_at_most_bytes();
     let is_unknown = requests.confidence() == Confidence::Low || has_less_room;
@@ -82,7 +83,7 @@ impl Trial<'_> {
     fn run(&self, conf: &str, more_bytes: u64, without: &[usize]) -> Result<Served> {
         let settings: Settings = conf.parse()?;
         let bytes = self.report.could_hold_bytes().saturating_add(more_bytes);
-        let bounds = if self.report.is_limited() { Bounds::limit(bytes) } else { Bounds::device(bytes) };
+        let bounds = if self.report.is_limited() { Bounds::Limit(bytes) } else { Bounds::Device(bytes) };
         let conditions = Conditions { settings, bounds, order: Order::Falling, switch: None };
         let recorder = Recorder::new();
         // On any thread: where the process's heap is recorded, a replay is not part of the program.

@@ -221,10 +221,7 @@ impl Walk {
         let mut number = |walk: &mut Walk, own: Site| match numbers.get(&own) {
             Some(number) => *number,
             None => {
-                let site = match own {
-                    Site::Stack(stack) => Site::Stack(calls.first(stack)),
-                    ref site => site.clone(),
-                };
+                let site = calls.site(&own);
                 let number = *numbers.entry(site.clone()).or_insert_with(|| walk.new_site(site));
                 walk.sites[number as usize].n_stacks += usize::from(matches!(own, Site::Stack(_)));
                 numbers.insert(own, number);
@@ -474,18 +471,16 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn grown_blocks(&self, growths: &Growths, moment: Moment) -> Vec<usize> {
         let mut calls = SameCalls::new(self);
-        let mut key = |site: Site| match site {
-            Site::Stack(stack) => Site::Stack(calls.first(stack)),
-            site => site,
-        };
         let mut left: SeededMap<Site, u64> =
-            growths.sites.iter().map(|growth| (key(growth.site.clone()), growth.bytes)).collect();
+            growths.sites.iter().map(|growth| (calls.site(&growth.site), growth.bytes)).collect();
         let mut held: Vec<&Life> =
             self.lives_at(moment).filter(|life| life.is_allocated_at(moment)).collect();
         held.sort_by_key(|life| std::cmp::Reverse(life.from));
         let mut entries = Vec::new();
         for life in held {
-            let Some(left_bytes) = left.get_mut(&key(Site::from_life(life))).filter(|left| **left > 0) else {
+            let Some(left_bytes) =
+                left.get_mut(&calls.site(&Site::from_life(life))).filter(|left| **left > 0)
+            else {
                 continue;
             };
             *left_bytes = left_bytes.saturating_sub(life.represented_bytes);

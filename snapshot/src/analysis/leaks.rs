@@ -125,14 +125,10 @@ impl DeviceHistory<'_> {
     /// Adds how sites grew, and returns whether the program has settled.
     fn add_growth(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) -> bool {
         let Some(growths) = self.growth_of_leaks() else { return false };
-        let mut key = |site: &Site| match site {
-            Site::Stack(stack) => Site::Stack(calls.first(*stack)),
-            site => site.clone(),
-        };
         let grown: SeededMap<Site, Growth> =
-            growths.sites.into_iter().map(|growth| (key(&growth.site), growth)).collect();
+            growths.sites.into_iter().map(|growth| (calls.site(&growth.site), growth)).collect();
         for site in sites {
-            site.growth = grown.get(&key(&site.site)).map(|growth| LeakGrowth {
+            site.growth = grown.get(&calls.site(&site.site)).map(|growth| LeakGrowth {
                 kind: growth.kind,
                 bytes: growth.bytes,
                 n_blocks: growth.n_blocks,

@@ -1,21 +1,23 @@
-//! The pace of a growth: its bytes a step of the program, or a second, minute or hour.
+//! The pace of a growth: its bytes for each scope of a name, or a second, minute or hour.
 
 use std::fmt;
 
 use super::{Bytes, state::DeviceHistory};
 use crate::{history::Moment, words::SeededMap};
 
-/// The bytes by which something grows in each step or in a time, printed as `3.00 MiB in each of 12 steps` or
+/// The bytes by which something grows with each scope or in a time, printed as `3.00 MiB for each of 12 step` or
 /// `1.20 GiB an hour`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Pace {
-    /// The steps are the outermost scopes with the most frequent name.
-    Steps {
-        /// The bytes in each step.
+    /// The outermost scopes with the most frequent name.
+    Scopes {
+        /// The bytes for each of them.
         bytes: u64,
-        /// The number of steps since the growth began.
-        n_steps: usize,
+        /// The number of them since the growth began.
+        n_scopes: usize,
+        /// Their name, without the number that some have in it.
+        name: String,
     },
     /// The bytes in a second, a minute or an hour: the longest of these that is not longer than the growth.
     Time {
@@ -27,25 +29,21 @@ pub enum Pace {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the pace of a growth by `bytes` between two moments; `None` if there are neither steps nor a second.
+    /// Returns the pace of a growth by `bytes` between two moments; `None` if there are neither two such scopes nor a second.
     #[must_use]
     pub fn pace(&self, bytes: u64, began: Moment, until: Moment) -> Option<Pace> {
         let first = began.entry()?;
         let last = until.entry().map_or(0, |entry| entry.min(self.entries().len().saturating_sub(1)));
-        let mut begun = SeededMap::<String, (usize, usize)>::default();
+        let mut counts = SeededMap::<String, usize>::default();
         for scope in self.scopes().outermost() {
-            let entries = scope.entries.start.max(first)..scope.entries.end.min(last + 1);
-            if !entries.is_empty() {
-                let name = scope.name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-                let (n_steps, n_entries) = begun.entry(name).or_default();
-                (*n_steps, *n_entries) = (*n_steps + 1, *n_entries + entries.len());
+            if scope.entries.end > first && scope.entries.start <= last {
+                let name = scope.name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('#');
+                *counts.entry(name.to_owned()).or_default() += 1;
             }
         }
-        // Scopes that cover little of the time are not what the program repeats.
-        let n_all = (last + 1).saturating_sub(first);
-        let steps = begun.into_values().filter(|(n_steps, n_entries)| *n_steps > 1 && n_entries * 2 > n_all);
-        if let Some((n_steps, _)) = steps.max() {
-            return Some(Pace::Steps { bytes: bytes / n_steps as u64, n_steps });
+        let most = counts.into_iter().map(|(name, n)| (n, std::cmp::Reverse(name))).max();
+        if let Some((n_scopes @ 2.., std::cmp::Reverse(name))) = most {
+            return Some(Pace::Scopes { bytes: bytes / n_scopes as u64, n_scopes, name });
         }
         let [from, until] = [first, last].map(|entry| self.entries().get(entry));
         let [from_us, until_us] = [from?.time_us, until?.time_us];
@@ -61,11 +59,13 @@ impl DeviceHistory<'_> {
 
 impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Pace::Steps { bytes, n_steps } => write!(f, "{} in each of {n_steps} steps", Bytes(bytes)),
+        match self {
+            Pace::Scopes { bytes, n_scopes, name } => {
+                write!(f, "{} for each of {n_scopes} {name}", Bytes(*bytes))
+            }
             Pace::Time { bytes, unit } => {
-                let article = if unit == "hour" { "an" } else { "a" };
-                write!(f, "{} {article} {unit}", Bytes(bytes))
+                let article = if *unit == "hour" { "an" } else { "a" };
+                write!(f, "{} {article} {unit}", Bytes(*bytes))
             }
         }
     }
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_counted_and_else_the_time_is_taken() {
+    fn scopes_are_counted_and_else_the_time_is_taken() {
         let steps = [("step", 1), ("", 2), ("step", 3), ("", 4), ("step", 5)];
-        assert_eq!(pace(&steps).as_deref(), Some("1.17 KiB in each of 3 steps"));
+        assert_eq!(pace(&steps).as_deref(), Some("1.17 KiB for each of 3 step"));
         let numbered = [("Step#1", 1), ("Step#2", 2), ("", 3), ("Step#3", 4)];
-        assert_eq!(pace(&numbered).as_deref(), Some("1.17 KiB in each of 3 steps"));
-        // Two checkpoints in a long run are no steps.
-        let seldom = [("save", 1), ("", 2), ("", 3), ("", 4), ("", 5), ("save", 6)];
-        assert_eq!(pace(&seldom), None);
+        assert_eq!(pace(&numbered).as_deref(), Some("1.17 KiB for each of 3 Step"));
+        // Of two names the more frequent one is told.
+        let two = [("step", 1), ("save", 2), ("", 3), ("step", 4), ("", 5), ("step", 6), ("save", 7)];
+        assert_eq!(pace(&two).as_deref(), Some("1.17 KiB for each of 3 step"));
         assert_eq!(pace(&[("", 1), ("", 7_200_000_001)]).as_deref(), Some("1.76 KiB an hour"));
         assert_eq!(pace(&[("", 1), ("", 120_000_001)]).as_deref(), Some("1.76 KiB a minute"));
         assert_eq!(pace(&[("", 1), ("", 2_000_001)]).as_deref(), Some("1.76 KiB a second"));

@@ -53,11 +53,11 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         first
     }
 
-    /// Returns whether two sites are one.
-    pub(super) fn are_same(&mut self, one: &Site, other: &Site) -> bool {
-        match (one, other) {
-            (Site::Stack(one), Site::Stack(other)) => self.first(*one) == self.first(*other),
-            _ => one == other,
+    /// Returns a site by the name that all stacks of it have.
+    pub(super) fn site(&mut self, site: &Site) -> Site {
+        match site {
+            Site::Stack(stack) => Site::Stack(self.first(*stack)),
+            site => site.clone(),
         }
     }
 
@@ -71,11 +71,7 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         let mut places: SeededMap<Site, usize> = SeededMap::default();
         let mut sums: Vec<T> = Vec::with_capacity(results.len());
         for result in results {
-            let key = match site(&result) {
-                Site::Stack(stack) => Site::Stack(self.first(*stack)),
-                site => site.clone(),
-            };
-            match places.entry(key) {
+            match places.entry(self.site(site(&result))) {
                 Entry::Occupied(place) => add(&mut sums[*place.get()], result),
                 Entry::Vacant(place) => {
                     place.insert(sums.len());

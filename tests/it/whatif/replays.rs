@@ -1,6 +1,6 @@
 //! Recorded histories under other settings, compared with what PyTorch did on an H100.
 //!
-//! A little over 400 lines: every case reads the same recordings the same way.
+//! Over 400 lines: every case reads the same recordings the same way.
 
 use memreel_testing::repository;
 use std::path::{Path, PathBuf};

@@ -181,7 +181,7 @@ fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, F
 
 /// Returns how much memory the runs have: the given limit, or what the recorded run had.
 fn bounds(options: &Options, requests: &Requests) -> Bounds {
-    options.limit.map_or_else(|| requests.bounds(), Bounds::limit)
+    options.limit.map_or_else(|| requests.bounds(), Bounds::Limit)
 }
 
 /// Returns the settings before and after the switch.

@@ -51,14 +51,15 @@ impl<'h, 'a> Explanation<'h, 'a> {
         };
         let growths = history.growth_with(moment, Some((site.clone(), report.requested_bytes)));
         let mut calls = SameCalls::new(history);
+        let asked = calls.site(&site);
         let mut grew_by_request = false;
         let growths = growths.map(|mut growths| {
             for growth in &mut growths.sites {
-                if !calls.are_same(&growth.site, &site) {
+                if calls.site(&growth.site) != asked {
                     continue;
                 }
                 grew_by_request = true;
-                // A larger step needs it; otherwise it is no block that grew, and may be of any size.
+                // The request is part of a larger step. In a leak it is not: it was not served.
                 if growth.kind != GrowthKind::LargerStep {
                     growth.bytes = growth.bytes.saturating_sub(report.requested_bytes);
                     growth.held_bytes = growth.held_bytes.saturating_sub(report.requested_bytes);

@@ -82,7 +82,7 @@ fn fail(planted: Planted, random: &mut Random) -> (Snapshot, u64) {
     (run.snapshot(), device_bytes)
 }
 
-/// Runs a part of a program while another process holds so many percent of what is free.
+/// Runs a part of a program while another process holds `percent` of the free memory.
 fn beside_another(
     run: &mut Run<'_>,
     percent: usize,
