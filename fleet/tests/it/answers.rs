@@ -7,6 +7,7 @@ use memreel_snapshot::{
     Snapshot,
     analysis::{By, DeviceHistory, Histories, ShownFrames, Site, devices},
     history::{Life, Moment},
+    model::Frame,
     pickle,
 };
 
@@ -15,12 +16,18 @@ use crate::ask::{open, rows, snapshots, sorted};
 /// A group as SQL has it: its frames, the size where there are none, bytes and number of blocks.
 type Row = Vec<String>;
 
+/// A frame as a text: without its line if that is not known.
+fn shown(frame: &Frame) -> String {
+    let line = if frame.line > 0 { format!(":{}", frame.line) } else { String::new() };
+    format!("{} ({}{line})", frame.name, frame.filename)
+}
+
 fn site(snapshot: &Snapshot, site: &Site) -> [String; 2] {
     match site {
         Site::Stack(stack) => {
             let frames = ShownFrames::new(snapshot)
                 .identifying_frames(*stack)
-                .map(|frame| format!("{} ({}:{})", frame.name, frame.filename, frame.line))
+                .map(shown)
                 .collect::<Vec<_>>();
             [frames.join("\n"), String::new()]
         }
@@ -207,10 +214,7 @@ async fn stacks_of_events_are_their_frames() {
     let snapshot = pickle::load(&path).unwrap();
     let fleet = open(&[&path]).await;
     let frames = |entry: &memreel_snapshot::model::TraceEntry| -> Vec<String> {
-        let text = |frame: &memreel_snapshot::model::Frame| {
-            format!("{} ({}:{})", frame.name, frame.filename, frame.line)
-        };
-        snapshot.frames(entry.stack).map(text).collect()
+        snapshot.frames(entry.stack).map(shown).collect()
     };
     let entries = &snapshot.device_traces[0];
     let found =
