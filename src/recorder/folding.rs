@@ -11,7 +11,11 @@ use super::{
     shared::Shared,
     tape::Tape,
 };
-use crate::{process::sync::lock, tape::Contents};
+use crate::{
+    process::sync::lock,
+    tape::{Base, Contents, TapeFile},
+};
+use memreel_snapshot::words::DeviceId;
 
 /// Returns what the keeper of a recorder's file does.
 pub(super) fn duties(shared: &Arc<Shared>) -> Duties {
@@ -38,17 +42,15 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let mut live = match fold.start {
         Start::Live(live) => live,
         // The keeper in another process has left, and its list stays.
-        Start::InFile => match Contents::read_until(file.path(), device, until) {
-            Ok(contents) => {
-                let base = contents.bases.into_iter().next();
-                cut.after = base.as_ref().map_or(cut.after, |base| base.until);
-                base.map_or_else(Live::default, |base| Live::of(&base.segments))
-            }
-            Err(_) => {
-                fold.n_missing += 1;
-                Live::default()
-            }
-        },
+        Start::InFile => {
+            let Some(base) = base_in_file(&file, device, until) else {
+                // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may read it.
+                fold.start = Start::InFile;
+                return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
+            };
+            cut.after = base.as_ref().map_or(cut.after, |base| base.until);
+            base.map_or_else(Live::default, |base| Live::of(&base.segments))
+        }
     };
     // Contexts are numbered before an event has them, so those of the cut are in this copy.
     let contexts = lock(&shared.contexts).all();
@@ -59,4 +61,19 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let base = in_file::write(&file, device, &live.inventory(), (until, until), fold.n_missing);
     fold.start = Start::Live(live);
     tape.end_work(|in_file| in_file.end_fold(fold, until, base));
+}
+
+/// How often a file is read in which no list is found: a keeper that writes a new one while it is read may free the old one
+/// before the reader is there.
+const READS: usize = 3;
+
+/// Returns the list of a device that its keeper left in the file, if there is one; `None` if the file cannot be read.
+fn base_in_file(file: &TapeFile, device: DeviceId, until: u64) -> Option<Option<Base>> {
+    for _ in 0..READS {
+        let contents = Contents::read_until(file.path(), device, until).ok()?;
+        if let Some(base) = contents.bases.into_iter().next() {
+            return Some(Some(base));
+        }
+    }
+    Some(None)
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    process::{guard::Guard, mask::Blocked},
+    process::{guard::Guard, mask::Blocked, uncancelled::Uncancelled},
     tape::TapeFile,
 };
 
@@ -63,6 +63,8 @@ impl Keeper {
 
     /// Has the work done: by the thread, or here and now.
     pub(super) fn work(self: &Arc<Keeper>) {
+        // The work opens files, in a call of the program such as `free`, where a cancelled thread must not end.
+        let _uncancelled = Uncancelled::begin();
         let has_thread = self.thread.get().is_some() || !self.is_elsewhere && has_threads() && self.start();
         if has_thread { self.wake() } else { (self.duties.fold)() }
     }

@@ -84,6 +84,40 @@ fn every_block_is_in_the_list_whoever_keeps_it() {
     }
 }
 
+/// The keeper leaves, and meanwhile the file is not where it was: a program that changes its root or its user cannot open it.
+#[test]
+fn a_list_that_cannot_be_read_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, away) = (folder.path().join("run.tape"), folder.path().join("away.tape"));
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let track = recorder.track(DeviceId(0));
+    (1..=1000).for_each(|number| record(&track, Action::Alloc, number << 40));
+    let mut keeper = Some(TapeKeeper::attach(&path).unwrap());
+    let mut n_folds = 0;
+    let live = work(&track, 512, 300_000, |number| match number {
+        100_000 => {
+            keeper = None;
+            std::fs::rename(&path, &away).unwrap();
+        }
+        249_000 => {
+            let whole = Recovered::read(&away).unwrap().snapshot();
+            let n_live = whole.segments.iter().map(|segment| segment.blocks.len()).sum::<usize>();
+            assert!(n_live >= 1000, "{n_live} blocks");
+        }
+        250_000 => std::fs::rename(&away, &path).unwrap(),
+        _ if number % 1000 == 0 => n_folds += u64::from(keeper.as_mut().is_some_and(TapeKeeper::keep)),
+        _ => {}
+    });
+    assert!(n_folds > 10, "{n_folds} folds");
+    let recovered = Recovered::read(&path).unwrap();
+    let found = recovered.snapshot();
+    let blocks = found.segments.iter().flat_map(|segment| &segment.blocks);
+    let found: BTreeSet<u64> = blocks.map(|block| block.address.0).collect();
+    let old = (1..=1000).map(|number| number << 40);
+    assert!(old.chain(live).all(|address| found.contains(&address)), "{:?}", recovered.problems());
+}
+
 #[test]
 fn threads_record_while_another_process_keeps() {
     let folder = tempfile::tempdir().unwrap();
