@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{DeviceOwners, OwnerRow, RowKind, ShownFrames, Site, SiteFrames},
+    analysis::{DeviceOwners, HostFigures, OwnerRow, RowKind, ShownFrames, Site, SiteFrames, base_name},
 };
 use serde::Serialize;
 
@@ -23,6 +23,9 @@ use crate::{
 
 /// The columns of the longest name of an owner that is not shortened.
 const MOST_COLUMNS: usize = 24;
+
+/// Advice for less is not worth a line.
+const LEAST_ADVICE_BYTES: u64 = 16 << 20;
 
 /// Prints a table for each device of snapshots that were asked for their owners. `n_frames` calls of a stack are shown.
 pub(crate) fn print(
@@ -47,10 +50,13 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
         let total = table.total_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
-        print_text(
-            format!("the device reports {} used now, {} at the peak{total}", Bytes(now), Bytes(peak)),
-            out,
-        )?;
+        let reports = if table.host.is_some() {
+            "the kernel reports {} resident"
+        } else {
+            "the device reports {} used"
+        };
+        let reports = reports.replace("{}", &Bytes(now).to_string());
+        print_text(format!("{reports} now, {} at the peak{total}", Bytes(peak)), out)?;
     } else if table.is_of_blocks {
         print_text("the bytes are those of blocks: the segments have no request of their own", out)?;
     } else if !table.rows.is_empty() {
@@ -85,7 +91,40 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
         writeln!(out, "outside the sum:")?;
         table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
     }
-    Ok(())
+    table.host.iter().flat_map(host_lines).try_for_each(|line| print_text(line, out))
+}
+
+/// Returns what the kernel says beside the table, and what could be given back to it.
+fn host_lines(host: &HostFigures) -> Vec<String> {
+    let mut lines = Vec::new();
+    if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
+        lines.push(format!(
+            "malloc keeps {} in whole pages that no block is in: malloc_trim(0) would return them, and \
+             MALLOC_ARENA_MAX=1 or 2 keeps fewer where many threads allocate",
+            Bytes(host.unused_page_bytes)
+        ));
+    }
+    if host.swapped_bytes > 0 {
+        lines.push(format!("{} more are swapped out", Bytes(host.swapped_bytes)));
+    }
+    if let Some(group) = host.group {
+        let of = |limit| format!(" of {}", Bytes(limit));
+        let (limit, most) = (group.limit_bytes.map_or_else(String::new, of), group.peak_bytes);
+        let most = most.map_or_else(String::new, |most| format!(", {} at its peak", Bytes(most)));
+        let [used, cache, shared, kernel] =
+            [group.used_bytes, group.cache_bytes, group.shared_bytes, group.kernel_bytes].map(Bytes);
+        lines.push(format!(
+            "the group of the process (cgroup) has {used}{limit}{most}: with {cache} of cached files, {shared} of shared \
+             memory and {kernel} of the kernel's"
+        ));
+        if group.n_killed > 0 {
+            let killed = group.n_killed;
+            lines.push(format!(
+                "the kernel killed {killed} of the group's processes, because it was at its limit"
+            ));
+        }
+    }
+    lines
 }
 
 /// Returns the bytes that shares are of: those that are used at the peak.
@@ -134,8 +173,16 @@ impl Form {
     fn row(&self, row: &OwnerRow, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
-        let Some(largest) = row.largest else { return self.line(&owner, bytes, out) };
         let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
+        if let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) {
+            let file = clean(base_name(file));
+            return writeln!(
+                out,
+                "{}",
+                shortened(&format!("{figures}  {file} ({})", Bytes(bytes)), width_left(0))
+            );
+        }
+        let Some(largest) = row.largest else { return writeln!(out, "{}", figures.trim_end()) };
         writeln!(out, "{}", sites[largest.part].row(&figures, &Site::Stack(largest.stack)))
     }
 
@@ -167,6 +214,7 @@ struct Line<'a> {
     is_of_blocks: bool,
     rows: Vec<Row<'a>>,
     outside: Vec<Row<'a>>,
+    host: Option<&'a HostFigures>,
 }
 
 /// A row with the frames of its largest stack.
@@ -210,6 +258,7 @@ pub(crate) fn print_json(
             is_of_blocks: table.is_of_blocks,
             rows: with_stacks(&table.rows, of_rows, &shown),
             outside: with_stacks(&table.outside, of_outside, &shown),
+            host: table.host.as_ref(),
         };
         serde_json::to_writer(&mut *out, &line)?;
         writeln!(out)

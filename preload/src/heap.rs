@@ -8,7 +8,10 @@ use std::{
 use memreel::integrate::{FreedBlock, MallocReports};
 use once_cell::race::OnceBox;
 
-use super::state::{is_recording, record};
+use super::{
+    own_bytes,
+    state::{is_recording, record},
+};
 
 /// Room for a block whose free was reported, which the other library keeps and does not read.
 const FREED_BYTES: usize = 24;
@@ -39,7 +42,7 @@ fn reports() -> Option<MallocReports> {
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack: bool) {
     if is_recording() {
-        return;
+        return own_bytes::allocated(block);
     }
     if let Some(heap) = reports() {
         record(|_| heap.with_stacks(has_stack).allocated(block.addr() as u64, bytes as u64));
@@ -55,6 +58,9 @@ unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, 
     let freed_block = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
     let found = reports().and_then(|heap| record(|_| freed_block(heap)).flatten());
     let is_recorded = found.is_some();
+    if !is_recorded && is_recording() {
+        own_bytes::freed(block);
+    }
     if let Some(found) = found {
         // SAFETY: the caller's promise.
         unsafe { freed.cast::<FreedBlock>().write(found) };

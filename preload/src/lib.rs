@@ -33,6 +33,7 @@ mod looks;
 mod intervals;
 mod ending;
 mod heap;
+mod own_bytes;
 mod requests;
 mod gpus;
 mod arrays;

@@ -20,7 +20,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
+use super::{driver::driver, gpu::Gpu, intervals, nested, notice, own_bytes, python, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -195,10 +195,18 @@ impl State {
 
     /// The process's heap, which the first call makes a device.
     pub(crate) fn heap(&self) -> Option<MallocReports> {
-        let device = DeviceId::from(self.n_gpus);
-        let heap = MallocReports::connect(self.recorder(), device)?;
+        let heap = MallocReports::connect(self.recorder(), self.heap_device())?;
         let _ = self.heap.set(Box::new(heap));
         Some(heap)
+    }
+
+    pub(crate) fn heap_device(&self) -> DeviceId {
+        DeviceId::from(self.n_gpus)
+    }
+
+    /// Returns whether the process's heap is recorded.
+    pub(crate) fn has_heap(&self) -> bool {
+        self.heap.get().is_some()
     }
 
     /// Has a request explained that a device refused.
@@ -235,6 +243,11 @@ impl State {
 
     /// Writes a snapshot of all devices.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        if self.has_heap() {
+            // A look opens files, as the snapshot does, and is made for nothing else: a program may have forbidden itself that.
+            // Where the system does not say what is resident, there is no table of it.
+            let _ = self.recorder().report_resident(self.heap_device(), own_bytes::all());
+        }
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
         let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);
         let heap = self.heap.get().map(|heap| heap.inventory());

@@ -711,23 +711,62 @@ class OwnerRow(Record):
     _nested: ClassVar[Nested] = {"stack": lambda: Frame}
     owner: str
     """The library, `program`, `unknown`, a part of the driver such as `driver:context`, or what the row is about."""
-    kind: Literal["owner", "driver", "pool_slack", "page_rounding", "other_processes", "no_process", "unexplained"]
+    kind: Literal["owner", "driver", "allocator", "mapped", "shared", "files", "library", "stacks", "recorder", "pool_slack", "page_rounding", "other_processes", "no_process", "unexplained"]
     """What the row is about."""
     now_bytes: int | None
     """The bytes at the last report, or at the end without one."""
     peak_bytes: int | None
     """The bytes at the highest report, or without one when the most was recorded."""
+    largest_file: str | None
+    """The file with the most of it; null unless it is memory of files."""
+    largest_file_bytes: int | None
+    """The bytes of that file."""
     stack_bytes: int | None
     """The bytes that the stack asked for; null without a stack."""
     stack: list[Frame] | None
     """All frames of the stack that asked for the most at the peak, innermost first; null if there is none."""
 
 
+@dataclass(frozen=True)
+class GroupFigures(Record):
+    """What a cgroup has of the host's memory, as the kernel counts it."""
+
+    used_bytes: int
+    """What it has."""
+    peak_bytes: int | None
+    """The most that it had; null where the kernel does not say."""
+    limit_bytes: int | None
+    """The most that it may have; null without a limit."""
+    cache_bytes: int
+    """Files that are cached, which the kernel can give up."""
+    shared_bytes: int
+    """Shared memory, which it cannot."""
+    kernel_bytes: int
+    """The kernel's own: page tables, sockets, directory entries."""
+    n_killed: int
+    """How many of its processes the kernel killed because of the limit."""
+
+
+@dataclass(frozen=True)
+class HostFigures(Record):
+    """What the kernel says of processes beside their resident memory, now."""
+
+    _nested: ClassVar[Nested] = {"group": lambda: GroupFigures}
+    swapped_bytes: int
+    """What is swapped out."""
+    huge_bytes: int
+    """The resident bytes in huge pages."""
+    unused_page_bytes: int
+    """Whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return."""
+    group: GroupFigures | None
+    """What the group of the processes (cgroup) has; null without one."""
+
+
 @dataclass(frozen=True, repr=False)
 class Owners(Answer):
     """Who has the memory of a device, over all files: those of the processes of one run. The rows add up to what the device reports as used."""
 
-    _nested: ClassVar[Nested] = {"rows": lambda: OwnerRow, "outside": lambda: OwnerRow}
+    _nested: ClassVar[Nested] = {"rows": lambda: OwnerRow, "outside": lambda: OwnerRow, "host": lambda: HostFigures}
     files: list[str]
     """The files with this device, as they were given."""
     device: int
@@ -752,6 +791,8 @@ class Owners(Answer):
     """The owners, the parts of the driver, and what is not of segments."""
     outside: list[OwnerRow]
     """Memory in no sum: managed memory, memory that another process exports, and memory that is mapped once more."""
+    host: HostFigures | None
+    """What else the kernel says; null unless the table is of the resident memory of processes."""
 
 
 @dataclass(frozen=True)

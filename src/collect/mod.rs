@@ -12,7 +12,7 @@ mod tape_snapshot;
 
 use memreel_snapshot::model::{
     Annotation, Block, Field, Frame, FrameIndex, RecordedSettings, Segment, Shape, ShapeId, Shapes, Slot,
-    Snapshot, StackIndex, StackTable, Text, TopLevel, Value, usage_setting,
+    Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting, usage_setting,
 };
 use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
@@ -400,5 +400,6 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
     ];
     let usage = usage_setting(&recorder.usage());
     let last = ("roundup_power2_divisions", Value::Dict(divisions.into()));
-    Value::dict(pairs.into_iter().chain(usage).chain([last]))
+    let resident = resident_setting(&recorder.resident());
+    Value::dict(pairs.into_iter().chain(usage).chain(resident).chain([last]))
 }

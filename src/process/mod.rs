@@ -1,4 +1,5 @@
-//! Facts of one process: its locks and forks, the signals of its threads, its rank, its machine, times as text.
+//! Facts of one process: its locks and forks, the signals of its threads, its rank, its machine, its resident memory,
+//! times as text.
 
 #[cfg(not(loom))]
 #[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
@@ -6,6 +7,8 @@ pub(crate) mod fork;
 pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod mask;
+#[cfg(not(loom))]
+pub(crate) mod memory;
 pub(crate) mod notice;
 pub(crate) mod pause;
 pub(crate) mod rank;

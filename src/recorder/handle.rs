@@ -1,6 +1,8 @@
 //! The handle of a recorder: switches recording, opens scopes, and gives allocators their tracks.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
+use std::path::Path;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -18,15 +20,19 @@ use super::{
     tape::Tape,
     track::Track,
 };
+#[cfg(not(loom))]
+use crate::{
+    process::memory,
+    stack::{self, Past},
+    tape::Note,
+};
 use crate::{
     process::{guard::Guard, sync::lock},
     stack::{FrameSource, StackParts, stack_method},
 };
+use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, ResidentReport, StackId, UsageReport};
 #[cfg(not(loom))]
-use crate::{stack::Past, tape::Note};
-#[cfg(not(loom))]
-use memreel_snapshot::words::Inventory;
-use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, StackId, UsageReport};
+use memreel_snapshot::words::{Error, Inventory, Result};
 
 /// Records what allocators report. Clones share one recorder.
 ///
@@ -278,6 +284,50 @@ impl Recorder {
         let mut usage = lock(&self.shared.usage);
         // Read under the lock, so that the reports are in the order of their times.
         usage.push(device, (self.shared.clock.now(), report));
+    }
+
+    /// Looks at the resident memory of this process and records it as that of a device, its heap, while recording is on.
+    /// `recorder_bytes` of it are from the program's allocator and not the program's.
+    ///
+    /// The kernel is asked, and no lock of an allocator is taken. Of a process sixteen reports are kept, always with the
+    /// highest and the last. They are in [`Snapshot::resident`](crate::Snapshot::resident).
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io): the system does not say what is resident.
+    ///
+    /// ```
+    /// use memreel::{DeviceId, recorder::{Recording, Recorder}, snapshot};
+    ///
+    /// let recorder = Recorder::new();
+    /// recorder.record_history(&Recording::all());
+    /// # if cfg!(target_os = "linux") {
+    /// recorder.report_resident(DeviceId(0), 0)?;
+    /// let seen = snapshot::collect(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+    /// assert!(seen.resident()[0].resident_bytes > 1 << 20);
+    /// # }
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    #[cfg(not(loom))]
+    pub fn report_resident(&self, device: DeviceId, recorder_bytes: u64) -> Result<()> {
+        let _guard = Guard::enter();
+        if self.shared.mode().is_off() {
+            return Ok(());
+        }
+        let file = self.tape();
+        let own_folders = file.iter().filter_map(|file| Some(file.parent()?.to_str()?.to_owned()));
+        let known = memory::Known { stacks: stack::known_stacks(), own_folders: own_folders.collect() };
+        let seen = memory::look(&known).map_err(|error| Error::io("read", Path::new("/proc/self"), error))?;
+        let report = ResidentReport { device, recorder_bytes, ..seen };
+        let mut usage = lock(&self.shared.usage);
+        usage.push_resident(self.shared.clock.now(), report);
+        Ok(())
+    }
+
+    /// Returns the reports of the process's resident memory, oldest first.
+    pub(crate) fn resident(&self) -> Vec<ResidentReport> {
+        let _guard = Guard::enter();
+        let scale = self.shared.clock.scale();
+        lock(&self.shared.usage).resident(scale)
     }
 
     /// Returns what devices reported, by device.

@@ -27,7 +27,8 @@ use crate::{
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
-    DeviceId, Inventory, InventorySegment, PoolId, SeededMap, SettingsReport, StackId, StreamId,
+    DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, SeededMap, SettingsReport, StackId,
+    StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -116,6 +117,7 @@ pub(super) struct Notes {
     sampling: BTreeMap<DeviceId, u64>,
     device_names: Vec<(DeviceId, String, String)>,
     reports: Vec<(DeviceId, UsageNote)>,
+    resident: Vec<(u64, Box<ResidentReport>)>,
 }
 
 /// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
@@ -132,7 +134,7 @@ pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (R
     let mut annotations = Ring::new(notes.annotations.len());
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);
-    shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports));
+    shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident));
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
         shared.stacks.set_source(Arc::new(notes.names));
@@ -187,6 +189,7 @@ impl Notes {
                     let code = SourceCode { name, qualname, filename, first_line, version, line_table };
                     all.names.codes.insert(number, code);
                 }
+                Note::Resident { ticks, report } => all.resident.push((ticks, report)),
                 Note::Base { .. } => {}
             }
         }

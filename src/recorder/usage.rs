@@ -1,4 +1,5 @@
-//! The reports of what devices say is used: a bounded series for each device, in memory and in the tape's file.
+//! The reports of what devices say is used, and of the process's resident memory: bounded series, in memory and in the
+//! tape's file.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use super::clock::{Scale, Ticks};
 #[cfg(not(loom))]
 use crate::tape::{Note, TapeFile, UsageNote};
-use memreel_snapshot::words::{DeviceId, DeviceUsage, TimedUsage, UsageReport};
+use memreel_snapshot::words::{DeviceId, DeviceUsage, ResidentReport, TimedUsage, UsageReport};
 
 /// The reports of a series, beside the highest and the last.
 const CAPACITY: usize = 4094;
@@ -22,13 +23,34 @@ const WRITTEN: usize = 2 * CAPACITY;
 #[cfg(not(loom))]
 const OF_NOTE: usize = 256;
 
+/// The reports of resident memory, beside the highest and the last. Each is a list of areas.
+const MOST_RESIDENT: usize = 14;
+
 /// A report with its ticks.
 pub(super) type Report = (Ticks, UsageReport);
+
+/// What a series is of.
+trait Reported {
+    fn bytes(&self) -> u64;
+}
+
+impl Reported for UsageReport {
+    fn bytes(&self) -> u64 {
+        self.used_bytes
+    }
+}
+
+impl Reported for ResidentReport {
+    fn bytes(&self) -> u64 {
+        self.resident_bytes
+    }
+}
 
 /// The reports of a recorder.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     devices: BTreeMap<DeviceId, Device>,
+    resident: Series<ResidentReport, MOST_RESIDENT>,
     #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
     /// How many reports were written into the file since it got the series.
@@ -40,30 +62,30 @@ pub(super) struct Usage {
 struct Device {
     name: String,
     uuid: String,
-    series: Series,
+    series: Series<UsageReport, CAPACITY>,
 }
 
 /// A bounded series: of `n` reports every `stride`-th, and the highest and the last.
 #[derive(Debug)]
-struct Series {
-    kept: Vec<Report>,
+struct Series<R, const MOST: usize> {
+    kept: Vec<(Ticks, R)>,
     /// A power of 2.
     stride: usize,
     n: usize,
-    highest: Option<Report>,
-    last: Option<Report>,
+    highest: Option<(Ticks, R)>,
+    last: Option<(Ticks, R)>,
 }
 
-impl Default for Series {
+impl<R, const MOST: usize> Default for Series<R, MOST> {
     fn default() -> Self {
         Series { kept: Vec::new(), stride: 1, n: 0, highest: None, last: None }
     }
 }
 
-impl Series {
-    fn push(&mut self, report: Report) {
+impl<R: Reported + Clone + PartialEq, const MOST: usize> Series<R, MOST> {
+    fn push(&mut self, report: (Ticks, R)) {
         if self.n.is_multiple_of(self.stride) {
-            if self.kept.len() == CAPACITY {
+            if self.kept.len() == MOST {
                 let mut is_odd = true;
                 self.kept.retain(|_| {
                     is_odd = !is_odd;
@@ -72,19 +94,20 @@ impl Series {
                 self.stride *= 2;
             }
             if self.n.is_multiple_of(self.stride) {
-                self.kept.push(report);
+                self.kept.push(report.clone());
             }
         }
         self.n += 1;
-        self.last = Some(report);
-        if self.highest.is_none_or(|(_, highest)| report.1.used_bytes > highest.used_bytes) {
-            self.highest = Some(report);
+        if self.highest.as_ref().is_none_or(|(_, highest)| report.1.bytes() > highest.bytes()) {
+            self.highest = Some(report.clone());
         }
+        self.last = Some(report);
     }
 
     /// Returns the reports that are kept, oldest first.
-    fn all(&self) -> Vec<Report> {
-        let mut all: Vec<Report> = self.kept.iter().copied().chain(self.highest).chain(self.last).collect();
+    fn all(&self) -> Vec<(Ticks, R)> {
+        let mut all: Vec<(Ticks, R)> =
+            self.kept.iter().chain(&self.highest).chain(&self.last).cloned().collect();
         all.sort_by_key(|(at, _)| *at);
         all.dedup();
         all
@@ -109,8 +132,22 @@ impl Usage {
         self.write(device, report);
     }
 
+    /// Adds a report of the process's resident memory.
+    #[cfg(not(loom))]
+    pub(super) fn push_resident(&mut self, at: Ticks, report: ResidentReport) {
+        self.write_resident(at, &report);
+        self.resident.push((at, report));
+    }
+
+    /// Returns the reports of the process's resident memory, oldest first.
+    pub(super) fn resident(&self, scale: Scale) -> Vec<ResidentReport> {
+        let timed = |(at, report)| ResidentReport { time_us: scale.micros(at), ..report };
+        self.resident.all().into_iter().map(timed).collect()
+    }
+
     /// Forgets the reports, and not the names of devices.
     pub(super) fn erase(&mut self) {
+        self.resident = Series::default();
         self.devices.values_mut().for_each(|device| device.series = Series::default());
         #[cfg(not(loom))]
         self.write_all();
@@ -154,6 +191,17 @@ impl Usage {
         }
     }
 
+    /// Writes a report before it is one of the series. All of them are written anew once a series of them was.
+    fn write_resident(&mut self, at: Ticks, report: &ResidentReport) {
+        self.n_written += WRITTEN / (2 * MOST_RESIDENT);
+        if self.n_written > WRITTEN {
+            self.write_all();
+        }
+        if let Some(file) = &self.file {
+            file.report(&noted_resident(at, report));
+        }
+    }
+
     /// Writes the series into the file in place of all reports before, so that the file stays bounded.
     fn write_all(&mut self) {
         self.n_written = 0;
@@ -163,7 +211,8 @@ impl Usage {
             let note = |reports: &[UsageNote]| Note::Usage { device: device.0, reports: reports.to_vec() };
             all.chunks(OF_NOTE).map(note).collect::<Vec<Note>>()
         });
-        file.replace_reports(notes);
+        let of_process = self.resident.all().into_iter().map(|(at, report)| noted_resident(at, &report));
+        file.replace_reports(notes.chain(of_process));
     }
 
     /// Returns the reports of a tape. A report that is there twice counts once: the file may have been read while its
@@ -171,6 +220,7 @@ impl Usage {
     pub(super) fn of_notes(
         names: Vec<(DeviceId, String, String)>,
         mut reports: Vec<(DeviceId, UsageNote)>,
+        mut of_process: Vec<(u64, Box<ResidentReport>)>,
     ) -> Usage {
         let mut usage = Usage::default();
         names.iter().for_each(|(device, name, uuid)| usage.describe(*device, name, uuid));
@@ -179,6 +229,9 @@ impl Usage {
         for (device, UsageNote { ticks, report }) in reports {
             usage.push(device, (Ticks(ticks), report));
         }
+        of_process.sort_by_key(|(ticks, _)| *ticks);
+        of_process.dedup();
+        of_process.into_iter().for_each(|(ticks, report)| usage.push_resident(Ticks(ticks), *report));
         usage
     }
 }
@@ -186,6 +239,11 @@ impl Usage {
 #[cfg(not(loom))]
 fn noted((Ticks(ticks), report): &Report) -> UsageNote {
     UsageNote { ticks: *ticks, report: *report }
+}
+
+#[cfg(not(loom))]
+fn noted_resident(Ticks(ticks): Ticks, report: &ResidentReport) -> Note {
+    Note::Resident { ticks, report: Box::new(report.clone()) }
 }
 
 #[cfg(test)]
@@ -203,7 +261,7 @@ mod tests {
         for seed in 0..40 {
             let mut random = Random::new(seed);
             let n = 1 + random.below(40_000);
-            let mut series = Series::default();
+            let mut series = Series::<UsageReport, CAPACITY>::default();
             let all: Vec<Report> = (0..n).map(|at| report(at, random.below(1 << 20))).collect();
             all.iter().for_each(|report| series.push(*report));
             let kept = series.all();

@@ -61,6 +61,12 @@ pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 #[cfg(not(loom))]
 pub(crate) use noted::AskLater;
 
+/// Returns where the stacks of threads are that captured, as far as they are known. The threads may have ended.
+#[cfg(not(loom))]
+pub(crate) fn known_stacks() -> Vec<std::ops::Range<u64>> {
+    unwind::known_stacks().map(|stack| stack.start as u64..stack.end as u64).collect()
+}
+
 /// Connects the parts of captures that are statics to forks of the process.
 #[cfg(not(loom))]
 pub(crate) fn survive_forks() {

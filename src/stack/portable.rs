@@ -13,6 +13,12 @@ pub(super) fn prepare() -> Option<StackMethod> {
 #[cfg_attr(loom, allow(dead_code))]
 pub(super) fn after_fork() {}
 
+/// The portable walk does not ask where a stack is.
+#[cfg(not(loom))]
+pub(super) fn known_stacks() -> impl Iterator<Item = std::ops::Range<usize>> {
+    std::iter::empty()
+}
+
 /// Captures nothing: the portable walk has to.
 pub(super) fn capture(_: &StackInterner, _: StackMethod) -> Option<StackId> {
     None

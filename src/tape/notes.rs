@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::layout::{BODY_BYTES, checksum, is_intact, sum_of_word};
-use memreel_snapshot::words::UsageReport;
+use memreel_snapshot::words::{AreaKind, DeviceId, GroupReport, ResidentArea, ResidentReport, UsageReport};
 
 /// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
 const FRAME_BYTES: usize = 8;
@@ -46,6 +46,8 @@ pub(crate) enum Note {
     Device { device: i64, name: String, uuid: String },
     /// A function that words of the frame source are in.
     Code(CodeNote),
+    /// What the kernel said of the process's resident memory, at these ticks; its time is 0.
+    Resident { ticks: u64, report: Box<ResidentReport> },
 }
 
 /// A report of a device with its ticks.
@@ -147,6 +149,9 @@ impl Note {
                 let texts = [name.as_bytes(), qualname.as_bytes(), filename.as_bytes(), line_table];
                 texts.iter().for_each(|text| _ = out.text(text));
             }
+            Note::Resident { ticks, report } => {
+                out.kind(13).u64(*ticks).resident(report);
+            }
         }
         out.0
     }
@@ -212,6 +217,7 @@ impl Note {
                 let line_table = of.text()?.to_vec();
                 Note::Code(CodeNote { number, name, qualname, filename, first_line, version, line_table })
             }
+            13 => Note::Resident { ticks: of.u64()?, report: Box::new(of.resident()?) },
             _ => return None,
         };
         of.0.is_empty().then_some(note)
@@ -243,8 +249,8 @@ pub(super) fn for_each_note<'a>(
             let n_bytes = (len & !HAS_MORE) as usize;
             let part =
                 after.split_first_chunk::<4>().and_then(|(sum, after)| Some((sum, after.get(..n_bytes)?)));
-            let Some((sum, part)) = part else {
-                // Its length is wrong, so what follows cannot be found.
+            let Some((sum, part)) = part.filter(|(_, part)| !part.is_empty()) else {
+                // No note is empty: the length is wrong, so what follows cannot be found.
                 n_broken += 1;
                 is_broken = true;
                 break;
@@ -300,6 +306,28 @@ impl Out {
         self.u32(others.is_some().into()).u64(others.unwrap_or(0));
         self.u64(report.no_process_bytes).u64(report.pool_slack_bytes).u64(report.page_rounding_bytes);
     }
+
+    fn resident(&mut self, report: &ResidentReport) {
+        let ResidentReport { device, resident_bytes, peak_bytes, swapped_bytes, machine_bytes, .. } = report;
+        self.i64(device.0).u64(*resident_bytes).u64(*peak_bytes).u64(*swapped_bytes).u64(*machine_bytes);
+        self.u64(report.recorder_bytes).u32(report.group.is_some().into());
+        if let Some(group) = &report.group {
+            self.u64(group.used_bytes).maybe(group.peak_bytes).maybe(group.limit_bytes);
+            self.u64(group.cache_bytes).u64(group.shared_bytes).u64(group.kernel_bytes).u64(group.n_killed);
+        }
+        self.u32(report.areas.len() as u32);
+        for area in &report.areas {
+            let kind = AreaKind::ALL.iter().position(|kind| *kind == area.kind).unwrap_or(0);
+            self.u32(kind as u32).text(area.name.as_bytes()).u64(area.range.start).u64(area.range.end);
+            self.u64(area.resident_bytes).u64(area.shared_out_bytes).u64(area.huge_bytes);
+            self.u32(area.holes.len() as u32);
+            area.holes.iter().for_each(|hole| _ = self.u64(hole.start).u64(hole.end));
+        }
+    }
+
+    fn maybe(&mut self, number: Option<u64>) -> &mut Out {
+        self.u32(number.is_some().into()).u64(number.unwrap_or(0))
+    }
 }
 
 struct In<'a>(&'a [u8]);
@@ -346,6 +374,47 @@ impl<'a> In<'a> {
         Some(UsageNote { ticks, report })
     }
 
+    fn resident(&mut self) -> Option<ResidentReport> {
+        let (device, resident_bytes, peak_bytes) = (DeviceId(self.i64()?), self.u64()?, self.u64()?);
+        let (swapped_bytes, machine_bytes, recorder_bytes) = (self.u64()?, self.u64()?, self.u64()?);
+        let group = if self.u32()? != 0 { Some(self.group()?) } else { None };
+        let areas = self.list(|of| {
+            let kind = *AreaKind::ALL.get(of.u32()? as usize)?;
+            let (name, range) = (of.string()?, of.u64()?..of.u64()?);
+            let (resident_bytes, shared_out_bytes, huge_bytes) = (of.u64()?, of.u64()?, of.u64()?);
+            let holes = of.list(|of| Some(of.u64()?..of.u64()?))?;
+            Some(ResidentArea { kind, name, range, resident_bytes, shared_out_bytes, huge_bytes, holes })
+        })?;
+        Some(ResidentReport {
+            device,
+            time_us: 0,
+            resident_bytes,
+            peak_bytes,
+            swapped_bytes,
+            machine_bytes,
+            recorder_bytes,
+            group,
+            areas,
+        })
+    }
+
+    fn group(&mut self) -> Option<GroupReport> {
+        Some(GroupReport {
+            used_bytes: self.u64()?,
+            peak_bytes: self.maybe()?,
+            limit_bytes: self.maybe()?,
+            cache_bytes: self.u64()?,
+            shared_bytes: self.u64()?,
+            kernel_bytes: self.u64()?,
+            n_killed: self.u64()?,
+        })
+    }
+
+    fn maybe(&mut self) -> Option<Option<u64>> {
+        let (is_there, number) = (self.u32()? != 0, self.u64()?);
+        Some(is_there.then_some(number))
+    }
+
     fn list<T>(&mut self, mut element: impl FnMut(&mut In<'a>) -> Option<T>) -> Option<Vec<T>> {
         let n = self.u32()? as usize;
         // An element takes a byte at least, so a length that is wrong reserves no memory.
@@ -374,6 +443,27 @@ mod tests {
             page_rounding_bytes: 4,
         };
         UsageNote { ticks: 1, report }
+    }
+
+    fn resident(group: Option<GroupReport>) -> Note {
+        let area = ResidentArea {
+            kind: AreaKind::Shared,
+            name: "/dev/shm/batch".into(),
+            range: 4096..40_960,
+            resident_bytes: 8192,
+            shared_out_bytes: 4096,
+            huge_bytes: 0,
+            holes: vec![8192..12_288, 16_384..36_864],
+        };
+        let report = ResidentReport {
+            device: DeviceId(1),
+            resident_bytes: 5,
+            recorder_bytes: 6,
+            group,
+            areas: vec![area, ResidentArea::default()],
+            ..ResidentReport::default()
+        };
+        Note::Resident { ticks: 9, report: Box::new(report) }
     }
 
     fn notes() -> Vec<Note> {
@@ -406,6 +496,8 @@ mod tests {
                 version: 13,
                 line_table: vec![0x80, 0, 0xff],
             }),
+            resident(None),
+            resident(Some(GroupReport { used_bytes: 3, limit_bytes: Some(4), ..GroupReport::default() })),
         ]
     }
 

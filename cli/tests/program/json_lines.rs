@@ -61,6 +61,7 @@ const RUNS: &[&[&str]] = &[
     &["top", "--by", "name", "FILE"],
     &["top", "--by", "owner", "FILE"],
     &["owners", "FILE", "OUT/owners.pickle"],
+    &["owners", "OUT/host.json"],
     &["top", "--tree", "FILE"],
     &["top", "--tree", "OUT/deep.json"],
     &["top", "--new", "FILE"],
@@ -93,6 +94,15 @@ fn plain_runs() -> Vec<Vec<&'static str>> {
     let rows = ROWS.iter().filter(|row| matches!(row.json, Yes) && row.n_files.is_none());
     let needs = |row: &Row| row.needs.iter().map(|need| if *need == OUTPUT { "OUT" } else { need });
     rows.map(|row| iter::once(row.name).chain(needs(row)).chain(["FILE"]).collect()).collect()
+}
+
+/// Returns a heap of which the kernel reported.
+fn host() -> Value {
+    let group = json!({"used_bytes": 9, "peak_bytes": 9, "limit_bytes": 10, "cache_bytes": 1, "shared_bytes": 2, "kernel_bytes": 3, "n_killed": 1});
+    let area = json!({"kind": "file", "name": "/data/weights", "range": [0, 0], "resident_bytes": 8192, "shared_out_bytes": 8192, "huge_bytes": 0, "holes": []});
+    let report = json!({"device": 0, "time_us": 5, "resident_bytes": 8192, "peak_bytes": 8192, "group": group, "areas": [area]});
+    let heap = json!({"device": 0, "name": "heap of the process", "uuid": "", "reports": []});
+    json!({"segments": [], "device_traces": [[]], "allocator_settings": {"memreel_usage": [heap], "memreel_resident": [report]}})
 }
 
 /// Returns a trace without stacks: a site that grows, and the name of a block that waits when a request fails.
@@ -144,6 +154,7 @@ fn folder() -> TempDir {
     fs::write(folder.path().join("refused.pickle"), &whole[..whole.len() / 2]).unwrap();
     pickle::save(&owners::snapshot(), folder.path().join("owners.pickle")).unwrap();
     fs::write(folder.path().join("odd.json"), odd().to_string()).unwrap();
+    fs::write(folder.path().join("host.json"), host().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
     fs::write(folder.path().join("leaky.json"), leaky().to_string()).unwrap();
     fs::write(folder.path().join("files.json"), files::odd().to_string()).unwrap();

@@ -2,6 +2,7 @@
 
 mod allocators;
 mod cancelled;
+mod resident;
 mod storage;
 
 use std::{

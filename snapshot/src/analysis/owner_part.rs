@@ -6,19 +6,22 @@ use super::{
     holdings::{Holding, has_requests, holdings, of_blocks},
     lives::Lives,
     owner::Owners,
+    resident::{Sight, sights},
 };
 use crate::{
     history::{Moment, Times},
-    model::{DeviceUsage, Segment, Snapshot, Text, TimedUsage, TraceEntry},
+    model::{DeviceUsage, ResidentReport, Segment, Snapshot, Text, TimedUsage, TraceEntry},
     words::DeviceId,
 };
 
 /// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
 pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
-    let (mut judge, usage) = (Owners::new(snapshot), snapshot.usage());
+    let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
     let part = |device| {
         let of_device = usage.iter().find(|usage| usage.device == device);
-        Part::new(number, snapshot, device, of_device, &mut judge)
+        let resident: Vec<ResidentReport> =
+            resident.iter().filter(|report| report.device == device).cloned().collect();
+        Part::new(number, snapshot, device, (of_device, &resident), &mut judge)
     };
     devices_of(snapshot, &usage).into_iter().map(part).collect()
 }
@@ -53,6 +56,8 @@ pub(super) struct Part<'a> {
     pub(super) uuid: String,
     pub(super) reports: Vec<TimedUsage>,
     pub(super) holdings: Vec<(Holding, Text)>,
+    /// The looks at the process whose heap it is, oldest first.
+    pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
     pub(super) times: Times<'a>,
     pub(super) n_entries: usize,
@@ -65,23 +70,26 @@ impl<'a> Part<'a> {
         number: usize,
         snapshot: &'a Snapshot,
         device: DeviceId,
-        usage: Option<&DeviceUsage>,
+        (usage, resident): (Option<&DeviceUsage>, &[ResidentReport]),
         judge: &mut Owners<'_>,
     ) -> Part<'a> {
         let entries = snapshot.trace(device);
         let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
         let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
         let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
-        let holdings = match is_of_blocks {
-            true => of_heap(snapshot, device, entries, &segments),
-            false => holdings(&segments, entries),
-        };
+        let times = Times::new(entries).rising();
+        let lives = is_of_blocks.then(|| lives_of_heap(snapshot, device, entries, &segments));
+        let holdings =
+            lives.as_ref().map_or_else(|| holdings(&segments, entries), |lives| of_blocks(&lives.all));
+        let moment_at = |time_us| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
+        let of_lives = |lives: &Lives| sights(resident, lives, moment_at, judge);
+        let sights = lives.as_ref().map(of_lives).unwrap_or_default();
         let owned = |holding: Holding| (holding, judge.of(holding.stack));
         let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
-        let times = Times::new(entries).rising();
         let last_entry =
             entries.len().checked_sub(1).and_then(|last| times.get(last)).filter(|time_us| *time_us != 0);
-        let last_us = reports.last().map(time_of).into_iter().chain(last_entry).max();
+        let last_look = sights.last().map(|sight| sight.time_us);
+        let last_us = reports.last().map(time_of).into_iter().chain(last_entry).chain(last_look).max();
         let named =
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
         Part {
@@ -92,6 +100,7 @@ impl<'a> Part<'a> {
             uuid: named(|usage| &usage.uuid),
             reports,
             holdings: holdings.into_iter().map(owned).collect(),
+            sights,
             is_of_blocks,
             times,
             n_entries: entries.len(),
@@ -121,15 +130,15 @@ impl<'a> Part<'a> {
     }
 }
 
-fn of_heap(
+fn lives_of_heap(
     snapshot: &Snapshot,
     device: DeviceId,
     entries: &[TraceEntry],
     segments: &[&Segment],
-) -> Vec<Holding> {
+) -> Lives {
     let mut lives = Lives::new(entries, segments);
     lives.weigh(crate::model::RecordedDevices::new(snapshot).of(device));
-    of_blocks(&lives.all)
+    lives
 }
 
 /// Returns the time of a report, in microseconds since the Unix epoch.

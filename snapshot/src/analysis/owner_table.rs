@@ -3,118 +3,21 @@
 //!
 //! A table can be of several snapshots, one for each process of a run. A process is there from the beginning of its recording
 //! to its last event or report, and holds nothing afterwards.
-//!
-//! The file is long because the rows of a table are computed from one another.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Serialize, Serializer};
 
 use super::{
     holdings::Holding,
     owner::{ALIAS, IMPORTED, MANAGED, is_of_driver},
     owner_part::{Part, parts_of, time_of},
+    owner_row::{DeviceOwners, OwnerRow, OwnerStack, RowKind, TOGETHER_US},
+    resident_table,
 };
 use crate::{
     history::Moment,
     model::{Snapshot, StackIndex, Text, TimedUsage},
     words::{DeviceId, SeededMap},
 };
-
-/// Processes whose recordings end within this time of the last one count as those that are there now.
-const TOGETHER_US: i64 = 2_000_000;
-
-/// The memory of one device, by owners.
-///
-/// The bytes of `rows` add up to what the device reports as used; without a report, to what was recorded.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct DeviceOwners {
-    /// The number of the device, in the first of its snapshots.
-    pub device: DeviceId,
-    /// The name of the device; empty if it is not known.
-    pub name: String,
-    /// What distinguishes the device from all others; empty if it is not known.
-    pub uuid: String,
-    /// The places of the snapshots with this device in the list that was asked about.
-    pub parts: Vec<usize>,
-    /// The bytes of the device; `None` without a report.
-    pub total_bytes: Option<u64>,
-    /// The bytes that the last report has as used; `None` without a report.
-    pub used_now_bytes: Option<u64>,
-    /// The bytes that the highest report has as used; `None` without a report.
-    pub used_peak_bytes: Option<u64>,
-    /// The time of the last report, in microseconds since the Unix epoch.
-    pub now_us: Option<u64>,
-    /// The time of the highest report; without reports, of the most recorded bytes if their entry is dated.
-    pub peak_us: Option<u64>,
-    /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
-    pub is_of_blocks: bool,
-    /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
-    pub rows: Vec<OwnerRow>,
-    /// Memory in no sum: managed memory, which may be on the host; imported memory, which counts where it is exported; and
-    /// memory that is mapped once more.
-    pub outside: Vec<OwnerRow>,
-}
-
-/// What a row of the table is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RowKind {
-    /// A library or the program.
-    Owner,
-    /// A part of the driver's own memory.
-    Driver,
-    /// What the driver's pools reserve beyond their live blocks.
-    PoolSlack,
-    /// What rounding to pages adds.
-    PageRounding,
-    /// What other processes use.
-    OtherProcesses,
-    /// What is counted for no process.
-    NoProcess,
-    /// The difference between what the device reports as used and all other rows; negative if these have more.
-    Unexplained,
-}
-
-/// A row of the table.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct OwnerRow {
-    /// The name of the owner, or of what the row is about.
-    pub owner: String,
-    /// What the row is about.
-    pub kind: RowKind,
-    /// The bytes at the last report, or at the end without one; `None` if they are not visible.
-    #[serde(serialize_with = "integer")]
-    pub now_bytes: Option<i128>,
-    /// The bytes at the report with the most used bytes, or without one when the most was recorded; `None` if they are not
-    /// visible.
-    #[serde(serialize_with = "integer")]
-    pub peak_bytes: Option<i128>,
-    /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
-    #[serde(skip)]
-    pub largest: Option<OwnerStack>,
-}
-
-/// A stack of one of several snapshots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct OwnerStack {
-    /// The place of its snapshot in the list that was asked about.
-    pub part: usize,
-    /// The stack.
-    pub stack: StackIndex,
-    /// The bytes that it asked for.
-    pub bytes: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde passes a reference")]
-fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, S::Error> {
-    let saturated = |bytes: i128| i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX });
-    bytes.map(saturated).serialize(serializer)
-}
 
 /// Returns a table for each device of snapshots that are of one run, one for each process. A device is the same in several
 /// of them if its UUID is; without UUIDs, if its number is.
@@ -200,6 +103,9 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn table(&self) -> DeviceOwners {
+        if let Some(table) = resident_table::table(self.parts) {
+            return table;
+        }
         let points = [self.now(), self.peak()];
         let mut owned: BTreeMap<Text, Owned> = BTreeMap::new();
         for (at, point) in points.iter().enumerate() {
@@ -236,6 +142,7 @@ impl Table<'_> {
             is_of_blocks: self.parts.iter().all(|part| part.is_of_blocks),
             rows,
             outside,
+            host: None,
         }
     }
 
@@ -332,6 +239,8 @@ impl Table<'_> {
             now_bytes: bytes(&others[0]),
             peak_bytes: bytes(&others[1]),
             largest: None,
+            largest_file: None,
+            largest_file_bytes: None,
         };
         let mut rows = vec![
             row("pool slack", RowKind::PoolSlack, |others| Some(others.slack)),
@@ -403,5 +312,7 @@ fn row(owner: &str, owned: &Owned) -> OwnerRow {
         now_bytes: Some(owned.bytes[0]),
         peak_bytes: Some(owned.bytes[1]),
         largest: largest(peak).or_else(|| largest(now)),
+        largest_file: None,
+        largest_file_bytes: None,
     }
 }

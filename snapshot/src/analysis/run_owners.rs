@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use super::{
     holdings::Holding,
     owner_part::{Part, parts_of, time_of},
-    owner_table::{DeviceOwners, Devices, points_of},
+    owner_row::DeviceOwners,
+    owner_table::{Devices, points_of},
+    resident::Sight,
 };
 use crate::{
     history::{Moment, Times},
@@ -100,12 +102,16 @@ impl RunOwners {
             }
         }
         found.extend(all.into_values());
+        found.extend(stacks_of(&mut part.sights).map(|(stack, _)| *stack));
         let mut kept: SeededMap<StackIndex, StackIndex> = SeededMap::default();
         for stack in found {
             kept.entry(stack).or_insert_with(|| self.own_stack(snapshot, stack));
         }
         for (holding, _) in &mut part.holdings {
             holding.stack = holding.stack.and_then(|stack| kept.get(&stack).copied());
+        }
+        for (stack, _) in stacks_of(&mut part.sights) {
+            *stack = kept.get(stack).copied().unwrap_or(*stack);
         }
         part.stacks_of = 0;
         part
@@ -123,6 +129,10 @@ impl RunOwners {
             .collect();
         stacks.intern_stack(&frames)
     }
+}
+
+fn stacks_of(sights: &mut [Sight]) -> impl Iterator<Item = &mut (StackIndex, u64)> {
+    sights.iter_mut().flat_map(|sight| &mut sight.rows).filter_map(|row| row.largest.as_mut())
 }
 
 /// Returns the stack of each owner that asked for the most.
@@ -168,6 +178,7 @@ fn coarse(part: &Part<'_>, most: usize) -> Part<'static> {
         uuid: part.uuid.clone(),
         reports: part.reports.clone(),
         holdings,
+        sights: part.sights.clone(),
         is_of_blocks: part.is_of_blocks,
         times: Times::of(times),
         n_entries: kept.len() - 1,

@@ -20,6 +20,7 @@ mod plain;
 pub mod raw;
 mod recorded;
 mod records;
+mod resident;
 #[doc(hidden)]
 pub mod schema;
 mod shape;
@@ -35,6 +36,7 @@ pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::{block_uses, has_requested_size};
 pub(crate) use recorded::RecordedDevices;
 pub use records::{Annotation, Block, Segment, TraceEntry};
+pub(crate) use resident::store as store_resident;
 pub(crate) use shape::own_metadata;
 pub use source::SnapshotSource;
 pub(crate) use source::{collected, counted};
@@ -44,13 +46,15 @@ pub(crate) use value::Hex;
 pub use value::{Text, Value};
 
 #[doc(inline)]
-pub use crate::words::{DeviceUsage, TimedUsage};
+pub use crate::words::{DeviceUsage, ResidentReport, TimedUsage};
 
 // What the package memreel needs to collect and to replay, without a promise to others.
 #[doc(hidden)]
 pub use field::Field;
 #[doc(hidden)]
 pub use recorded::RecordedSettings;
+#[doc(hidden)]
+pub use resident::resident_setting;
 #[doc(hidden)]
 pub use shape::{Shape, ShapeId, Shapes, Slot};
 #[doc(hidden)]

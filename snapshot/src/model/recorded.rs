@@ -23,6 +23,8 @@ const REFUSED: &str = "memreel_stacks_refused";
 const WEIGHT: &str = "memreel_weight_bytes";
 /// What devices reported of their memory.
 pub(super) const USAGE: &str = "memreel_usage";
+/// What the kernel said of the resident memory of processes.
+pub(super) const RESIDENT: &str = "memreel_resident";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -49,9 +51,9 @@ pub struct RecordedSettings {
 }
 
 impl RecordedSettings {
-    /// Whether a key of the settings is one of these facts, or what devices reported.
+    /// Whether a key of the settings is one of these facts, or what devices and the kernel reported.
     pub fn is_key(key: &str) -> bool {
-        key == DEVICES || key == USAGE || KEYS.contains(&key)
+        [DEVICES, USAGE, RESIDENT].contains(&key) || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.

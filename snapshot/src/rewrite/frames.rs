@@ -6,7 +6,7 @@ use crate::{
     analysis::{disguised, is_mark, is_shown},
     model::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
-        Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value,
+        Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value, store_resident,
     },
     words::{
         DeviceId, SeededMap, SeededSet,
@@ -313,6 +313,12 @@ fn anonymise_texts(
     for annotation in &mut snapshot.external_annotations {
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
     }
+    let mut resident = snapshot.resident();
+    for area in resident.iter_mut().flat_map(|report| &mut report.areas).filter(|area| !area.name.is_empty())
+    {
+        area.name = number(&mut names.texts, &area.name.as_str().into(), "file").to_string();
+    }
+    store_resident(snapshot, &resident);
     let mut hidden: Vec<Option<ShapeId>> = vec![None; snapshot.shapes.len()];
     let Snapshot { segments, host_segments, host_traces, external_annotations, shapes, shape: top, .. } =
         snapshot;

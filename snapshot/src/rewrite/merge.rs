@@ -5,9 +5,9 @@ use std::{io, ops::Range};
 use super::origin::{MergedDevice, SettingDifference, differing_settings};
 use crate::{
     model::{
-        Annotation, DeviceUsage, Field, Frame, FrameIndex, RecordedDevices, RecordedSettings, Segment,
-        ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value, counted,
-        store_usage,
+        Annotation, DeviceUsage, Field, Frame, FrameIndex, RecordedDevices, RecordedSettings, ResidentReport,
+        Segment, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value,
+        counted, store_resident, store_usage,
     },
     words::{DeviceId, Error, Result, SeededSet},
 };
@@ -181,6 +181,7 @@ impl<D: SnapshotSource> Merged<D> {
         let recorded: Vec<_> = self.devices.iter().map(of_device).collect();
         RecordedSettings::store(&mut self.head, &recorded);
         self.keep_usage();
+        self.keep_resident();
     }
 
     /// Writes what the devices of each part reported into the settings of the whole.
@@ -192,6 +193,19 @@ impl<D: SnapshotSource> Merged<D> {
         };
         let usage: Vec<DeviceUsage> = self.devices.iter().filter_map(of_device).collect();
         store_usage(&mut self.head, &usage);
+    }
+
+    /// Writes what the kernel said of the process of each part into the settings of the whole.
+    fn keep_resident(&mut self) {
+        let of_parts: Vec<Vec<ResidentReport>> =
+            self.parts.iter().map(|part| part.head().resident()).collect();
+        let of_device = |merged: &MergedDevice| {
+            let of_it = |report: &&ResidentReport| report.device == merged.number_in_part;
+            let reports = of_parts[merged.part].iter().filter(of_it).cloned();
+            reports.map(|report| ResidentReport { device: merged.device, ..report }).collect::<Vec<_>>()
+        };
+        let reports: Vec<ResidentReport> = self.devices.iter().flat_map(of_device).collect();
+        store_resident(&mut self.head, &reports);
     }
 }
 

@@ -1,6 +1,37 @@
 //! The bounds of this thread's stack.
 
-use std::{mem::MaybeUninit, ops::Range, ptr};
+use std::{
+    mem::MaybeUninit,
+    ops::Range,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The stacks of the first threads that captured, each where it begins and where it ends. A thread's stack may be given to a
+/// later thread, and then it is here once.
+static KNOWN: [[AtomicUsize; 2]; 1024] = [const { [const { AtomicUsize::new(0) }; 2] }; 1024];
+static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps where a stack is. No lock is taken.
+pub(super) fn note(stack: &Range<usize>) {
+    if stack.is_empty() || known_stacks().any(|known| known == *stack) {
+        return;
+    }
+    if let Some([start, end]) = KNOWN.get(N_KNOWN.fetch_add(1, Ordering::Relaxed)) {
+        start.store(stack.start, Ordering::Relaxed);
+        end.store(stack.end, Ordering::Release);
+    }
+}
+
+/// Returns the stacks of threads that captured, which may have ended.
+pub(in crate::stack) fn known_stacks() -> impl Iterator<Item = Range<usize>> {
+    let n_known = N_KNOWN.load(Ordering::Relaxed).min(KNOWN.len());
+    KNOWN[..n_known].iter().filter_map(|[start, end]| {
+        let end = end.load(Ordering::Acquire);
+        // One that is being written has no end yet.
+        (end != 0).then(|| start.load(Ordering::Relaxed)..end)
+    })
+}
 
 /// The size beyond which a stack is left to the portable walk. Without a limit on its size
 /// (`ulimit -s unlimited`) the main thread's stack is reported to begin at the end of the
@@ -39,5 +70,12 @@ mod tests {
         let local = 0_u8;
         let stack = stack_of_this_thread();
         assert!(stack.contains(&ptr::from_ref(&local).addr()), "{stack:x?}");
+    }
+
+    #[test]
+    fn a_stack_is_known_once() {
+        let stack = stack_of_this_thread();
+        (0..3).for_each(|_| note(&stack));
+        assert_eq!(known_stacks().filter(|known| *known == stack).count(), 1);
     }
 }

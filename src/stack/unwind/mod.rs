@@ -17,6 +17,8 @@ mod step;
 mod thread;
 mod walk;
 
+#[cfg(not(loom))]
+pub(super) use bounds::known_stacks;
 pub(super) use capture::capture;
 #[cfg(not(loom))]
 pub(super) use learn::after_fork;

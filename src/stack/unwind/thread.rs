@@ -117,6 +117,7 @@ fn update(
 fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
     if stack.end == 0 {
         *stack = bounds::stack_of_this_thread();
+        bounds::note(stack);
         stack.end &= !7;
         if stack.end == 0 {
             // The system does not know the bounds, and is not asked again.

@@ -73,7 +73,7 @@ const RECORDS: &[Row] = &[
 
 /// The rooms of `memreel-snapshot` that those of `memreel` may import: those that record know the words alone.
 const ACROSS: &[Row] = &[
-    ("process", &[]),
+    ("process", &["words"]),
     ("device", &["words"]),
     ("tape", &["words"]),
     ("stack", &["words"]),

@@ -1,0 +1,137 @@
+//! A table of owners as it is shown: its rows, and what is beside them.
+
+use serde::{Serialize, Serializer};
+
+use crate::{
+    model::StackIndex,
+    words::{DeviceId, GroupReport},
+};
+
+/// Processes whose recordings end within this time of the last one count as those that are there now.
+pub(super) const TOGETHER_US: i64 = 2_000_000;
+
+/// The memory of one device, by owners.
+///
+/// The bytes of `rows` add up to what the device reports as used; without a report, to what was recorded.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct DeviceOwners {
+    /// The number of the device, in the first of its snapshots.
+    pub device: DeviceId,
+    /// The name of the device; empty if it is not known.
+    pub name: String,
+    /// What distinguishes the device from all others; empty if it is not known.
+    pub uuid: String,
+    /// The places of the snapshots with this device in the list that was asked about.
+    pub parts: Vec<usize>,
+    /// The bytes of the device; `None` without a report.
+    pub total_bytes: Option<u64>,
+    /// The bytes that the last report has as used; `None` without a report.
+    pub used_now_bytes: Option<u64>,
+    /// The bytes that the highest report has as used; `None` without a report.
+    pub used_peak_bytes: Option<u64>,
+    /// The time of the last report, in microseconds since the Unix epoch.
+    pub now_us: Option<u64>,
+    /// The time of the highest report; without reports, of the most recorded bytes if their entry is dated.
+    pub peak_us: Option<u64>,
+    /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
+    pub is_of_blocks: bool,
+    /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
+    pub rows: Vec<OwnerRow>,
+    /// What else the kernel says; `None` unless the table is of the resident memory of processes.
+    pub host: Option<HostFigures>,
+    /// Memory in no sum: managed memory, which may be on the host; imported memory, which counts where it is exported; and
+    /// memory that is mapped once more.
+    pub outside: Vec<OwnerRow>,
+}
+
+/// What a row of the table is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RowKind {
+    /// A library or the program.
+    Owner,
+    /// A part of the driver's own memory.
+    Driver,
+    /// What an allocator has and no block has.
+    Allocator,
+    /// Anonymous memory that was mapped.
+    Mapped,
+    /// Memory that processes share.
+    Shared,
+    /// Mapped files.
+    Files,
+    /// Code and data of the program and of libraries.
+    Library,
+    /// Stacks of threads.
+    Stacks,
+    /// The recorder's own memory.
+    Recorder,
+    /// What the driver's pools reserve beyond their live blocks.
+    PoolSlack,
+    /// What rounding to pages adds.
+    PageRounding,
+    /// What other processes use.
+    OtherProcesses,
+    /// What is counted for no process.
+    NoProcess,
+    /// The difference between what the device reports as used and all other rows; negative if these have more.
+    Unexplained,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct OwnerRow {
+    /// The name of the owner, or of what the row is about.
+    pub owner: String,
+    /// What the row is about.
+    pub kind: RowKind,
+    /// The bytes at the last report, or at the end without one; `None` if they are not visible.
+    #[serde(serialize_with = "integer")]
+    pub now_bytes: Option<i128>,
+    /// The bytes at the report with the most used bytes, or without one when the most was recorded; `None` if they are not
+    /// visible.
+    #[serde(serialize_with = "integer")]
+    pub peak_bytes: Option<i128>,
+    /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
+    #[serde(skip)]
+    pub largest: Option<OwnerStack>,
+    /// The file with the most of it, and its bytes, of the memory of files.
+    pub largest_file: Option<String>,
+    /// The bytes of that file.
+    pub largest_file_bytes: Option<u64>,
+}
+
+/// A stack of one of several snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct OwnerStack {
+    /// The place of its snapshot in the list that was asked about.
+    pub part: usize,
+    /// The stack.
+    pub stack: StackIndex,
+    /// The bytes that it asked for.
+    pub bytes: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde passes a reference")]
+fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, S::Error> {
+    let saturated = |bytes: i128| i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX });
+    bytes.map(saturated).serialize(serializer)
+}
+
+/// What else the kernel says of the processes of a table, now.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct HostFigures {
+    /// The bytes that are swapped out.
+    pub swapped_bytes: u64,
+    /// The resident bytes in huge pages.
+    pub huge_bytes: u64,
+    /// The bytes of whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return.
+    pub unused_page_bytes: u64,
+    /// What the group of the processes (the cgroup) has; `None` if they are in none, or in several.
+    pub group: Option<GroupReport>,
+}

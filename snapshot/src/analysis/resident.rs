@@ -1,0 +1,231 @@
+//! The resident memory of one process at one report: what each owner's blocks have of it, what `malloc` keeps beside them,
+//! and what else is in memory.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use super::{lives::Lives, owner::Owners, owner_row::RowKind};
+use crate::{
+    history::{Life, Moment},
+    model::{StackIndex, Text},
+    words::{AreaKind, ResidentArea, ResidentReport, SeededMap},
+};
+
+/// What glibc counts for a block beside its bytes, the least that it and its block take, and what their sizes are multiples of.
+const HEADER_BYTES: u64 = 8;
+const LEAST_CHUNK_BYTES: u64 = 32;
+const CHUNK_ALIGN: u64 = 16;
+
+/// Where glibc's chunk begins before its block, and what it writes at the beginning of a chunk that is free.
+const BEFORE_BYTES: u64 = 16;
+const FREE_HEADER_BYTES: u64 = 48;
+
+/// What is given back to the kernel whole.
+const PAGE_BYTES: u64 = 4096;
+
+/// The owner of what `malloc` has and no block has.
+pub(super) const MALLOC_FREE: &str = "malloc, unused";
+pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
+
+/// The process at one report.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    pub(super) time_us: i64,
+    /// The report, without its areas.
+    pub(super) report: ResidentReport,
+    /// The resident bytes, where a page of `n` processes counts as an `n`th.
+    pub(super) shared_out_bytes: u64,
+    /// The resident bytes in huge pages.
+    pub(super) huge_bytes: u64,
+    pub(super) rows: Vec<SightRow>,
+    /// What `malloc` could give back: whole pages that are resident and have nothing of a block.
+    pub(super) unused_page_bytes: u64,
+}
+
+/// Bytes of one owner, or of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct SightRow {
+    pub(super) kind: RowKind,
+    pub(super) owner: Text,
+    pub(super) bytes: u64,
+    /// The same, where a page of `n` processes counts as an `n`th.
+    pub(super) shared_out_bytes: u64,
+    /// The stack that asked for the most of it.
+    pub(super) largest: Option<(StackIndex, u64)>,
+    /// The file with the most of it.
+    pub(super) file: Option<(String, u64)>,
+}
+
+/// Returns a sight for each report of a heap, oldest first. `moment_at` finds the moment of a time.
+pub(super) fn sights(
+    reports: &[ResidentReport],
+    lives: &Lives,
+    moment_at: impl Fn(i64) -> Moment,
+    judge: &mut Owners<'_>,
+) -> Vec<Sight> {
+    let sight = |report: &ResidentReport| {
+        let time_us = i64::try_from(report.time_us).unwrap_or(i64::MAX);
+        let blocks = Blocks::at(moment_at(time_us), &lives.all);
+        blocks.sight(report, time_us, judge)
+    };
+    reports.iter().map(sight).collect()
+}
+
+/// The blocks that are live at one moment, by address.
+struct Blocks<'a>(Vec<&'a Life>);
+
+impl<'a> Blocks<'a> {
+    fn at(moment: Moment, lives: &'a [Life]) -> Blocks<'a> {
+        let mut live: Vec<&Life> =
+            lives.iter().filter(|life| life.from <= moment && moment < life.until).collect();
+        live.sort_unstable_by_key(|life| life.address);
+        Blocks(live)
+    }
+
+    /// Returns those that meet a range.
+    fn meeting(&self, range: &Range<u64>) -> &[&'a Life] {
+        let first = self.0.partition_point(|life| end(life) <= range.start);
+        let last = self.0.partition_point(|life| life.address.0 < range.end);
+        self.0.get(first..last).unwrap_or_default()
+    }
+
+    fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
+        let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
+        let mut recorder_bytes = report.recorder_bytes;
+        for area in &report.areas {
+            let blocks = if area.kind.has_blocks() { self.meeting(&area.range) } else { &[] };
+            let mut left = area.resident_bytes;
+            for life in blocks {
+                let bytes = area.resident_of(&(life.address.0..end(life))).min(left);
+                left -= bytes;
+                let stack = life.stack;
+                rows.add(RowKind::Owner, &judge.of(stack), estimated(bytes, life), area).stack(stack, bytes);
+            }
+            if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
+                let headers = blocks.iter().map(|life| header_bytes(life)).sum::<u64>().min(left);
+                rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
+                left -= headers;
+                // What the recorder asked of `malloc` is among the rest.
+                let own = recorder_bytes.min(left);
+                rows.add(RowKind::Recorder, "memreel", own, area);
+                (left, recorder_bytes) = (left - own, recorder_bytes - own);
+                rows.add(RowKind::Allocator, MALLOC_FREE, left, area);
+                unused_page_bytes += whole_pages(area, blocks).saturating_sub(own).min(left);
+            } else {
+                let (kind, owner) = of_area(area);
+                rows.add(kind, owner, left, area).file(&area.name, left);
+            }
+        }
+        let sum =
+            |bytes: fn(&ResidentArea) -> u64| report.areas.iter().map(bytes).fold(0, u64::saturating_add);
+        Sight {
+            time_us,
+            shared_out_bytes: sum(|area| area.shared_out_bytes),
+            huge_bytes: sum(|area| area.huge_bytes),
+            report: ResidentReport { areas: Vec::new(), ..report.clone() },
+            rows: rows.all(),
+            unused_page_bytes,
+        }
+    }
+}
+
+fn end(life: &Life) -> u64 {
+    life.address.0.saturating_add(life.requested_bytes)
+}
+
+/// Returns what a sampled block stands for.
+fn estimated(bytes: u64, life: &Life) -> u64 {
+    if life.represented_bytes == life.requested_bytes {
+        return bytes;
+    }
+    let all =
+        u128::from(bytes) * u128::from(life.represented_bytes) / u128::from(life.requested_bytes.max(1));
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
+/// Returns what glibc's `malloc` takes for a block beyond its bytes.
+fn header_bytes(life: &Life) -> u64 {
+    let chunk = life.requested_bytes.saturating_add(HEADER_BYTES).next_multiple_of(CHUNK_ALIGN);
+    chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes
+}
+
+fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
+    match area.kind {
+        AreaKind::Anonymous if !area.name.is_empty() => (RowKind::Library, "data of libraries"),
+        AreaKind::Data => (RowKind::Library, "data of libraries"),
+        AreaKind::Code | AreaKind::Kernel => (RowKind::Library, "code of libraries"),
+        AreaKind::Stack => (RowKind::Stacks, "stacks of threads"),
+        AreaKind::File => (RowKind::Files, "mapped files"),
+        AreaKind::Shared => (RowKind::Shared, "shared memory"),
+        AreaKind::Recorder => (RowKind::Recorder, "memreel"),
+        _ => (RowKind::Mapped, "anonymous maps"),
+    }
+}
+
+/// Returns the bytes of resident pages that no block touches, with what is before each.
+fn whole_pages(area: &ResidentArea, blocks: &[&Life]) -> u64 {
+    let (mut bytes, mut at) = (0, area.range.start);
+    let mut add = |from: u64, to: u64| {
+        let pages = from.next_multiple_of(PAGE_BYTES)..to / PAGE_BYTES * PAGE_BYTES;
+        if pages.start < pages.end {
+            bytes += area.resident_of(&pages);
+        }
+    };
+    for life in blocks {
+        let start = life.address.0.saturating_sub(BEFORE_BYTES);
+        add(at, start);
+        let chunk = start.saturating_add(life.requested_bytes).saturating_add(header_bytes(life));
+        at = at.max(chunk.saturating_add(FREE_HEADER_BYTES));
+    }
+    add(at, area.range.end);
+    bytes
+}
+
+/// Rows that are added up.
+#[derive(Default)]
+struct Rows(BTreeMap<(RowKind, Text), Row>);
+
+#[derive(Default)]
+struct Row {
+    bytes: u64,
+    shared_out_bytes: u64,
+    stacks: SeededMap<StackIndex, u64>,
+    files: BTreeMap<String, u64>,
+}
+
+impl Row {
+    fn stack(&mut self, stack: Option<StackIndex>, bytes: u64) {
+        if let Some(stack) = stack {
+            *self.stacks.entry(stack).or_default() += bytes;
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: u64) {
+        if !name.is_empty() {
+            *self.files.entry(name.to_owned()).or_default() += bytes;
+        }
+    }
+}
+
+impl Rows {
+    fn add(&mut self, kind: RowKind, owner: &str, bytes: u64, area: &ResidentArea) -> &mut Row {
+        let row = self.0.entry((kind, owner.into())).or_default();
+        row.bytes = row.bytes.saturating_add(bytes);
+        let of_area = u128::from(bytes) * u128::from(area.shared_out_bytes);
+        let shared_out = of_area / u128::from(area.resident_bytes.max(1));
+        row.shared_out_bytes =
+            row.shared_out_bytes.saturating_add(u64::try_from(shared_out).unwrap_or(bytes));
+        row
+    }
+
+    fn all(self) -> Vec<SightRow> {
+        let row = |((kind, owner), row): ((RowKind, Text), Row)| SightRow {
+            kind,
+            owner,
+            bytes: row.bytes,
+            shared_out_bytes: row.shared_out_bytes,
+            largest: row.stacks.into_iter().max_by_key(|(stack, bytes)| (*bytes, std::cmp::Reverse(*stack))),
+            file: row.files.into_iter().max_by_key(|(_, bytes)| *bytes),
+        };
+        self.0.into_iter().map(row).filter(|row| row.bytes > 0).collect()
+    }
+}
