@@ -25,10 +25,7 @@ fn shown(frame: &Frame) -> String {
 fn site(snapshot: &Snapshot, site: &Site) -> [String; 2] {
     match site {
         Site::Stack(stack) => {
-            let frames = ShownFrames::new(snapshot)
-                .identifying_frames(*stack)
-                .map(shown)
-                .collect::<Vec<_>>();
+            let frames = ShownFrames::new(snapshot).identifying_frames(*stack).map(shown).collect::<Vec<_>>();
             [frames.join("\n"), String::new()]
         }
         Site::Size(size) => [String::new(), size.to_string()],
