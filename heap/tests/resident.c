@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define MIB (1L << 20)
@@ -74,6 +75,8 @@ static char *mapped(long bytes, int flags, int file) {
 
 int main(int n, char **arguments) {
   const char *mode = n > 1 ? arguments[1] : "";
+  // A huge page is resident whole, however little of it was touched.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   if (!strcmp(mode, "survivors")) {
     row("program", survivors());
     row("malloc, unused", mallinfo2().fordblks);

@@ -71,7 +71,8 @@ fn what_malloc_keeps_is_a_row_and_what_a_trim_returns_is_foretold() {
     seen.check();
     let foretold = i128::from(seen.table.host.unwrap().unused_page_bytes);
     let returned = run(&folder, "trimmed").said["returned"];
-    assert!((foretold - returned).abs() * 100 <= returned * 3, "{foretold} foretold, {returned} returned");
+    // Pages that blocks of the recorder are in, in part, cannot be returned.
+    assert!((foretold - returned).abs() * 20 <= returned, "{foretold} foretold, {returned} returned");
 }
 
 #[test]
