@@ -135,8 +135,8 @@ impl InFile {
         let InFile { file, device, keeper, place, n_begun, .. } = self;
         let new = InFile::new(file.clone(), *device, keeper.clone(), None);
         let mut erased = InFile { n_begun: n_begun + 1, place: place.clone(), ..new };
-        if let Place::OtherProcess(_) = place {
-            // In place of a list that the keeper wrote.
+        if keeper.is_elsewhere() {
+            // In place of a list that the keeper wrote, which may have left since.
             erased.begin(&[], until, until);
         }
         erased

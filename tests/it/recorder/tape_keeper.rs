@@ -160,6 +160,26 @@ fn what_was_erased_does_not_come_back() {
     assert_eq!(recovered(&path), after);
 }
 
+/// The keeper left before, so this process keeps the tape, and the keeper's list is in the file.
+#[test]
+fn what_was_erased_after_the_keeper_left_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let track = recorder.track(DeviceId(0));
+    (1..=1000).for_each(|number| record(&track, Action::Alloc, number << 40));
+    let mut keeper = Some(TapeKeeper::attach(&path).unwrap());
+    work(&track, 512, 500_000, |number| match number {
+        100_000 => keeper = None,
+        _ => keeper.iter_mut().for_each(|keeper| _ = keeper.keep()),
+    });
+    recorder.record_history(&history(&path).clear_history(true));
+    assert_eq!(recovered(&path), BTreeSet::new());
+    let after = work(&track, 2 << 50, 1000, |_| {});
+    assert_eq!(recovered(&path), after);
+}
+
 #[test]
 fn what_is_not_a_tape_is_refused() {
     let folder = tempfile::tempdir().unwrap();
