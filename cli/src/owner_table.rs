@@ -50,13 +50,9 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
         let total = table.total_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
-        let reports = if table.host.is_some() {
-            "the kernel reports {} resident"
-        } else {
-            "the device reports {} used"
-        };
-        let reports = reports.replace("{}", &Bytes(now).to_string());
-        print_text(format!("{reports} now, {} at the peak{total}", Bytes(peak)), out)?;
+        let (who, how) = if table.host.is_some() { ("kernel", "resident") } else { ("device", "used") };
+        let (now, peak) = (Bytes(now), Bytes(peak));
+        print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
         print_text("the bytes are those of blocks: the segments have no request of their own", out)?;
     } else if !table.rows.is_empty() {
@@ -99,8 +95,7 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
         lines.push(format!(
-            "malloc keeps {} in whole pages that no block is in: malloc_trim(0) would return them, and \
-             MALLOC_ARENA_MAX=1 or 2 keeps fewer where many threads allocate",
+            "malloc keeps {} in whole pages that no block is in: malloc_trim(0) would return them",
             Bytes(host.unused_page_bytes)
         ));
     }

@@ -49,7 +49,8 @@ pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {
 /// The parts of each device: those with one UUID, or with one number if there is none.
 #[derive(Debug, Default)]
 pub(super) struct Devices<'a> {
-    devices: BTreeMap<(DeviceId, String), Vec<Part<'a>>>,
+    /// Processes that the kernel was asked about have a table of their own.
+    devices: BTreeMap<(DeviceId, String, bool), Vec<Part<'a>>>,
     known: BTreeMap<String, DeviceId>,
 }
 
@@ -59,7 +60,8 @@ impl<'a> Devices<'a> {
         let is_named = !uuid.is_empty();
         let first =
             if is_named { *self.known.entry(uuid.clone()).or_insert(part.device) } else { part.device };
-        self.devices.entry((first, uuid)).or_default().push(part);
+        let is_resident = !part.sights.is_empty();
+        self.devices.entry((first, uuid, is_resident)).or_default().push(part);
     }
 
     pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Part<'a>> {

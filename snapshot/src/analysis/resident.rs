@@ -22,6 +22,9 @@ const FREE_HEADER_BYTES: u64 = 48;
 /// What is given back to the kernel whole.
 const PAGE_BYTES: u64 = 4096;
 
+/// The most reports of a process that are used, the last ones: a recorder writes sixteen.
+const MOST_REPORTS: usize = 64;
+
 /// The owner of what `malloc` has and no block has.
 pub(super) const MALLOC_FREE: &str = "malloc, unused";
 pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
@@ -67,7 +70,7 @@ pub(super) fn sights(
         let blocks = Blocks::at(moment_at(time_us), &lives.all);
         blocks.sight(report, time_us, judge)
     };
-    reports.iter().map(sight).collect()
+    reports[reports.len().saturating_sub(MOST_REPORTS)..].iter().map(sight).collect()
 }
 
 /// The blocks that are live at one moment, by address.
@@ -101,7 +104,8 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Owner, &judge.of(stack), estimated(bytes, life), area).stack(stack, bytes);
             }
             if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
-                let headers = blocks.iter().map(|life| header_bytes(life)).sum::<u64>().min(left);
+                let headers =
+                    blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
                 left -= headers;
                 // What the recorder asked of `malloc` is among the rest.
@@ -109,7 +113,7 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Recorder, "memreel", own, area);
                 (left, recorder_bytes) = (left - own, recorder_bytes - own);
                 rows.add(RowKind::Allocator, MALLOC_FREE, left, area);
-                unused_page_bytes += whole_pages(area, blocks).saturating_sub(own).min(left);
+                add(&mut unused_page_bytes, whole_pages(area, blocks).saturating_sub(own).min(left));
             } else {
                 let (kind, owner) = of_area(area);
                 rows.add(kind, owner, left, area).file(&area.name, left);
@@ -144,8 +148,8 @@ fn estimated(bytes: u64, life: &Life) -> u64 {
 
 /// Returns what glibc's `malloc` takes for a block beyond its bytes.
 fn header_bytes(life: &Life) -> u64 {
-    let chunk = life.requested_bytes.saturating_add(HEADER_BYTES).next_multiple_of(CHUNK_ALIGN);
-    chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes
+    let chunk = life.requested_bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(CHUNK_ALIGN);
+    chunk.map_or(0, |chunk| chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes)
 }
 
 fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
@@ -165,7 +169,8 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
 fn whole_pages(area: &ResidentArea, blocks: &[&Life]) -> u64 {
     let (mut bytes, mut at) = (0, area.range.start);
     let mut add = |from: u64, to: u64| {
-        let pages = from.next_multiple_of(PAGE_BYTES)..to / PAGE_BYTES * PAGE_BYTES;
+        let start = from.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to);
+        let pages = start..to / PAGE_BYTES * PAGE_BYTES;
         if pages.start < pages.end {
             bytes += area.resident_of(&pages);
         }
@@ -178,6 +183,11 @@ fn whole_pages(area: &ResidentArea, blocks: &[&Life]) -> u64 {
     }
     add(at, area.range.end);
     bytes
+}
+
+/// Adds what a file may have as any number.
+fn add(sum: &mut u64, bytes: u64) {
+    *sum = sum.saturating_add(bytes);
 }
 
 /// Rows that are added up.
@@ -195,13 +205,13 @@ struct Row {
 impl Row {
     fn stack(&mut self, stack: Option<StackIndex>, bytes: u64) {
         if let Some(stack) = stack {
-            *self.stacks.entry(stack).or_default() += bytes;
+            add(self.stacks.entry(stack).or_default(), bytes);
         }
     }
 
     fn file(&mut self, name: &str, bytes: u64) {
         if !name.is_empty() {
-            *self.files.entry(name.to_owned()).or_default() += bytes;
+            add(self.files.entry(name.to_owned()).or_default(), bytes);
         }
     }
 }
@@ -209,11 +219,10 @@ impl Row {
 impl Rows {
     fn add(&mut self, kind: RowKind, owner: &str, bytes: u64, area: &ResidentArea) -> &mut Row {
         let row = self.0.entry((kind, owner.into())).or_default();
-        row.bytes = row.bytes.saturating_add(bytes);
+        self::add(&mut row.bytes, bytes);
         let of_area = u128::from(bytes) * u128::from(area.shared_out_bytes);
         let shared_out = of_area / u128::from(area.resident_bytes.max(1));
-        row.shared_out_bytes =
-            row.shared_out_bytes.saturating_add(u64::try_from(shared_out).unwrap_or(bytes));
+        self::add(&mut row.shared_out_bytes, u64::try_from(shared_out).unwrap_or(bytes));
         row
     }
 
@@ -227,5 +236,69 @@ impl Rows {
             file: row.files.into_iter().max_by_key(|(_, bytes)| *bytes),
         };
         self.0.into_iter().map(row).filter(|row| row.bytes > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::Snapshot,
+        words::{Address, StreamId},
+    };
+    use fastrand::Rng;
+
+    /// Mostly small numbers, and sometimes any.
+    fn number(random: &mut Rng) -> u64 {
+        if random.u8(..8) == 0 { random.u64(..) } else { random.u64(..1 << 16) }
+    }
+
+    fn random_range(random: &mut Rng) -> Range<u64> {
+        let start = number(random);
+        start..start.saturating_add(number(random))
+    }
+
+    /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.
+    #[test]
+    fn rows_add_up_to_the_areas_whatever_the_numbers_are() {
+        let snapshot = Snapshot::default();
+        let mut n_rows = 0;
+        for seed in 0..2000 {
+            let mut random = Rng::with_seed(seed);
+            let area = |random: &mut Rng| ResidentArea {
+                kind: AreaKind::ALL[random.usize(..AreaKind::ALL.len())],
+                name: if random.bool() { "/lib/a.so".into() } else { String::new() },
+                range: random_range(random),
+                resident_bytes: number(random),
+                shared_out_bytes: number(random),
+                huge_bytes: number(random),
+                holes: Vec::new(),
+            };
+            let areas: Vec<ResidentArea> = (0..random.usize(..6)).map(|_| area(&mut random)).collect();
+            let report =
+                ResidentReport { recorder_bytes: number(&mut random), areas, ..ResidentReport::default() };
+            let life = |random: &mut Rng| {
+                let bytes = number(random);
+                Life {
+                    address: Address(number(random)),
+                    requested_bytes: bytes,
+                    represented_bytes: bytes,
+                    bytes,
+                    stream: StreamId::DEFAULT,
+                    stack: None,
+                    from: Moment::START,
+                    requested: Moment::NEVER,
+                    until: Moment::NEVER,
+                }
+            };
+            let lives: Vec<Life> = (0..random.usize(..20)).map(|_| life(&mut random)).collect();
+            let blocks = Blocks::at(Moment::START, &lives);
+            let sight = blocks.sight(&report, 0, &mut Owners::new(&snapshot));
+            let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
+            let of_rows = sum(&mut sight.rows.iter().map(|row| row.bytes));
+            assert_eq!(of_rows, sum(&mut report.areas.iter().map(|area| area.resident_bytes)), "seed {seed}");
+            n_rows += sight.rows.len();
+        }
+        assert!(n_rows > 4000, "{n_rows} rows");
     }
 }

@@ -87,7 +87,7 @@ fn bytes_of(point: &[(usize, &Sight)], is_alone: bool) -> u64 {
         true => sight.report.resident_bytes,
         false => sight.shared_out_bytes,
     };
-    point.iter().map(of_sight).sum()
+    point.iter().map(of_sight).fold(0, u64::saturating_add)
 }
 
 /// What one row has at the two points.
@@ -147,7 +147,8 @@ impl Sums {
 }
 
 fn figures(point: &[(usize, &Sight)]) -> HostFigures {
-    let sum = |bytes: fn(&Sight) -> u64| point.iter().map(|(_, sight)| bytes(sight)).sum();
+    let sum =
+        |bytes: fn(&Sight) -> u64| point.iter().map(|(_, sight)| bytes(sight)).fold(0, u64::saturating_add);
     // Processes of one group have its figures of nearly the same time; the last ones count.
     let groups =
         point.iter().max_by_key(|(_, sight)| sight.time_us).and_then(|(_, sight)| sight.report.group);

@@ -7,9 +7,9 @@ mod holes;
 mod known;
 mod maps;
 
-use std::{fs, io};
+use std::{fs, io, path::Path};
 
-use memreel_snapshot::words::{GroupReport, ResidentReport};
+use memreel_snapshot::words::ResidentReport;
 
 pub(crate) use known::Known;
 
@@ -29,15 +29,10 @@ pub(crate) fn look(known: &Known) -> io::Result<ResidentReport> {
         peak_bytes: kibibytes(&status, "VmHWM:").unwrap_or(0).max(resident_bytes),
         swapped_bytes: maps.iter().map(|map| map.swapped_bytes).sum(),
         machine_bytes: kibibytes(&machine, "MemTotal:").unwrap_or(0),
-        group: group(),
+        group: group::report(Path::new("/proc/self")),
         areas,
         ..ResidentReport::default()
     })
-}
-
-/// Returns what this process's group has of the host's memory; `None` without a group.
-pub(crate) fn group() -> Option<GroupReport> {
-    group::report(std::path::Path::new("/proc/self"))
 }
 
 /// Returns the value of a line such as `VmHWM:   1234 kB`, in bytes.
