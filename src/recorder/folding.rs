@@ -41,15 +41,16 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let until = cut.until;
     let mut live = match fold.start {
         Start::Live(live) => live,
+        Start::InFile if fold.folded == 0 => Live::default(),
         // The keeper in another process has left, and its list stays.
         Start::InFile => {
-            let Some(base) = base_in_file(&file, device, until) else {
+            let Some(base) = base_in_file(&file, device, fold.folded, until) else {
                 // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may read it.
                 fold.start = Start::InFile;
                 return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
             };
-            cut.after = base.as_ref().map_or(cut.after, |base| base.until);
-            base.map_or_else(Live::default, |base| Live::of(&base.segments))
+            cut.after = base.until;
+            Live::of(&base.segments)
         }
     };
     // Contexts are numbered before an event has them, so those of the cut are in this copy.
@@ -63,17 +64,13 @@ fn do_work(shared: &Shared, tape: &Tape) {
     tape.end_work(|in_file| in_file.end_fold(fold, until, base));
 }
 
-/// How often a file is read in which no list is found: a keeper that writes a new one while it is read may free the old one
-/// before the reader is there.
+/// How often a file is read for a list: a keeper that writes a new one meanwhile may free the old one before the reader is
+/// there.
 const READS: usize = 3;
 
-/// Returns the list of a device that its keeper left in the file, if there is one; `None` if the file cannot be read.
-fn base_in_file(file: &TapeFile, device: DeviceId, until: u64) -> Option<Option<Base>> {
-    for _ in 0..READS {
-        let contents = Contents::read_until(file.path(), device, until).ok()?;
-        if let Some(base) = contents.bases.into_iter().next() {
-            return Some(Some(base));
-        }
-    }
-    Some(None)
+/// Returns the list of a device that its keeper left in the file, up to the order word `folded` at least; `None` if it cannot
+/// be read.
+fn base_in_file(file: &TapeFile, device: DeviceId, folded: u64, until: u64) -> Option<Base> {
+    let read = |_| Contents::read_until(file.path(), device, until).ok()?.bases.into_iter().next();
+    (0..READS).find_map(|nth| read(nth).filter(|base| base.until >= folded))
 }

@@ -91,6 +91,8 @@ pub(super) enum Start {
 /// What the keeper folds.
 pub(super) struct Fold {
     pub(super) start: Start,
+    /// The order word up to which the latest list is, whoever wrote it; 0 if there is none.
+    pub(super) folded: u64,
     pub(super) n_begun: u32,
     pub(super) n_missing: u64,
 }
@@ -223,7 +225,7 @@ impl InFile {
             return None;
         }
         let start = self.live.take()?;
-        Some(Fold { start, n_begun: self.n_begun, n_missing: self.n_missing })
+        Some(Fold { start, folded: self.folded, n_begun: self.n_begun, n_missing: self.n_missing })
     }
 
     /// Ends folding up to the event with the order word `until`. Nothing changes if another list began meanwhile.
