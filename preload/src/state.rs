@@ -245,7 +245,7 @@ impl State {
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         if self.has_heap() {
             // A look opens files, as the snapshot does, and is made for nothing else: a program may have forbidden itself that.
-            // Where the system does not say what is resident, there is no table of it.
+            // After an error there is no such table.
             let _ = self.recorder().report_resident(self.heap_device(), own_bytes::all());
         }
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);

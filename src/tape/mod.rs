@@ -17,6 +17,7 @@
 //! checksums of a process that has ended.
 
 mod layout;
+mod note_bytes;
 mod notes;
 mod owner_process;
 mod rows;

@@ -1,7 +1,7 @@
 //! The steps of the gate in the order in which they run, each of which can be run alone.
 #![forbid(unsafe_code)]
 
-use std::{env, error::Error, ffi::OsString, path::PathBuf};
+use std::{env, error::Error, ffi::OsString, path::PathBuf, process::Command, thread};
 
 use xshell::cmd;
 
@@ -42,6 +42,9 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "browser", what: "memreel view in Chromium", run: browser },
     Step { name: "fleet", what: "memreel-fleet: its tests, other engines, object stores", run: fleet },
 ];
+
+/// How many browsers open files at one time.
+const N_BROWSERS: usize = 4;
 
 /// All features of all packages, for steps that compile them together.
 const ALL_FEATURES: &str = "memreel/cuda-nvrtc,memreel/allocator-api2,memreel-capi/cuda";
@@ -199,12 +202,21 @@ fn viewer(checkout: &Checkout) -> Ended {
     };
     let sound: Vec<&&PathBuf> = written.iter().filter(is_sound).collect();
     println!("{} of {} files that were written have no E finding", sound.len(), written.len());
-    let views = cmd!(shell, "node {check} {viewer} {sound...}").ignore_status().output()?;
-    for line in String::from_utf8_lossy(&views.stdout).lines() {
-        println!("{}", line.chars().take(400).collect::<String>());
-    }
-    if !views.status.success() {
-        return Err(format!("PyTorch's viewer has errors: {}", String::from_utf8_lossy(&views.stderr)).into());
+    // A browser waits more than it computes.
+    let part = sound.len().div_ceil(N_BROWSERS).max(1);
+    let view = |files: &[&&PathBuf]| Command::from(cmd!(shell, "node {check} {viewer} {files...}"));
+    let browsers: Vec<Command> = sound.chunks(part).map(view).collect();
+    let open = |mut browser: Command| thread::spawn(move || browser.output());
+    let opened: Vec<_> = browsers.into_iter().map(open).collect();
+    for views in opened {
+        let views = views.join().map_err(|_| "a thread panicked")??;
+        for line in String::from_utf8_lossy(&views.stdout).lines() {
+            println!("{}", line.chars().take(400).collect::<String>());
+        }
+        if !views.status.success() {
+            let why = String::from_utf8_lossy(&views.stderr);
+            return Err(format!("PyTorch's viewer has errors: {why}").into());
+        }
     }
     let temporary = checkout.target.join("tmp");
     cmd!(shell, ".ci/fix-viewer {check} {viewer} {temporary}").run()?;

@@ -1,4 +1,4 @@
-//! What each mapping is: of a file, of an allocator, of a thread, or of nobody that the kernel knows.
+//! What each mapping is for: a file, an allocator, the stack of a thread, or something that the kernel does not know.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -113,7 +113,7 @@ fn with_stacks(map: &Map, before: Option<&Map>, known: &Known) -> Vec<ResidentAr
     let within = |stack: &&Range<u64>| stack.start < map.range.end && map.range.start < stack.end;
     let mut stacks: Vec<Range<u64>> = known.stacks.iter().filter(within).cloned().collect();
     if stacks.is_empty() && before.is_some_and(Map::is_guard) {
-        // A thread that was never seen: its stack is behind a page that nobody may touch.
+        // The stack of a thread that captured none begins behind a guard.
         stacks.push(map.range.clone());
     }
     stacks.sort_unstable_by_key(|stack| stack.start);

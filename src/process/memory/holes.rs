@@ -23,7 +23,7 @@ pub(super) fn add(areas: &mut [ResidentArea]) {
     }
 }
 
-/// Returns the holes of a range of which so many bytes are resident.
+/// Returns the parts of a range that are not resident; `resident_bytes` of it are.
 pub(super) fn of(range: &Range<u64>, resident_bytes: u64) -> Vec<Range<u64>> {
     if resident_bytes >= range.end - range.start {
         return Vec::new();
