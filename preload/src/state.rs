@@ -13,14 +13,14 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{self, Inventory, MallocReports, Marked, Refusal, Room, Uncancelled},
+    integrate::{self, Inventory, MallocReports, Marked, Refusal, Room, Uncancelled, own_memory},
     pickle,
     recorder::{Ledger, Recorder, Recording, StackKind},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, intervals, nested, notice, own_bytes, python, totals::Totals};
+use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -246,7 +246,7 @@ impl State {
         if self.has_heap() {
             // A look opens files, as the snapshot does, and is made for nothing else: a program may have forbidden itself that.
             // After an error there is no such table.
-            let _ = self.recorder().report_resident(self.heap_device(), own_bytes::all());
+            let _ = self.recorder().report_resident(self.heap_device(), own_memory::bytes());
         }
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
         let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);

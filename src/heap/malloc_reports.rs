@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{blocks::LiveBlock, process_heap::ProcessHeap};
-use crate::recorder::Recorder;
+use crate::{process::own_memory, recorder::Recorder};
 use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
 
 /// The process's heap, for a library in front of its `malloc`.
@@ -47,6 +47,7 @@ impl MallocReports {
         super::connect(recorder, device);
         let heap = ProcessHeap::get().filter(|heap| heap.is_of(recorder))?;
         recorder.describe_device(device, usage::HEAP, "");
+        own_memory::set_heap(device);
         Some(MallocReports { heap, has_stacks: true })
     }
 

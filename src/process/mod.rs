@@ -10,6 +10,7 @@ pub(crate) mod mask;
 #[cfg(not(loom))]
 pub(crate) mod memory;
 pub(crate) mod notice;
+pub mod own_memory;
 pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;

@@ -316,7 +316,8 @@ impl Recorder {
         let file = self.tape();
         let own_folders = file.iter().filter_map(|file| Some(file.parent()?.to_str()?.to_owned()));
         let known = memory::Known { stacks: stack::known_stacks(), own_folders: own_folders.collect() };
-        let seen = memory::look(&known).map_err(|error| Error::io("read", Path::new("/proc/self"), error))?;
+        let own = Path::new(memory::OWN);
+        let seen = memory::look(own, &known).map_err(|error| Error::io("read", own, error))?;
         let report = ResidentReport { device, recorder_bytes, ..seen };
         let mut usage = lock(&self.shared.usage);
         usage.push_resident(self.shared.clock.now(), report);

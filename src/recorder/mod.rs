@@ -72,7 +72,11 @@ mod handle;
 #[cfg(not(loom))]
 mod recovered;
 #[cfg(not(loom))]
+mod outside;
+#[cfg(not(loom))]
 mod tape_keeper;
+#[cfg(not(loom))]
+pub use outside::Onlooker;
 #[cfg(not(loom))]
 pub(crate) use recovered::{PastInventory, restore};
 #[cfg(not(loom))]

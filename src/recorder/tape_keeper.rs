@@ -9,6 +9,7 @@ use super::{
     in_file,
     live::Live,
     log::{self, Cut, LogTables},
+    outside::Onlooker,
     recovered::{Notes, chunk_of, clock, restore_contexts},
 };
 use crate::tape::{Agreement, Contents, Slot, TapeFile, seal};
@@ -78,6 +79,12 @@ impl TapeKeeper {
             has_folded |= device.keep(&self.file).is_some();
         }
         has_folded
+    }
+
+    /// Returns what looks at the resident memory of the process. It writes into the tape while this keeper has it.
+    #[must_use]
+    pub fn onlooker(&self) -> Onlooker {
+        Onlooker::of(&self.file)
     }
 
     /// Gives the chunks of a tape whose process has ended the checksums that a keeper in that process would have written.

@@ -113,6 +113,7 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
 #[doc(inline)]
 pub use crate::process::{
     host::host,
+    own_memory,
     rank::{n_ranks, rank},
     time::time_text,
     uncancelled::Uncancelled,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    path::Path,
+    path::{Path, PathBuf},
     ptr::NonNull,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -45,15 +45,15 @@ impl TapeFile {
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io).
     pub(crate) fn create(path: &Path, beginning: Beginning) -> Result<TapeFile> {
-        Ok(TapeFile::of(Mapped::create(path, beginning)?))
+        Ok(TapeFile::of(Mapped::create(path, beginning)?, Owner::Reports))
     }
 
-    fn of(mapped: Mapped) -> TapeFile {
+    fn of(mapped: Mapped, reports: Owner) -> TapeFile {
         TapeFile {
             mapped: Arc::new(mapped),
             notes: Mutex::new(Notes::of(Owner::Recording)),
             annotations: Mutex::new(Notes::of(Owner::Annotations)),
-            reports: Mutex::new(Notes::of(Owner::Reports)),
+            reports: Mutex::new(Notes::of(reports)),
         }
     }
 
@@ -64,7 +64,8 @@ impl TapeFile {
     /// of this version.
     pub(crate) fn attach(path: &Path) -> Result<TapeFile> {
         Contents::header(path)?;
-        Ok(TapeFile::of(Mapped::attach(path)?))
+        // A note that takes several slots must not have notes of the other process between them.
+        Ok(TapeFile::of(Mapped::attach(path)?, Owner::Outside))
     }
 
     /// Maps memory for what another process will make the file longer by.
@@ -75,6 +76,22 @@ impl TapeFile {
     /// Makes the file longer for the process that records.
     pub(crate) fn promise(&self) {
         self.mapped.promise();
+    }
+
+    /// Returns which device is the heap of the process that records, and what the recorder has of it; `None` if no heap is
+    /// recorded.
+    pub(crate) fn heap(&self) -> Option<(DeviceId, u64)> {
+        self.mapped.heap()
+    }
+
+    /// Returns when the recording began, and what a tick takes.
+    pub(crate) fn beginning(&self) -> Beginning {
+        self.mapped.beginning()
+    }
+
+    /// Returns the folder in `/proc` of the process that records, if it runs.
+    pub(crate) fn process_folder(&self) -> Option<PathBuf> {
+        self.mapped.process_folder()
     }
 
     /// Offers the events of a device to a keeper in another process; `None` if there are too many devices.
@@ -148,7 +165,7 @@ impl TapeFile {
     /// Writes notes in place of all those of reports. If the file cannot grow, these stay.
     pub(crate) fn replace_reports(&self, notes: impl Iterator<Item = Note>) {
         let mut reports = lock(&self.reports);
-        let mut new = Notes::of(Owner::Reports);
+        let mut new = Notes::of(reports.owner);
         let is_written =
             notes.map(|note| self.try_add(&mut new, &note.encode())).all(|added| added.is_some());
         if is_written && self.is_open() {

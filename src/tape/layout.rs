@@ -78,6 +78,8 @@ pub(super) enum HeaderWord {
     NPromised = 13,
     /// The number of children that allocated, and whose forks no handler saw.
     NUnseen = 14,
+    /// Which device is the heap of the process, and what the recorder has of it, by `own_memory`; 0 if no heap is recorded.
+    Heap = 15,
 }
 
 /// The first of the header's words about devices, four for each.
@@ -132,6 +134,8 @@ pub(crate) enum Owner {
     Annotations,
     /// What devices report, of which a bounded series is kept.
     Reports,
+    /// What a keeper in another process sees of the process, of which a bounded series is kept.
+    Outside,
 }
 
 impl Owner {
@@ -141,6 +145,7 @@ impl Owner {
             Owner::Recording => i64::MIN,
             Owner::Annotations => i64::MIN + 1,
             Owner::Reports => i64::MIN + 2,
+            Owner::Outside => i64::MIN + 3,
         }
     }
 }

@@ -25,12 +25,12 @@ use super::{
         BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, VERSION,
         checksum,
     },
-    owner_process::{is_running, own_start, pid_namespace},
+    owner_process::{folder_of, own_start, pid_namespace},
     steps::{Slots, Step},
     windows::Windows,
 };
-use crate::process::{notice, uncancelled::Uncancelled, wiped};
-use memreel_snapshot::words::{Error, Result};
+use crate::process::{notice, own_memory, uncancelled::Uncancelled, wiped};
+use memreel_snapshot::words::{DeviceId, Error, Result};
 
 /// The steps that a keeper reserves ahead, at most: 32 MiB.
 const MOST_AHEAD: u64 = 16;
@@ -203,6 +203,9 @@ impl Mapped {
         if !self.is_open() {
             return None;
         }
+        if !self.is_others {
+            self.word(HeaderWord::Heap).store(own_memory::word(), Ordering::Relaxed);
+        }
         let mut slots = lock(&self.slots);
         if let Some((number, at)) = slots.reused() {
             return Some((number, at, false));
@@ -267,7 +270,7 @@ impl Mapped {
             return;
         }
         // Very many short processes end before they are looked at.
-        if !self.is_of_running() {
+        if self.process_folder().is_none() {
             return self.is_reported.store(true, Ordering::Relaxed);
         }
         // Steps that were reserved before stay as they are. Zeros must not be written here: the other process may have begun.
@@ -285,12 +288,23 @@ impl Mapped {
         }
     }
 
-    /// Returns whether the process that records runs.
+    /// Returns which device is the heap of the process that records, and what the recorder has of it.
+    pub(super) fn heap(&self) -> Option<(DeviceId, u64)> {
+        own_memory::of_word(self.word(HeaderWord::Heap).load(Ordering::Relaxed))
+    }
+
+    /// Returns when the recording began, and what a tick takes.
+    pub(super) fn beginning(&self) -> Beginning {
+        let word = |word| self.word(word).load(Ordering::Relaxed);
+        Beginning { start_us: word(HeaderWord::StartUs), ns_of_ticks: word(HeaderWord::NsOfTicks) }
+    }
+
+    /// Returns the folder in `/proc` of the process that records, if it runs.
     #[allow(clippy::cast_possible_truncation)] // The number of a process is in the upper half.
-    fn is_of_running(&self) -> bool {
+    pub(super) fn process_folder(&self) -> Option<PathBuf> {
         let word = |word| self.word(word).load(Ordering::Relaxed);
         let process = (word(HeaderWord::Slot) >> 32) as u32;
-        is_running(process, word(HeaderWord::ProcessStart), word(HeaderWord::PidNamespace))
+        folder_of(process, word(HeaderWord::ProcessStart), word(HeaderWord::PidNamespace))
     }
 
     #[cold]

@@ -1,7 +1,7 @@
 //! The process that records on a tape: whether it still runs.
 #![forbid(unsafe_code)]
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
 /// Returns when this process began, in ticks of the kernel since the machine did; `None` without `/proc`.
 pub(crate) fn own_start() -> Option<u64> {
@@ -33,20 +33,28 @@ pub(super) fn pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// Returns whether a process runs that began at this time, and has this number in a namespace. In a namespace around it, it
-/// has another number; from a namespace that does not contain it, no process of it can be seen.
+/// Returns whether a process runs; see [`folder_of`].
 pub(super) fn is_running(process: u32, began: u64, namespace: u64) -> bool {
+    folder_of(process, began, namespace).is_some()
+}
+
+/// Returns the folder in `/proc` of the process that began at this time, and has this number in a namespace; `None` if it
+/// does not run. In a namespace around its own, it has another number; from a namespace that does not contain it, no process
+/// of it can be seen.
+pub(super) fn folder_of(process: u32, began: u64, namespace: u64) -> Option<PathBuf> {
     if began == 0 {
-        return false;
+        return None;
     }
+    let folder = |number: u32| PathBuf::from(format!("/proc/{number}"));
     if namespace == 0 || namespace == pid_namespace() {
-        return start_of_process(process) == Some(began);
+        return (start_of_process(process) == Some(began)).then(|| folder(process));
     }
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.any(|number| {
-        number_in_own_namespace(number) == Some(process) && start_of_process(number) == Some(began)
-    })
+    let is_it = |number: &u32| {
+        number_in_own_namespace(*number) == Some(process) && start_of_process(*number) == Some(began)
+    };
+    numbers.find(is_it).map(folder)
 }
 
 /// Returns the number that a process has in its own namespace.

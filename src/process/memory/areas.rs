@@ -6,6 +6,7 @@ use std::{
     fs::File,
     ops::Range,
     os::unix::fs::FileExt,
+    path::Path,
 };
 
 use super::{holes, known::Known, maps::Map};
@@ -18,14 +19,14 @@ const ARENA_BYTES: u64 = 64 << 20;
 const MOST_AREAS: usize = 4096;
 
 /// Returns the areas, rising; those without a place, which are several mappings, come last.
-pub(super) fn of(maps: &[Map], known: &Known) -> Vec<ResidentArea> {
+pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentArea> {
     let libraries: BTreeSet<&str> = maps
         .iter()
         .filter(|map| map.may_run())
         .map(|map| &*map.path)
         .filter(|path| !path.is_empty())
         .collect();
-    let memory = File::open("/proc/self/mem").ok();
+    let memory = File::open(process.join("mem")).ok();
     let (mut areas, mut sums) = (Vec::new(), Sums::default());
     for (at, map) in maps.iter().enumerate() {
         let before =
@@ -49,7 +50,7 @@ pub(super) fn of(maps: &[Map], known: &Known) -> Vec<ResidentArea> {
                     // What a library has of data that its file does not have comes behind what it has.
                     areas.push(ResidentArea { name: library.path.clone(), ..area(AreaKind::Anonymous, map) });
                 } else {
-                    areas.extend(with_stacks(map, before, known));
+                    areas.extend(with_stacks(map, before, process, known));
                 }
             }
             kind if kind.has_blocks() => {
@@ -109,7 +110,7 @@ fn is_arena(map: &Map, after: Option<&Map>, memory: Option<&File>) -> bool {
 }
 
 /// Returns a mapping as an area, or as several if stacks of threads are in it.
-fn with_stacks(map: &Map, before: Option<&Map>, known: &Known) -> Vec<ResidentArea> {
+fn with_stacks(map: &Map, before: Option<&Map>, process: &Path, known: &Known) -> Vec<ResidentArea> {
     let within = |stack: &&Range<u64>| stack.start < map.range.end && map.range.start < stack.end;
     let mut stacks: Vec<Range<u64>> = known.stacks.iter().filter(within).cloned().collect();
     if stacks.is_empty() && before.is_some_and(Map::is_guard) {
@@ -127,11 +128,11 @@ fn with_stacks(map: &Map, before: Option<&Map>, known: &Known) -> Vec<ResidentAr
     {
         return vec![ResidentArea { kind: AreaKind::Stack, ..whole }];
     }
-    parts(&whole, &stacks)
+    parts(&whole, &stacks, process)
 }
 
 /// Divides an area into stacks and what is between them. Its resident bytes are divided when its holes are known.
-fn parts(whole: &ResidentArea, stacks: &[Range<u64>]) -> Vec<ResidentArea> {
+fn parts(whole: &ResidentArea, stacks: &[Range<u64>], process: &Path) -> Vec<ResidentArea> {
     let (mut parts, mut at) = (Vec::new(), whole.range.start);
     let mut push = |kind, range: Range<u64>| {
         if range.start < range.end {
@@ -145,7 +146,7 @@ fn parts(whole: &ResidentArea, stacks: &[Range<u64>]) -> Vec<ResidentArea> {
         at = end.max(at);
     }
     push(AreaKind::Anonymous, at..whole.range.end);
-    let holes = holes::of(&whole.range, whole.resident_bytes);
+    let holes = holes::of(&whole.range, whole.resident_bytes, process);
     let mut rest = whole.resident_bytes;
     for part in &mut parts {
         part.holes = holes.clone();
@@ -219,6 +220,7 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::memory::OWN;
 
     fn map(range: Range<u64>, rights: &[u8; 4], path: &str, resident_bytes: u64) -> Map {
         let shared_out_bytes = resident_bytes;
@@ -244,8 +246,10 @@ mod tests {
             map(0xF0_000..0xF1_000, b"r-xp", "[vdso]", 4096),
         ];
         let known = Known { own_folders: vec!["/run/1".into()], ..Known::default() };
-        let found: Vec<(AreaKind, String, u64)> =
-            of(&maps, &known).into_iter().map(|area| (area.kind, area.name, area.resident_bytes)).collect();
+        let found: Vec<(AreaKind, String, u64)> = of(&maps, Path::new(OWN), &known)
+            .into_iter()
+            .map(|area| (area.kind, area.name, area.resident_bytes))
+            .collect();
         let expected = [
             (AreaKind::Anonymous, library, 4096),
             (AreaKind::Malloc, "[heap]", 4096),
@@ -271,7 +275,7 @@ mod tests {
     fn a_stack_may_be_a_part_of_a_mapping() {
         let whole = map(0x1000..0x9000, b"rw-p", "", 0x4000);
         let known = Known { stacks: Vec::from([Range { start: 0x2000, end: 0x4000 }]), ..Known::default() };
-        let parts = with_stacks(&whole, None, &known);
+        let parts = with_stacks(&whole, None, Path::new(OWN), &known);
         let kinds: Vec<_> = parts.iter().map(|part| (part.kind, part.range.clone())).collect();
         assert_eq!(
             kinds,

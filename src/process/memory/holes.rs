@@ -1,7 +1,7 @@
-//! Which pages of an area are not resident, as `/proc/self/pagemap` has it.
+//! Which pages of an area are not resident, as `pagemap` in the folder of its process has it.
 #![forbid(unsafe_code)]
 
-use std::{fs::File, ops::Range, os::unix::fs::FileExt};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use memreel_snapshot::words::ResidentArea;
 
@@ -12,10 +12,10 @@ const MOST_HOLES: usize = 1 << 15;
 const N_ENTRIES: usize = 4096;
 
 /// Adds the holes of the areas that blocks may be in.
-pub(super) fn add(areas: &mut [ResidentArea]) {
+pub(super) fn add(areas: &mut [ResidentArea], process: &Path) {
     let mut n_left = MOST_HOLES;
     for area in areas.iter_mut().filter(|area| area.kind.has_blocks() && !area.range.is_empty()) {
-        let holes = of(&area.range, area.resident_bytes);
+        let holes = of(&area.range, area.resident_bytes, process);
         if holes.len() <= n_left {
             n_left -= holes.len();
             area.holes = holes;
@@ -24,7 +24,7 @@ pub(super) fn add(areas: &mut [ResidentArea]) {
 }
 
 /// Returns the parts of a range that are not resident; `resident_bytes` of it are.
-pub(super) fn of(range: &Range<u64>, resident_bytes: u64) -> Vec<Range<u64>> {
+pub(super) fn of(range: &Range<u64>, resident_bytes: u64, process: &Path) -> Vec<Range<u64>> {
     if resident_bytes >= range.end - range.start {
         return Vec::new();
     }
@@ -32,7 +32,7 @@ pub(super) fn of(range: &Range<u64>, resident_bytes: u64) -> Vec<Range<u64>> {
         return vec![range.clone()];
     }
     let page_bytes = rustix::param::page_size() as u64;
-    let Ok(file) = File::open("/proc/self/pagemap") else { return Vec::new() };
+    let Ok(file) = File::open(process.join("pagemap")) else { return Vec::new() };
     read(&file, range, page_bytes, &mut vec![0; N_ENTRIES * 8])
 }
 

@@ -1,10 +1,11 @@
-//! The mappings of this process, as `/proc/self/smaps` lists them.
+//! The mappings of a process, as `smaps` in its folder lists them.
 #![forbid(unsafe_code)]
 
 use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     ops::Range,
+    path::Path,
 };
 
 /// A mapping.
@@ -38,9 +39,9 @@ impl Map {
     }
 }
 
-/// Returns all mappings, rising.
-pub(super) fn read() -> io::Result<Vec<Map>> {
-    parse(BufReader::with_capacity(1 << 16, File::open("/proc/self/smaps")?))
+/// Returns all mappings of the process with this folder, rising.
+pub(super) fn read(process: &Path) -> io::Result<Vec<Map>> {
+    parse(BufReader::with_capacity(1 << 16, File::open(process.join("smaps"))?))
 }
 
 fn parse(mut text: impl BufRead) -> io::Result<Vec<Map>> {

@@ -1,4 +1,4 @@
-//! The resident memory of this process, as the kernel has it.
+//! The resident memory of a process, as the kernel has it.
 #![forbid(unsafe_code)]
 
 mod areas;
@@ -13,26 +13,39 @@ use memreel_snapshot::words::ResidentReport;
 
 pub(crate) use known::Known;
 
-/// Returns what the kernel says now, without a device and a time.
+/// The folder of this process.
+pub(crate) const OWN: &str = "/proc/self";
+
+/// Returns what the kernel says now of the process with this folder in `/proc`, without a device and a time.
 ///
 /// # Errors
-/// `/proc` is not there or cannot be read.
-pub(crate) fn look(known: &Known) -> io::Result<ResidentReport> {
-    let maps = maps::read()?;
-    let mut areas = areas::of(&maps, known);
-    holes::add(&mut areas);
+/// The folder is not there or cannot be read.
+pub(crate) fn look(process: &Path, known: &Known) -> io::Result<ResidentReport> {
+    let maps = maps::read(process)?;
+    let mut areas = areas::of(&maps, process, known);
+    holes::add(&mut areas, process);
     let resident_bytes = maps.iter().map(|map| map.resident_bytes).sum();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
     let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     Ok(ResidentReport {
         resident_bytes,
         peak_bytes: kibibytes(&status, "VmHWM:").unwrap_or(0).max(resident_bytes),
         swapped_bytes: maps.iter().map(|map| map.swapped_bytes).sum(),
         machine_bytes: kibibytes(&machine, "MemTotal:").unwrap_or(0),
-        group: group::report(Path::new("/proc/self")),
+        group: group::report(process),
         areas,
         ..ResidentReport::default()
     })
+}
+
+/// Returns the resident bytes of a process alone, which costs little.
+///
+/// # Errors
+/// As [`look`].
+pub(crate) fn resident_bytes(process: &Path) -> io::Result<u64> {
+    let sizes = fs::read_to_string(process.join("statm"))?;
+    let pages = sizes.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    Ok(pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64))
 }
 
 /// Returns the value of a line such as `VmHWM:   1234 kB`, in bytes.
@@ -49,7 +62,7 @@ mod tests {
     #[test]
     fn the_areas_add_up_and_a_touched_map_is_resident() {
         let touched = vec![1_u8; 32 << 20];
-        let report = look(&Known::default()).unwrap();
+        let report = look(Path::new(OWN), &Known::default()).unwrap();
         let sum: u64 = report.areas.iter().map(|area| area.resident_bytes).sum();
         assert_eq!(sum, report.resident_bytes);
         assert!(report.peak_bytes >= report.resident_bytes && report.machine_bytes > report.resident_bytes);
@@ -69,7 +82,7 @@ mod tests {
             all[part * (8 << 20) + page].write(1);
         }
         let range = all.as_ptr().addr() as u64..(all.as_ptr().addr() + all.len()) as u64;
-        let report = look(&Known::default()).unwrap();
+        let report = look(Path::new(OWN), &Known::default()).unwrap();
         let area = report.areas.iter().find(|area| area.range.contains(&(range.start + 4096))).unwrap();
         let resident = area.resident_of(&range);
         // Huge pages may make more of it resident than was touched.

@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    collections::BTreeSet,
+    path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -18,6 +18,8 @@ use memreel::recorder::TapeKeeper;
 use super::{
     backlog::Backlog,
     folder::{TapeFile, tapes_in},
+    onlookers::Onlookers,
+    tapes::{Tapes, lock},
 };
 
 /// How often the tapes are looked at.
@@ -28,18 +30,16 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Keeper {
     tapes: Arc<Mutex<Tapes>>,
     backlog: Arc<Backlog>,
+    onlookers: Option<Onlookers>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The tapes of a run; `None` for those that were let go.
-type Tapes = BTreeMap<PathBuf, Option<TapeKeeper>>;
-
 impl Keeper {
     /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own. `is_open` if there may be any
-    /// number of them.
-    pub(super) fn start(folder: &Path, is_open: bool) -> Keeper {
+    /// number of them, `has_heaps` if heaps are recorded.
+    pub(super) fn start(folder: &Path, is_open: bool, has_heaps: bool) -> Keeper {
         let backlog = Arc::new(Backlog::of(folder));
         let of_folder = backlog.clone();
         let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
@@ -57,12 +57,14 @@ impl Keeper {
             }
         };
         let thread = thread::Builder::new().name("keeper".into()).spawn(work).ok();
-        Keeper { tapes, backlog, end: Some(end), thread }
+        let onlookers = has_heaps.then(|| Onlookers::start(tapes.clone()));
+        Keeper { tapes, backlog, onlookers, end: Some(end), thread }
     }
 
     /// Lets a tape go, whose process has ended: nothing is written into it from now on.
     pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.tapes).insert(tape.path.clone(), None);
+        self.onlookers.iter().for_each(|onlookers| onlookers.let_go(&tape.path));
     }
 
     /// Forgets a tape that is gone: another one may have its name.
@@ -84,10 +86,6 @@ impl Drop for Keeper {
         }
         let _ = self.backlog.n_unrecorded();
     }
-}
-
-fn lock(tapes: &Mutex<Tapes>) -> MutexGuard<'_, Tapes> {
-    tapes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Folds what is due in each tape that was found, in those that are new too.

@@ -10,6 +10,7 @@ mod interrupted;
 mod keeper;
 mod libraries;
 mod names;
+mod onlookers;
 mod options;
 mod preloadable;
 mod recorded;
@@ -17,6 +18,7 @@ mod say;
 mod processes;
 mod saver;
 mod table;
+mod tapes;
 
 use std::{
     io::{self, Write},
@@ -57,7 +59,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             variables.clear();
         }
     }
-    let keeper = Keeper::start(folder.path(), options.keep_tape);
+    let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
         Ok(child) => {

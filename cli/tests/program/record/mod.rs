@@ -8,6 +8,7 @@
 //! - `limits`: programs that limit which calls they make and the room on their stacks, and very large numbers.
 //! - `sanitizer`: programs with AddressSanitizer.
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
+//! - `resident`: the table of a heap's process, from outside.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
@@ -19,6 +20,7 @@ mod files;
 mod heap;
 mod limits;
 mod python;
+mod resident;
 mod sanitizer;
 mod status;
 mod threads;
@@ -77,6 +79,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("counting"), &source("counting.c"), "-lpthread"]);
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
+        cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);

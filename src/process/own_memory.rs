@@ -1,0 +1,72 @@
+//! What a recorder has of the `malloc` that it reports, and which device that heap is.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memreel_snapshot::words::DeviceId;
+
+/// The bytes of the recorder's blocks.
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the device, plus 1; 0 before there is one.
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+
+/// Where the device is in a word that has both.
+const DEVICE_SHIFT: u32 = 48;
+
+/// Counts a block of the recorder's own, with what `malloc` has before it.
+///
+/// ```
+/// use memreel::integrate::own_memory;
+///
+/// own_memory::allocated(48);
+/// own_memory::freed(32);
+/// assert_eq!(own_memory::bytes(), 16);
+/// ```
+pub fn allocated(bytes: u64) {
+    BYTES.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// Counts a block of the recorder's own that will be freed. One that was allocated before the count began is in no sum.
+pub fn freed(bytes: u64) {
+    let less = |own: u64| Some(own.saturating_sub(bytes));
+    let _ = BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+}
+
+/// Returns the bytes of all these blocks.
+#[must_use]
+pub fn bytes() -> u64 {
+    BYTES.load(Ordering::Relaxed)
+}
+
+/// Says which device the heap is.
+pub(crate) fn set_heap(device: DeviceId) {
+    DEVICE.store(device.0.cast_unsigned().wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Returns the device and the bytes as one word, which is 0 without a device.
+pub(crate) fn word() -> u64 {
+    match DEVICE.load(Ordering::Relaxed) {
+        0 => 0,
+        device => device << DEVICE_SHIFT | bytes().min((1 << DEVICE_SHIFT) - 1),
+    }
+}
+
+/// Returns the device and the bytes of a word.
+pub(crate) fn of_word(word: u64) -> Option<(DeviceId, u64)> {
+    let device = (word >> DEVICE_SHIFT).checked_sub(1)?;
+    Some((DeviceId(device.cast_signed()), word & ((1 << DEVICE_SHIFT) - 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_both() {
+        assert_eq!(of_word(0), None);
+        assert_eq!(of_word(3 << DEVICE_SHIFT | 5), Some((DeviceId(2), 5)));
+        set_heap(DeviceId(7));
+        assert_eq!(of_word(word()).map(|(device, _)| device), Some(DeviceId(7)));
+    }
+}

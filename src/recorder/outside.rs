@@ -1,0 +1,124 @@
+//! Looks at the resident memory of a process from another one, which keeps its tape: a look opens files, and a program may
+//! have forbidden itself that.
+#![forbid(unsafe_code)]
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    clock::{Clock, Ticks},
+    usage::Usage,
+};
+use crate::{
+    process::memory::{self, Known},
+    tape::{Beginning, TapeFile},
+};
+use memreel_snapshot::words::{AreaKind, DeviceId, ResidentReport};
+
+/// The time from one look to the next, at least, and as a multiple of what the last one took: the kernel has a lock of the
+/// process's address space in parts of a look.
+const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_BY_LOOK: u32 = 50;
+
+/// The same for a process that has more than at any look before: the highest of them is to be near the peak.
+const PEAK_INTERVAL: Duration = Duration::from_millis(100);
+const PEAK_INTERVAL_BY_LOOK: u32 = 10;
+
+/// A new peak is so many parts of the last one higher, at least.
+const PEAK_PARTS: u64 = 100;
+
+/// Looks at the resident memory of the process of a tape, and writes into the tape what it sees. Of a process sixteen
+/// reports are kept, always with the highest and the last.
+#[derive(Debug)]
+pub struct Onlooker {
+    file: Arc<TapeFile>,
+    usage: Usage,
+    /// The clock of this process, and the other's ticks when this one began.
+    clock: Clock,
+    begun: u64,
+    process: Option<PathBuf>,
+    /// When the last look was, and what it took; at first, when the process was found.
+    last: (Instant, Duration),
+    highest_bytes: u64,
+}
+
+impl Onlooker {
+    pub(super) fn of(file: &Arc<TapeFile>) -> Onlooker {
+        let mut usage = Usage::default();
+        usage.set_file(Some(file.clone()));
+        let clock = Clock::start();
+        Onlooker {
+            begun: ticks_since(file.beginning()),
+            file: file.clone(),
+            usage,
+            clock,
+            process: None,
+            last: (Instant::now(), Duration::ZERO),
+            highest_bytes: 0,
+        }
+    }
+
+    /// Looks, if that is due: each second, and sooner after the process has grown. Nothing happens if its heap is not
+    /// recorded, and once it has ended or runs another program.
+    pub fn look(&mut self) {
+        if let Some((device, recorder_bytes)) = self.file.heap()
+            && self.is_due()
+        {
+            let begun = Instant::now();
+            self.look_at(device, recorder_bytes);
+            self.last = (begun, begun.elapsed());
+        }
+    }
+
+    fn is_due(&mut self) -> bool {
+        if !self.file.is_open() {
+            return false;
+        }
+        let (since, took) = (self.last.0.elapsed(), self.last.1);
+        if since >= INTERVAL.max(took * INTERVAL_BY_LOOK) {
+            return true;
+        }
+        let may_be_peak = since >= PEAK_INTERVAL.max(took * PEAK_INTERVAL_BY_LOOK);
+        may_be_peak && self.resident_bytes() > self.highest_bytes + self.highest_bytes / PEAK_PARTS
+    }
+
+    fn resident_bytes(&mut self) -> u64 {
+        if self.process.is_none() {
+            self.process = self.file.process_folder();
+        }
+        self.process.as_deref().and_then(|process| memory::resident_bytes(process).ok()).unwrap_or(0)
+    }
+
+    /// Looks at the process, which has this device as its heap.
+    fn look_at(&mut self, device: DeviceId, recorder_bytes: u64) -> Option<()> {
+        // Its number may be that of another process since the last look.
+        self.process = self.file.process_folder();
+        let tape = self.file.path();
+        let known = Known {
+            own_folders: tape.parent().and_then(Path::to_str).map(str::to_owned).into_iter().collect(),
+            ..Known::default()
+        };
+        let seen = memory::look(self.process.as_deref()?, &known).ok()?;
+        // A process that runs another program now has the tape mapped no more.
+        let name = tape.file_name()?.to_str()?;
+        let is_tape =
+            |kind: AreaKind, path: &str| kind == AreaKind::Recorder && path.rsplit('/').next() == Some(name);
+        if !seen.areas.iter().any(|area| is_tape(area.kind, &area.name)) {
+            return None;
+        }
+        self.highest_bytes = self.highest_bytes.max(seen.resident_bytes);
+        let at = Ticks(self.begun + self.clock.now().0);
+        self.usage.push_resident(at, ResidentReport { device, recorder_bytes, ..seen });
+        Some(())
+    }
+}
+
+/// Returns the ticks from the beginning of a recording until now.
+fn ticks_since(Beginning { start_us, ns_of_ticks }: Beginning) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let elapsed_ns = now.as_nanos().saturating_sub(u128::from(start_us) * 1000);
+    u64::try_from((elapsed_ns << 30) / u128::from(ns_of_ticks.max(1))).unwrap_or(0)
+}
