@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     process::sync::lock,
-    tape::{Base, Contents, TapeFile},
+    tape::{Base, TapeFile},
 };
 use memreel_snapshot::words::DeviceId;
 
@@ -71,6 +71,6 @@ const READS: usize = 3;
 /// Returns the list of a device that its keeper left in the file, up to the order word `folded` at least; `None` if it cannot
 /// be read.
 fn base_in_file(file: &TapeFile, device: DeviceId, folded: u64, until: u64) -> Option<Base> {
-    let read = |_| Contents::read_until(file.path(), device, until).ok()?.bases.into_iter().next();
+    let read = |_| file.read_until(device, until).ok()?.bases.into_iter().next();
     (0..READS).find_map(|nth| read(nth).filter(|base| base.until >= folded))
 }

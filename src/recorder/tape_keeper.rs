@@ -117,7 +117,7 @@ impl Kept {
         }
         let begun = self.agreement.begun();
         if due > self.folded || begun != self.begun {
-            let mut contents = Contents::read_until(file.path(), self.agreement.device(), due).ok()?;
+            let mut contents = file.read_until(self.agreement.device(), due).ok()?;
             if begun != self.begun {
                 self.begin(&mut contents, begun);
             }

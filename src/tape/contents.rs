@@ -7,12 +7,7 @@
 //! The file is long because these readings are one protocol with `slot.rs`, which writes.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-    path::Path,
-};
+use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, path::Path};
 
 use super::{
     layout::{
@@ -109,7 +104,7 @@ struct Preview {
 
 impl Preview {
     /// Reads the beginning of a slot. One of an unknown kind counts as a note: who reads it says so.
-    fn read(file: &mut File, number: u32) -> io::Result<Preview> {
+    fn read(file: &File, number: u32) -> io::Result<Preview> {
         let mut bytes = [0; SLOT_HEADER_BYTES + size_of::<Words>()];
         read_at(file, start_of(number), &mut bytes)?;
         let words = header_words(&bytes);
@@ -149,13 +144,13 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
-        let mut file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
-        let mut first = Contents::pass(&mut file, path)?;
+        let file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let mut first = Contents::pass(&file, path)?;
         for _ in 0..READINGS {
             if !first.is_running || first.is_closed {
                 return Ok(first);
             }
-            let mut second = Contents::pass(&mut file, path)?;
+            let mut second = Contents::pass(&file, path)?;
             if first.is_before(&second) {
                 second.cut(&first);
                 return Ok(second);
@@ -172,7 +167,7 @@ impl Contents {
 
     /// Reads the file once. Its slots are read one after the other, so while a process records, an event may be missing
     /// that is older than another.
-    fn pass(file: &mut File, path: &Path) -> Result<Contents> {
+    fn pass(file: &File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
         let slots = contents.slots(file, &|_| true).map_err(failed)?;
@@ -180,7 +175,7 @@ impl Contents {
         Ok(contents)
     }
 
-    fn header_of(file: &mut File) -> io::Result<Result<Contents>> {
+    fn header_of(file: &File) -> io::Result<Result<Contents>> {
         let mut start = [0; HEADER_BYTES];
         let n_bytes = read_at(file, 0, &mut start)?;
         Ok(Contents::of_header(&start[..n_bytes]))
@@ -192,7 +187,7 @@ impl Contents {
     /// As [`Contents::read`].
     pub(crate) fn header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        Contents::header_of(&mut File::open(path).map_err(failed)?).map_err(failed)?
+        Contents::header_of(&File::open(path).map_err(failed)?).map_err(failed)?
     }
 
     /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the
@@ -201,10 +196,9 @@ impl Contents {
     ///
     /// # Errors
     /// As [`Contents::read`].
-    pub(crate) fn read_until(path: &Path, device: DeviceId, until: u64) -> Result<Contents> {
+    pub(super) fn read_until(file: &File, path: &Path, device: DeviceId, until: u64) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        let mut file = File::open(path).map_err(failed)?;
-        let mut contents = Contents::header_of(&mut file).map_err(failed)??;
+        let mut contents = Contents::header_of(file).map_err(failed)??;
         let is_wanted = |slot: &Preview| {
             let is_of_device = slot.owner == Owner::Device(device).number();
             match slot.kind {
@@ -214,7 +208,7 @@ impl Contents {
                 Kind::Free | Kind::Stacks => false,
             }
         };
-        let slots = contents.slots(&mut file, &is_wanted).map_err(failed)?;
+        let slots = contents.slots(file, &is_wanted).map_err(failed)?;
         contents.take(slots);
         Ok(contents)
     }
@@ -294,8 +288,8 @@ impl Contents {
     }
 
     /// Reads the slots in use that are wanted, in the order in which they were taken.
-    fn slots(&mut self, file: &mut File, is_wanted: &dyn Fn(&Preview) -> bool) -> io::Result<Vec<ReadSlot>> {
-        let n_bytes = file.seek(SeekFrom::End(0))?.saturating_sub(HEADER_BYTES as u64);
+    fn slots(&mut self, file: &File, is_wanted: &dyn Fn(&Preview) -> bool) -> io::Result<Vec<ReadSlot>> {
+        let n_bytes = file.metadata()?.len().saturating_sub(HEADER_BYTES as u64);
         let mut slots = Vec::new();
         if n_bytes % STEP_BYTES as u64 > 0 {
             self.problems
@@ -310,7 +304,7 @@ impl Contents {
         Ok(slots)
     }
 
-    fn slot(&mut self, file: &mut File, number: u32) -> io::Result<Option<ReadSlot>> {
+    fn slot(&mut self, file: &File, number: u32) -> io::Result<Option<ReadSlot>> {
         let at = start_of(number);
         let mut bytes = vec![0; SLOT_BYTES];
         for _ in 0..ATTEMPTS {
@@ -498,11 +492,10 @@ fn start_of(number: u32) -> u64 {
 }
 
 /// Fills a buffer from a place of the file on; returns how many bytes there were.
-fn read_at(file: &mut File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    file.seek(SeekFrom::Start(at))?;
+fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n_bytes = 0;
     while n_bytes < buffer.len() {
-        match file.read(&mut buffer[n_bytes..]) {
+        match file.read_at(&mut buffer[n_bytes..], at + n_bytes as u64) {
             Ok(0) => break,
             Ok(n) => n_bytes += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

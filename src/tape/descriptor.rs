@@ -1,4 +1,4 @@
-//! The open file of a tape, whose descriptor the program may close.
+//! The file of a tape, whose descriptor the program may close.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +12,7 @@ use std::{
 
 use crate::process::uncancelled::Uncancelled;
 
-/// The open file. A program may close descriptors that it did not open, and then open files of its own under their
+/// The file. A program may close descriptors that it did not open, and then open files of its own under their
 /// numbers, so each use asks first whose file it is.
 #[derive(Debug)]
 pub(super) struct Descriptor {
@@ -27,19 +27,24 @@ impl Descriptor {
         Ok(Descriptor { file: Some(file), identity })
     }
 
+    /// Returns the file as one that is opened for each use.
+    pub(super) fn closed(file: &File) -> io::Result<Descriptor> {
+        Ok(Descriptor { file: None, identity: identity(file)? })
+    }
+
     /// Returns the file, if the descriptor is still its.
     fn intact(&self) -> Option<&File> {
         self.file.as_ref().filter(|file| identity(file).is_ok_and(|found| found == self.identity))
     }
 
-    /// Calls `work` with the file, which is opened again if the program closed it.
+    /// Calls `work` with the file, which is opened if it is not, or if the program closed it.
     pub(super) fn with<T>(&self, path: &Path, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         if let Some(file) = self.intact() {
             return work(file);
         }
         let again = not_standard(OpenOptions::new().read(true).write(true).open(path)?)?;
         if identity(&again)? != self.identity {
-            return Err(io::Error::other("the program closed its descriptor, and another file has its name"));
+            return Err(io::Error::other("another file has its name"));
         }
         work(&again)
     }

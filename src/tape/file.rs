@@ -68,6 +68,14 @@ impl TapeFile {
         Ok(TapeFile::of(Mapped::attach(path)?, Owner::Outside))
     }
 
+    /// Reads what a list of a device's live blocks needs; see [`Contents::read_until`].
+    ///
+    /// # Errors
+    /// As [`Contents::read_until`], and [`Error::is_io`](crate::Error::is_io) if another file has the path now.
+    pub(crate) fn read_until(&self, device: DeviceId, until: u64) -> Result<Contents> {
+        self.mapped.with_file(|file| Contents::read_until(file, self.path(), device, until))
+    }
+
     /// Maps memory for what another process will make the file longer by.
     pub(crate) fn map_ahead(&self) {
         self.mapped.map_ahead();

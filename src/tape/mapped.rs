@@ -118,7 +118,8 @@ impl Mapped {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let header = map(&file, 0, HEADER_BYTES).map_err(failed)?;
         Ok(Mapped {
-            file: Descriptor::new(file).map_err(failed)?,
+            // A keeper of many tapes must not need a descriptor for each.
+            file: Descriptor::closed(&file).map_err(failed)?,
             path: path.to_owned(),
             header,
             is_others: true,
@@ -126,6 +127,15 @@ impl Mapped {
             is_reported: AtomicBool::new(false),
             slots: Mutex::default(),
         })
+    }
+
+    /// Calls `work` with the file, which is opened if it is not.
+    ///
+    /// # Errors
+    /// What `work` returns, and [`Error::is_io`].
+    pub(super) fn with_file<T>(&self, work: impl FnOnce(&File) -> Result<T>) -> Result<T> {
+        let done = self.file.with(&self.path, |file| Ok(work(file)));
+        done.map_err(|error| Error::io("cannot read the tape", &self.path, error))?
     }
 
     fn write_header(&self, Beginning { start_us, ns_of_ticks }: Beginning) {
