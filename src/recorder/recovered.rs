@@ -276,7 +276,7 @@ fn restore_tapes(
         by_device.entry(*device).or_default();
     }
     let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
-    let n_stacks = shared.stacks.n_stacks();
+    let n_stacks = shared.stacks.n_numbers();
     let mut inventories = Vec::new();
     for (device, slots) in by_device {
         let mut base = bases.remove(&device);

@@ -122,7 +122,7 @@ impl Track {
     #[inline(never)]
     fn capture(&self) -> StackId {
         let Some(_guard) = Guard::enter() else { return StackId::NONE };
-        stack::capture(&self.shared.stacks)
+        stack::with_reserve(|| stack::capture(&self.shared.stacks))
     }
 
     /// Records an event; the order of the calls is the order of the trace.

@@ -17,6 +17,7 @@ use super::{
     limits::TABLE_FULL,
     modules::Generation,
     record::{Arena, Record},
+    reserve,
 };
 use crate::process::sync::{AtomicPtr, Mutex, MutexGuard, lock};
 #[cfg(not(loom))]
@@ -39,31 +40,15 @@ pub(crate) struct Store {
     /// Each record with the modules that were loaded when its stack was noted. One list, so that a panic in between
     /// cannot leave one of the two without the other.
     records: Vec<(Record, Generation)>,
+    /// How many of them are whole stacks.
+    n_whole: usize,
     /// The last is in force; readers may still use the others. Each is twice as large
     /// as the one before, so the old ones together are no larger than the last. Boxed,
     /// because readers hold their addresses.
     #[expect(clippy::vec_box, reason = "readers hold their addresses")]
     indexes: Vec<Box<Index>>,
-    /// The record that represents all refused stacks, once there are any.
-    full: Option<Record>,
     #[cfg(not(loom))]
     noted: Option<Arc<Noted>>,
-}
-
-/// The outcome of an insertion.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Inserted {
-    /// The stack is in the table under this number.
-    Kept(StackId),
-    /// The table is full; this number marks a full table.
-    Refused(StackId),
-}
-
-impl Inserted {
-    pub(super) fn stack(self) -> StackId {
-        let (Inserted::Kept(stack) | Inserted::Refused(stack)) = self;
-        stack
-    }
 }
 
 impl Inserter {
@@ -72,8 +57,8 @@ impl Inserter {
         let store = Store {
             arena: Arena::default(),
             records: Vec::new(),
+            n_whole: 0,
             indexes: vec![Box::new(Index::new(FIRST_SLOTS))],
-            full: None,
             #[cfg(not(loom))]
             noted: None,
         };
@@ -82,31 +67,62 @@ impl Inserter {
     }
 
     /// Returns the number of a stack, which another thread may have added a moment
-    /// ago. When the index grows, the new one is stored in `in_force`.
+    /// ago; `None` if the table is full. When the index grows, the new one is stored in `in_force`.
     pub(super) fn insert(
         &self,
         key: Key<'_>,
         generation: Generation,
         in_force: &AtomicPtr<Index>,
-    ) -> Inserted {
+    ) -> Option<StackId> {
         let mut store = self.store();
-        if let Some(record) = store.indexes.last().and_then(|index| index.find(key)) {
-            return Inserted::Kept(record.stack());
-        }
-        if store.records.len() >= self.limit {
-            return Inserted::Refused(store.full(self.limit));
-        }
-        let stack = store.add(key, generation);
-        in_force.store(store.index(), Ordering::Release);
-        Inserted::Kept(stack)
+        store.find(key).or_else(|| {
+            store.has_room(self.limit).then(|| {
+                store.n_whole += 1;
+                store.add(key, generation, in_force)
+            })
+        })
+    }
+
+    /// Whether the table has room for a whole stack of this thread.
+    pub(super) fn has_room(&self) -> bool {
+        self.store().has_room(self.limit)
+    }
+
+    /// Returns the number of a short stack of a full table, which has room for as many as for whole ones; `None` if there
+    /// is none left.
+    pub(super) fn insert_short(
+        &self,
+        key: Key<'_>,
+        generation: Generation,
+        in_force: &AtomicPtr<Index>,
+    ) -> Option<StackId> {
+        let mut store = self.store();
+        let has_room = store.records.len() - store.n_whole < self.limit;
+        store.find(key).or_else(|| has_room.then(|| store.add(key, generation, in_force)))
+    }
+
+    /// Returns the number of the stack whose one frame marks a table without room.
+    pub(super) fn full(&self, in_force: &AtomicPtr<Index>) -> StackId {
+        let full = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
+        let mut store = self.store();
+        store.find(full).unwrap_or_else(|| store.add(full, Generation::default(), in_force))
+    }
+
+    /// Adds a stack that another table had, full or not.
+    #[cfg(not(loom))]
+    pub(super) fn restore(
+        &self,
+        key: Key<'_>,
+        generation: Generation,
+        in_force: &AtomicPtr<Index>,
+    ) -> StackId {
+        let mut store = self.store();
+        store.find(key).unwrap_or_else(|| store.add(key, generation, in_force))
     }
 
     /// Returns the record of a stack of this table, and the generation in which it was noted.
     pub(super) fn record(&self, stack: StackId) -> Option<(Record, Generation)> {
-        let store = self.store();
-        let full = store.full.filter(|full| full.stack() == stack);
-        let kept = store.records.get(stack.0 as usize).copied();
-        kept.or_else(|| full.map(|full| (full, Generation::default())))
+        self.store().records.get(stack.0 as usize).copied()
     }
 
     /// Writes stacks into a file from now on, first those that are known; `None` ends it.
@@ -118,10 +134,8 @@ impl Inserter {
         if store.noted.is_none() {
             return;
         }
-        let Store { arena, records, full, .. } = &mut *store;
-        for (record, generation) in
-            records.iter().chain(full.map(|full| (full, Generation::default())).as_ref())
-        {
+        let Store { arena, records, .. } = &mut *store;
+        for (record, generation) in records.iter() {
             let (native, source) = record.parts();
             arena.put(Key { hash: record.hash(), native, source }, record.stack(), *generation);
         }
@@ -133,8 +147,13 @@ impl Inserter {
         self.store().noted.clone()
     }
 
-    /// The number of distinct stacks.
-    pub(super) fn n_stacks(&self) -> usize {
+    /// The number of distinct stacks that are kept whole.
+    pub(super) fn n_whole(&self) -> usize {
+        self.store().n_whole
+    }
+
+    /// The number of records, those of short stacks included.
+    pub(super) fn n_records(&self) -> usize {
         self.store().records.len()
     }
 
@@ -150,7 +169,15 @@ impl Inserter {
 }
 
 impl Store {
-    fn add(&mut self, key: Key<'_>, generation: Generation) -> StackId {
+    fn has_room(&self, limit: usize) -> bool {
+        self.n_whole < reserve::room(limit)
+    }
+
+    fn find(&self, key: Key<'_>) -> Option<StackId> {
+        self.indexes.last()?.find(key).map(Record::stack)
+    }
+
+    fn add(&mut self, key: Key<'_>, generation: Generation, in_force: &AtomicPtr<Index>) -> StackId {
         let stack = StackId(self.records.len() as u32);
         let record = self.arena.put(key, stack, generation);
         self.records.push((record, generation));
@@ -158,6 +185,7 @@ impl Store {
             Some(index) if self.records.len() <= index.capacity() => index.add(record),
             _ => self.grow(),
         }
+        in_force.store(self.index(), Ordering::Release);
         stack
     }
 
@@ -167,13 +195,6 @@ impl Store {
         let index = Index::new((self.records.len() * if cfg!(loom) { 2 } else { 4 }).next_power_of_two());
         self.records.iter().for_each(|(record, _)| index.add(*record));
         self.indexes.push(Box::new(index));
-    }
-
-    /// Returns the number of the stack whose one frame marks a full table: the first beyond the limit.
-    fn full(&mut self, limit: usize) -> StackId {
-        let key = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
-        let stack = StackId(limit as u32);
-        self.full.get_or_insert_with(|| self.arena.put(key, stack, Generation::default())).stack()
     }
 
     fn index(&self) -> *mut Index {

@@ -10,7 +10,7 @@ use std::{
 use super::{
     frames::{AtomicFrames, Frames},
     index::Index,
-    insert::{Inserted, Inserter},
+    insert::Inserter,
     key::{Key, hash_of},
     limits::{DEFAULT_STACKS, MAX_DEPTH, MAX_STACKS},
     modules::{self, Generation},
@@ -34,7 +34,7 @@ pub(crate) struct StackInterner {
     /// Owned by `inserter`, which replaces it by a larger one and keeps the old one.
     index: AtomicPtr<Index>,
     inserter: Inserter,
-    /// The number of the stack that marks a full table, once the table is full.
+    /// The number of the stack that marks a table without room, once there is one.
     full: AtomicU32,
     n_refused: AtomicU64,
     source: SourceSlot,
@@ -116,8 +116,9 @@ impl StackInterner {
     /// Returns the number of the stack with these return addresses, innermost first,
     /// and the words of the source, if there is one.
     ///
-    /// A full table counts the stack and returns the number of the stack that has
-    /// only the frame [`TABLE_FULL`](super::limits::TABLE_FULL).
+    /// A full table counts the stack and returns the number of its innermost words
+    /// ([`SHORT_DEPTH`](super::limits::SHORT_DEPTH)). Once it has no room for these, it returns the number of the stack that
+    /// has only the frame [`TABLE_FULL`](super::limits::TABLE_FULL).
     pub(crate) fn intern(&self, addresses: &[usize]) -> StackId {
         let mut native = [0; MAX_DEPTH];
         let len = addresses.len().min(MAX_DEPTH);
@@ -160,7 +161,7 @@ impl StackInterner {
         }
     }
 
-    /// Whether this is the number of a stack that is kept, not the one that marks a full table.
+    /// Whether this is the number of a stack that is kept, whole or short, not the one that marks a table without room.
     #[inline]
     pub(super) fn is_kept(&self, stack: StackId) -> bool {
         self.full.load(Ordering::Relaxed) != stack.0
@@ -197,11 +198,31 @@ impl StackInterner {
     #[cold]
     #[inline(never)]
     fn insert(&self, key: Key<'_>) -> StackId {
-        let full = StackId(self.full.load(Ordering::Acquire));
-        if full.is_some() {
-            self.n_refused.fetch_add(1, Ordering::Relaxed);
-            return full;
+        if self.inserter.has_room() {
+            let generation = self.note(key);
+            if let Some(stack) = self.inserter.insert(key, generation, &self.index) {
+                return stack;
+            }
         }
+        self.n_refused.fetch_add(1, Ordering::Relaxed);
+        let short = key.shortened();
+        let insert = || {
+            let full = StackId(self.full.load(Ordering::Acquire));
+            if full.is_some() {
+                return full;
+            }
+            let generation = self.note(short);
+            self.inserter.insert_short(short, generation, &self.index).unwrap_or_else(|| {
+                let full = self.inserter.full(&self.index);
+                self.full.store(full.0, Ordering::Release);
+                full
+            })
+        };
+        self.known(short).unwrap_or_else(insert)
+    }
+
+    /// Notes what the names of a new stack's words need.
+    fn note(&self, key: Key<'_>) -> Generation {
         // Not under the inserter's lock, because the loader's is taken; and now, because
         // the functions still run, so their libraries are still loaded.
         let generation = modules::note(key.native);
@@ -209,12 +230,7 @@ impl StackInterner {
         if let Some(noted) = self.inserter.noted() {
             noted.add(generation, key.source, self.source.get().map(|source| &**source));
         }
-        let inserted = self.inserter.insert(key, generation, &self.index);
-        if let Inserted::Refused(stack) = inserted {
-            self.full.store(stack.0, Ordering::Release);
-            self.n_refused.fetch_add(1, Ordering::Relaxed);
-        }
-        inserted.stack()
+        generation
     }
 
     /// The return addresses of a stack, innermost first; none for [`StackId::NONE`].
@@ -243,7 +259,7 @@ impl StackInterner {
         let Some(noted) = self.inserter.noted() else { return };
         let source = self.source.get().map(|source| &**source);
         noted.add(modules::now(), &[], source);
-        for stack in (0..self.n_stacks()).filter_map(|number| u32::try_from(number).ok()) {
+        for stack in (0..self.n_numbers()).filter_map(|number| u32::try_from(number).ok()) {
             let parts = self.parts(StackId(stack));
             noted.add(parts.generation, &parts.source, source);
         }
@@ -265,12 +281,18 @@ impl StackInterner {
             [] => Key::of_native(native, hash),
             _ => Key::with_source(native, hash, source),
         };
-        self.inserter.insert(key, generation, &self.index).stack()
+        self.inserter.restore(key, generation, &self.index)
     }
 
-    /// The number of distinct stacks.
+    /// The number of distinct stacks that are kept whole.
     pub(crate) fn n_stacks(&self) -> usize {
-        self.inserter.n_stacks()
+        self.inserter.n_whole()
+    }
+
+    /// The number of stacks that have a number, short ones and the one that marks a table without room included.
+    #[cfg(not(loom))]
+    pub(crate) fn n_numbers(&self) -> usize {
+        self.inserter.n_records()
     }
 
     /// The number of captures that found the table full.
@@ -290,7 +312,7 @@ mod tests {
     use std::{collections::HashMap, sync::Barrier, thread};
 
     use super::{
-        super::{limits::TABLE_FULL, source::SourceFrame},
+        super::{limits::TABLE_FULL, reserve, source::SourceFrame},
         *,
     };
 
@@ -310,21 +332,51 @@ mod tests {
     fn a_full_table_says_so_and_counts() {
         let table = StackInterner::new(3);
         let known: Vec<StackId> = (10..13).map(|word| table.intern(&[word])).collect();
-        let full = table.intern(&[13]);
+        let short: Vec<StackId> = (13..16).map(|word| table.intern(&[word])).collect();
+        assert_eq!(table.addresses(short[2]), [15]);
+        let full = table.intern(&[16]);
         assert!(!known.contains(&full));
         assert_eq!(table.addresses(full), [TABLE_FULL]);
-        assert_eq!(table.intern(&[14]), full);
+        assert_eq!(table.intern(&[17]), full);
         assert_eq!(table.intern(&[11]), known[1], "what is known stays known");
-        assert_eq!((table.n_stacks(), table.n_refused()), (3, 2));
+        assert_eq!((table.n_stacks(), table.n_refused()), (3, 5));
         let none = StackInterner::new(0);
         assert_eq!(none.addresses(none.intern(&[1, 2])), [TABLE_FULL]);
+    }
+
+    #[test]
+    fn a_full_table_keeps_innermost_frames() {
+        let table = StackInterner::new(40);
+        (10..45).for_each(|word| _ = table.intern(&[word]));
+        let deep = |outer: usize, inner: usize| [inner, 101, 102, 103, 104, outer];
+        let short = table.intern(&deep(900, 200));
+        assert_eq!(table.addresses(short), [200, 101, 102], "innermost first");
+        assert_eq!(table.intern(&deep(901, 200)), short, "the rest is left out");
+        assert_eq!(table.addresses(table.intern(&[17])), [17], "what is known stays known");
+        let others: Vec<StackId> = (201..240).map(|inner| table.intern(&deep(900, inner))).collect();
+        assert!(others.iter().zip(201..).all(|(stack, inner)| table.addresses(*stack)[0] == inner));
+        let none = table.intern(&deep(900, 240));
+        assert_eq!(table.addresses(none), [TABLE_FULL], "as many short ones, and no more");
+        assert_eq!((table.n_stacks(), table.n_refused()), (35, 42));
+        // What is kept free is for devices.
+        let of_device = reserve::with(|| table.intern(&deep(900, 240)));
+        assert_eq!(table.addresses(of_device), deep(900, 240));
+        assert_eq!(table.n_stacks(), 36);
+        // Another table gets the same numbers.
+        let copy = StackInterner::new(40);
+        for number in 0..table.inserter.n_records() as u32 {
+            let outermost_first: Vec<usize> = table.parts(StackId(number)).native.into_iter().rev().collect();
+            let stack = copy.restore(&outermost_first, &[], Generation::default());
+            assert_eq!(stack, StackId(number));
+        }
+        assert_eq!(copy.addresses(none), [TABLE_FULL]);
     }
 
     #[test]
     fn it_grows_and_forgets_nothing() {
         // Miri needs a second for a hundred of them.
         const N: usize = if cfg!(miri) { 300 } else { 20_000 };
-        let table = StackInterner::new(N);
+        let table = StackInterner::new(2 * N);
         let words = |i: usize| -> Vec<usize> { (0..i % 50).map(|k| i * 1000 + k / 2).chain([i]).collect() };
         let stacks: Vec<StackId> = (0..N).map(|i| table.intern(&words(i))).collect();
         for (i, stack) in stacks.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! What identifies a stack: its words, in the order of captures, and their hash.
 #![forbid(unsafe_code)]
 
-use super::limits::MAX_DEPTH;
+use super::limits::{MAX_DEPTH, SHORT_DEPTH};
 
 /// The words of a stack with their hash.
 #[derive(Clone, Copy)]
@@ -25,6 +25,18 @@ impl<'a> Key<'a> {
     pub(super) fn with_source(native: &'a [usize], hash: u64, source: &'a [usize]) -> Key<'a> {
         let hash = hash_of(finish(hash), source);
         Key { hash: finish(hash), native, source }
+    }
+}
+
+impl Key<'_> {
+    /// Returns the key of the innermost words alone.
+    pub(super) fn shortened(self) -> Self {
+        let native = &self.native[self.native.len().saturating_sub(SHORT_DEPTH)..];
+        let source = &self.source[..self.source.len().min(SHORT_DEPTH)];
+        match source {
+            [] => Key::of_native(native, hash_of(0, native)),
+            _ => Key::with_source(native, hash_of(0, native), source),
+        }
     }
 }
 

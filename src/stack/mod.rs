@@ -33,6 +33,7 @@ mod noted;
 #[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
 pub(crate) mod python;
 mod record;
+mod reserve;
 mod source;
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
@@ -60,6 +61,7 @@ pub(crate) use names::{Past, SharedNames};
 pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 #[cfg(not(loom))]
 pub(crate) use noted::AskLater;
+pub(crate) use reserve::with as with_reserve;
 
 /// Returns where the stacks of threads are that captured, as far as they are known. The threads may have ended.
 #[cfg(not(loom))]

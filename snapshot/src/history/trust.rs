@@ -277,8 +277,8 @@ impl Trust {
         if self.n_stacks_refused > 0 {
             let n = self.n_stacks_refused;
             all.push(format!(
-                "the recorder's table of stacks was full for {n} captures: their blocks have the frame \
-                 \"stack table full\" instead of a stack"
+                "the recorder's table of stacks was full for {n} captures: their blocks have their innermost frames \
+                 alone, or the frame \"stack table full\""
             ));
         }
         all
