@@ -93,7 +93,7 @@ fn listed() -> Vec<(Option<String>, String)> {
     lines.filter(|(name, _)| name.as_deref() != Some("help")).collect()
 }
 
-/// Returns docs/commands/README.md, the list.
+/// Returns docs/commands/index.md, the list.
 fn list() -> String {
     let mut list = "# Commands\n\nEach page has the help of a command and, where it answers a question, the output of an example \
                     with files of this\nrepository. A test makes these pages and compares them with the program.\n"
@@ -126,7 +126,7 @@ fn pages_have_what_the_program_prints() {
     let commands: BTreeSet<String> = listed().into_iter().filter_map(|(name, _)| name).collect();
     assert_eq!(named, commands.iter().map(String::as_str).collect(), "each command has a row of EXAMPLES");
     let pages = EXAMPLES.iter().map(|(name, example)| (format!("{name}.md"), page(name, example)));
-    let all = pages.chain([("README.md".to_owned(), list())]);
+    let all = pages.chain([("index.md".to_owned(), list())]);
     let differ: Vec<String> = all.filter_map(|(name, page)| compare(&name, &page)).collect();
     assert!(differ.is_empty(), "run with MEMREEL_BLESS=1, and read the difference: {differ:#?}");
 }
