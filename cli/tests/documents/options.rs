@@ -23,8 +23,13 @@ fn code(page: &str) -> Vec<String> {
             (Some(begun), None) => kind = Some(begun),
             (Some(_), Some(_)) => kind = None,
             (None, None) => found.extend(line.split('`').skip(1).step_by(2).map(str::to_owned)),
-            (None, Some("console" | "shell" | "sh")) => {
-                let command = line.strip_prefix("$ ").unwrap_or(line);
+            (None, Some("console" | "shell" | "sh" | "yaml")) => {
+                // `- run: memreel …` and `- memreel …` are steps of jobs.
+                let line = line.trim();
+                let command = ["$ ", "- run: ", "- "]
+                    .iter()
+                    .find_map(|before| line.strip_prefix(before))
+                    .unwrap_or(line);
                 found.push(command.split(" #").next().unwrap().to_owned());
             }
             (None, Some(_)) => {}
