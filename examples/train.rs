@@ -80,7 +80,8 @@ fn train(options: &Options) -> Result<()> {
 
     // While the model is alive, so that its blocks are in use in the snapshot.
     memreel::save(&options.output)?;
-    println!("\nNow drop {} on https://pytorch.org/memory_viz", options.output.display());
+    let file = options.output.display();
+    println!("\nLook at it: memreel view {file}, or drop the file on https://pytorch.org/memory_viz");
     Ok(())
 }
 

@@ -265,6 +265,11 @@ pub use crate::{
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Compiles the code blocks of the page about Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/rust.md")]
+struct RustPage;
+
 /// Compiles the code blocks of the page that registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/crate.md")]

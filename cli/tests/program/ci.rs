@@ -47,7 +47,7 @@ fn gate(folder: &Path) -> Output {
 
 /// Runs the page's command that makes a baseline.
 fn make_baseline(folder: &Path) {
-    let [block] = &blocks("console")[..] else { panic!("one command") };
+    let [block] = &blocks("shell")[..] else { panic!("one command") };
     let command = block.trim().strip_prefix("$ ").unwrap();
     let made = shell(folder, &["-c", command]);
     assert_eq!((made.status.code(), stderr(&made)), (Some(0), ""));
