@@ -37,6 +37,7 @@ mod rest;
 mod share;
 mod site_text;
 mod sites;
+mod situations;
 mod table;
 mod text;
 mod torch_dump;
@@ -57,6 +58,7 @@ use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
 use printed::Printed;
+use situations::SITUATIONS;
 
 pub use asked::Named;
 pub use question::{Answer, Refusal, ask};
@@ -74,6 +76,10 @@ pub fn run(words: Vec<OsString>) -> u8 {
 /// its command. `memreel mcp` starts it for each question.
 #[must_use]
 pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
+    if words.len() <= 1 {
+        let _ = io::stderr().write_all(SITUATIONS.as_bytes());
+        return Exit::Usage as u8;
+    }
     let program = program::program(program);
     let command = match parsed(words, &program) {
         Ok(command) => command,

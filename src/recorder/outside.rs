@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -16,7 +17,7 @@ use crate::{
     process::memory::{self, Known},
     tape::{Beginning, TapeFile},
 };
-use memreel_snapshot::words::{AreaKind, DeviceId, ResidentReport};
+use memreel_snapshot::words::{DeviceId, ResidentReport};
 
 /// The time from one look to the next, at least, and as a multiple of what the last one took: the kernel has a lock of the
 /// process's address space in parts of a look.
@@ -32,6 +33,28 @@ const PEAK_PARTS: u64 = 100;
 
 /// Looks at the resident memory of the process of a tape, and writes into the tape what it sees. Of a process sixteen
 /// reports are kept, always with the highest and the last.
+///
+/// ```
+/// use memreel::{DeviceId, Recovered, integrate::MallocReports};
+/// use memreel::recorder::{Recorder, Recording, TapeKeeper};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("run.tape");
+/// // In the process that records its heap:
+/// let recorder = Recorder::new();
+/// recorder.record_history(&Recording::all().tape(&path).kept_elsewhere());
+/// let heap = MallocReports::connect(&recorder, DeviceId(0)).unwrap();
+/// heap.allocated(0x1000, 64);
+/// // In another process, some times a second:
+/// let keeper = TapeKeeper::attach(&path)?;
+/// let mut onlooker = keeper.onlooker();
+/// std::thread::sleep(std::time::Duration::from_millis(150));
+/// onlooker.look();
+/// # if cfg!(target_os = "linux") {
+/// assert!(Recovered::read(&path)?.snapshot().resident()[0].resident_bytes > 1 << 20);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Onlooker {
     file: Arc<TapeFile>,
@@ -97,16 +120,14 @@ impl Onlooker {
         // Its number may be that of another process since the last look.
         self.process = self.file.process_folder();
         let tape = self.file.path();
-        let known = Known {
-            own_folders: tape.parent().and_then(Path::to_str).map(str::to_owned).into_iter().collect(),
-            ..Known::default()
-        };
+        // The kernel has paths without links.
+        let folder = tape.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        let folder = folder.as_deref().and_then(Path::to_str).map(str::to_owned);
+        let known = Known { own_folders: folder.into_iter().collect(), ..Known::default() };
         let seen = memory::look(self.process.as_deref()?, &known).ok()?;
-        // A process that runs another program now has the tape mapped no more.
+        // A process that runs another program now has the tape mapped no more. With another root, it has another path.
         let name = tape.file_name()?.to_str()?;
-        let is_tape =
-            |kind: AreaKind, path: &str| kind == AreaKind::Recorder && path.rsplit('/').next() == Some(name);
-        if !seen.areas.iter().any(|area| is_tape(area.kind, &area.name)) {
+        if !seen.areas.iter().any(|area| area.name.rsplit('/').next() == Some(name)) {
             return None;
         }
         self.highest_bytes = self.highest_bytes.max(seen.resident_bytes);

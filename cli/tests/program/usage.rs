@@ -21,6 +21,17 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
+fn without_arguments_it_shows_where_people_stand() {
+    let text = String::from_utf8(run(&[]).stderr).unwrap();
+    let help = answer(&["--help"]);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  memreel "));
+    let commands: Vec<&str> = lines.map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(commands, ["oom", "record", "leaks", "gate", "ranks"]);
+    assert!(commands.iter().all(|command| help.contains(&format!("\n  {command} "))), "{help}");
+    assert!(text.contains("memreel --help"), "{text}");
+}
+
+#[test]
 #[cfg(not(feature = "mcp"))]
 fn a_program_without_the_server_says_where_it_is() {
     let output = run(&["mcp"]);

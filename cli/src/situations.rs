@@ -1,0 +1,25 @@
+//! What the program prints without arguments: where people stand, and the command for it.
+
+#![forbid(unsafe_code)]
+
+/// The situations of the README.
+pub(crate) const SITUATIONS: &str = "\
+memreel shows what holds the memory of a GPU or a process, and why a request failed.
+
+CUDA out of memory in PyTorch: save a snapshot in an `except torch.OutOfMemoryError:`
+  torch.cuda.memory._record_memory_history()                  in Python, at the start
+  torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")         at the error
+  memreel oom snapshot.pickle
+
+The memory of a server grows
+  memreel record --signal USR2 -- ./server                    --heap for its heap
+  memreel leaks FILE                                          for each FILE that it wrote
+
+A job must stay below a limit
+  memreel gate --max-peak 10GiB snapshot.pickle
+
+A run of many ranks
+  memreel ranks snapshots/                                    a folder with a file for each rank
+
+`memreel FILE` describes any snapshot, and `memreel --help` lists all commands.
+";
