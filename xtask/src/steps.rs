@@ -23,7 +23,7 @@ pub(crate) struct Step {
 }
 
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "format", what: "rustfmt, in both workspaces", run: format },
+    Step { name: "format", what: "rustfmt and lock files, in each workspace", run: format },
     Step { name: "lints", what: "clippy, every package and feature", run: lints },
     Step { name: "docs", what: "rustdoc of the libraries, without a warning", run: docs },
     Step { name: "test", what: "the README's two commands: the tests, and the training example", run: test },
@@ -53,6 +53,9 @@ fn format(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     cmd!(shell, "cargo fmt --all --check").run()?;
     cmd!(shell, "cargo fmt --manifest-path fleet/Cargo.toml --check").run()?;
+    for manifest in ["Cargo.toml", "fleet/Cargo.toml", "fuzz/Cargo.toml"] {
+        cmd!(shell, "cargo update --quiet --workspace --locked --manifest-path {manifest}").run()?;
+    }
     Ok(Outcome::Passed)
 }
 
