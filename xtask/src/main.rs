@@ -5,6 +5,7 @@ mod cache;
 mod checkout;
 mod gate;
 mod inputs;
+mod processor;
 mod steps;
 mod table;
 mod tools;

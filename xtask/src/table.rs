@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::steps::{Outcome, Step};
+use crate::{
+    processor,
+    steps::{Outcome, Step},
+};
 
 #[derive(Default)]
 pub(crate) struct Table {
@@ -16,6 +19,8 @@ pub(crate) struct Table {
 struct Row {
     name: &'static str,
     took: Duration,
+    /// The time of the processors, which may be more than one.
+    worked: Duration,
     end: String,
 }
 
@@ -24,35 +29,48 @@ const FAILED: &str = "failed";
 
 impl Table {
     /// Adds the row of a step, and returns whether it found no fault.
-    pub(crate) fn add(&mut self, step: &Step, (outcome, took): (Result<Outcome, String>, Duration)) -> bool {
+    pub(crate) fn add(&mut self, step: &Step, run: impl FnOnce() -> Result<Outcome, String>) -> bool {
+        let (outcome, took, worked) = timed(run);
         let passed = outcome.is_ok();
         let end = match outcome {
             Ok(Outcome::Passed) => PASSED.to_owned(),
             Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
             Err(_) => FAILED.to_owned(),
         };
-        self.rows.push(Row { name: step.name, took, end });
+        self.rows.push(Row { name: step.name, took, worked, end });
         passed
     }
 
     /// Adds the row of work that can neither pass nor fail.
     pub(crate) fn time(&mut self, name: &'static str, work: impl FnOnce()) {
-        let begun = Instant::now();
-        work();
-        self.rows.push(Row { name, took: begun.elapsed(), end: String::new() });
+        let ((), took, worked) = timed(work);
+        self.rows.push(Row { name, took, worked, end: String::new() });
     }
+}
+
+/// Does work, and returns how long it took and how long processors worked for the programs that it ran.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration, Duration) {
+    let (begun, before) = (Instant::now(), processor::of_children());
+    let done = work();
+    (done, begun.elapsed(), processor::of_children().saturating_sub(before))
+}
+
+fn line(f: &mut fmt::Formatter<'_>, name: &str, took: Duration, worked: Duration, end: &str) -> fmt::Result {
+    writeln!(f, "{name:<14}{:>8.1} {:>8.1}  {end}", took.as_secs_f64(), worked.as_secs_f64())
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<14}{:>8} {:>8}  in seconds", "step", "took", "worked")?;
         let count = |end: &str| self.rows.iter().filter(|row| row.end == end).count();
         let (passed, failed) = (count(PASSED), count(FAILED));
         let skipped = self.rows.iter().filter(|row| row.end.starts_with("skipped")).count();
         for row in &self.rows {
-            writeln!(f, "{:<14}{:>7.1} s  {}", row.name, row.took.as_secs_f64(), row.end)?;
+            line(f, row.name, row.took, row.worked, &row.end)?;
         }
-        let sum: Duration = self.rows.iter().map(|row| row.took).sum();
-        writeln!(f, "{:<14}{:>7.1} s\n", "together", sum.as_secs_f64())?;
+        let sum = |of: fn(&Row) -> Duration| self.rows.iter().map(of).sum();
+        line(f, "together", sum(|row| row.took), sum(|row| row.worked), "")?;
+        writeln!(f)?;
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
