@@ -137,5 +137,7 @@ functions! {
     valloc: fn(bytes: usize) -> *mut c_void;
     pvalloc: fn(bytes: usize) -> *mut c_void;
     sigaltstack: fn(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
+    pthread_attr_setstack: fn(attributes: *mut libc::pthread_attr_t, lowest: *mut c_void, bytes: usize) -> c_int;
+    pthread_attr_setstacksize: fn(attributes: *mut libc::pthread_attr_t, bytes: usize) -> c_int;
     pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;
 }

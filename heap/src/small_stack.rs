@@ -1,22 +1,35 @@
-//! Reports of a signal handler whose own stack (`sigaltstack`) has little room: they are made on a stack of this library.
+//! Reports on a stack that has little room, a thread's or a signal handler's own (`sigaltstack`): they are made on a stack of
+//! this library.
 
 use std::{
     cell::{Cell, UnsafeCell},
     ffi::{c_int, c_void},
+    mem::MaybeUninit,
+    ptr,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
-use super::next;
+use super::{apart::silently, functions, next};
 
 /// The room that a report may need on the stack that it is made on.
 const ROOM_BYTES: usize = 32 << 10;
 
-/// Whether a thread ever set a stack for its handlers: what a thread has is looked at only then.
+/// The size below which a thread's stack is looked at.
+const SMALL_BYTES: usize = 4 * ROOM_BYTES;
+
+/// Whether a thread ever set a stack for its handlers, or asked for a small one for another thread: what a thread has is
+/// looked at only then.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
+/// The lowest part of a stack: where it begins, and its bytes.
+type Lowest = (usize, usize);
+
 thread_local! {
-    /// The lowest part of the stack that this thread's handlers run on: where it begins, and its bytes.
-    static LOWEST: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    /// That of the stack that this thread's handlers run on.
+    static OF_HANDLERS: Cell<Lowest> = const { Cell::new((0, 0)) };
+    /// That of the thread's own; none before it was looked up.
+    static OWN: Cell<Option<Lowest>> = const { Cell::new(None) };
 }
 
 /// The C library's function.
@@ -31,13 +44,49 @@ unsafe extern "C-unwind" fn sigaltstack(new: *const libc::stack_t, old: *mut lib
         // SAFETY: the caller's promise.
         let libc::stack_t { ss_sp: at, ss_flags: flags, ss_size: n_bytes } = unsafe { *new };
         let is_off = flags & libc::SS_DISABLE != 0;
-        LOWEST.set(if is_off { (0, 0) } else { (at.addr(), n_bytes.min(ROOM_BYTES)) });
+        OF_HANDLERS.set(if is_off { (0, 0) } else { (at.addr(), n_bytes.min(ROOM_BYTES)) });
         IS_SET.store(true, Ordering::Relaxed);
     }
     status
 }
 
-/// Returns whether this thread is in a handler whose own stack has little room left.
+/// The C library's function.
+///
+/// # Safety
+/// As in the C library.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_attr_setstacksize(
+    attributes: *mut libc::pthread_attr_t,
+    n_bytes: usize,
+) -> c_int {
+    will_have(n_bytes);
+    // SAFETY: the caller's promise.
+    next::pthread_attr_setstacksize().map_or(libc::EINVAL, |next| unsafe { next(attributes, n_bytes) })
+}
+
+/// The C library's function.
+///
+/// # Safety
+/// As in the C library.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_attr_setstack(
+    attributes: *mut libc::pthread_attr_t,
+    lowest: *mut c_void,
+    n_bytes: usize,
+) -> c_int {
+    will_have(n_bytes);
+    // SAFETY: the caller's promise.
+    next::pthread_attr_setstack().map_or(libc::EINVAL, |next| unsafe { next(attributes, lowest, n_bytes) })
+}
+
+/// Notes that a thread will have a stack of so many bytes.
+fn will_have(n_bytes: usize) {
+    if n_bytes < SMALL_BYTES {
+        IS_SET.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns whether the stack that this thread is on has little room left.
 #[inline]
 pub(crate) fn is_here() -> bool {
     IS_SET.load(Ordering::Relaxed) && is_on_lowest()
@@ -46,8 +95,34 @@ pub(crate) fn is_here() -> bool {
 #[inline(never)]
 fn is_on_lowest() -> bool {
     let local = 0_u8;
-    let (at, n_bytes) = LOWEST.get();
-    (&raw const local).addr().wrapping_sub(at) < n_bytes
+    let own = OWN.get().unwrap_or_else(|| {
+        // What the look allocates is not reported, so it does not come here.
+        let own = of_this_thread();
+        OWN.set(Some(own));
+        own
+    });
+    let is_on = |(at, n_bytes)| (&raw const local).addr().wrapping_sub(at) < n_bytes;
+    is_on(own) || is_on(OF_HANDLERS.get())
+}
+
+/// Returns the lowest part of this thread's own stack; an empty one for the first thread, whose stack is not small.
+#[cold]
+fn of_this_thread() -> Lowest {
+    // SAFETY: the calls have no requirements.
+    if unsafe { libc::getpid() == libc::gettid() } {
+        return (0, 0);
+    }
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut at, mut n_bytes) = (ptr::null_mut(), 0);
+    // SAFETY: the attributes are filled when the first call returns 0, and only then are they read and destroyed.
+    unsafe {
+        if functions::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return (0, 0);
+        }
+        libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut at, &raw mut n_bytes);
+        silently(|| libc::pthread_attr_destroy(attributes.as_mut_ptr()));
+    }
+    if n_bytes < SMALL_BYTES { (at.addr(), n_bytes.min(ROOM_BYTES)) } else { (0, 0) }
 }
 
 /// A stack of this library, which takes memory when it is used.
@@ -62,18 +137,33 @@ const STACK_BYTES: usize = 256 << 10;
 // SAFETY: the bytes belong to the thread that changed `is_taken` from false to true.
 unsafe impl Sync for Stack {}
 
-/// Handlers of several threads may report at one time.
+/// Several threads may report at one time.
 static STACKS: [Stack; 4] =
     [const { Stack { bytes: UnsafeCell::new([0; STACK_BYTES]), is_taken: AtomicBool::new(false) } }; 4];
 
-/// Runs a report on a stack of this library; `None`, and nothing is reported, if all are in use.
+/// How often a thread lets others run before it does without a stack of this library.
+const MAX_WAITS: usize = 1000;
+
+/// Returns a stack of this library; `None` if all remain in use: in a child of `fork` they may be those of threads that it does
+/// not have.
+fn take() -> Option<&'static Stack> {
+    let free = || STACKS.iter().find(|stack| !stack.is_taken.swap(true, Ordering::Acquire));
+    (0..MAX_WAITS).find_map(|_| {
+        free().or_else(|| {
+            thread::yield_now();
+            None
+        })
+    })
+}
+
+/// Runs a report on a stack of this library; `None`, and nothing is reported, if there is none.
 ///
-/// No signal may come meanwhile: its handler would begin at the top of the stack that this thread's handlers run on, because
-/// the thread is not on it now, and this handler's frames are there.
+/// No signal may come meanwhile: where this is a handler, the next one would begin at the top of the stack that this thread's
+/// handlers run on, because the thread is not on it now, and this handler's frames are there.
 #[cold]
 #[inline(never)]
 pub(crate) fn elsewhere<T, F: FnOnce() -> T>(report: F) -> Option<T> {
-    let stack = STACKS.iter().find(|stack| !stack.is_taken.swap(true, Ordering::Acquire))?;
+    let stack = take()?;
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut work = Work { report: Some(report), done: None };
     // SAFETY: the sets are written before they are read; `start` gets a `Work` of its type and returns.

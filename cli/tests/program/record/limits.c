@@ -66,6 +66,20 @@ static void *handles(void *unused) {
   return 0;
 }
 
+static void *allocates(void *unused) {
+  for (int i = 0; i < 1000; i++) free(realloc(malloc(200 + i), 5000));
+  get(500000);
+  return 0;
+}
+static void small_threads(int n) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  if (pthread_attr_setstacksize(&small, 16384)) _exit(7);
+  pthread_t t[20];
+  for (int i = 0; i < n; i++) if (pthread_create(t + i, &small, allocates, 0)) _exit(8);
+  for (int i = 0; i < n; i++) pthread_join(t[i], 0);
+}
+
 static pthread_barrier_t all;
 static void *waits(void *unused) {
   free(malloc(100));
@@ -76,6 +90,7 @@ static void *waits(void *unused) {
 
 int main(int argc, char **argv) {
   const char *what = argv[1];
+  if (!strcmp(what, "stacks")) small_threads(20);
   for (int i = 0; i < 20; i++) get(100000 + i * 1000);
   print();
   if (!strcmp(what, "filtered")) {
@@ -97,6 +112,8 @@ int main(int argc, char **argv) {
     pthread_t t[2];
     for (int i = 0; i < 2; i++) pthread_create(t + i, 0, handles, 0);
     for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+  } else if (!strcmp(what, "stacks")) {
+    small_threads(20);
   } else if (!strcmp(what, "threads")) {
     int n = atoi(argv[2]);
     pthread_attr_t small;

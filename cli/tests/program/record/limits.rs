@@ -46,6 +46,17 @@ fn handlers_with_small_stacks_may_allocate() {
     assert!(n == 3 && most > 0, "{n} {most}");
 }
 
+/// The least that the system gives a thread; the first thing that the process allocates is there, too.
+#[test]
+fn threads_with_small_stacks_may_allocate() {
+    let (_, snapshot) = assert_recorded(&["stacks"]);
+    let blocks: Vec<_> = live(&snapshot).filter(|block| block.requested_size == 500_000).collect();
+    assert_eq!(blocks.len(), 40);
+    assert!(
+        blocks.iter().all(|block| block.stack.is_none_or(|stack| snapshot.stacks.frames(stack).count() == 0))
+    );
+}
+
 #[test]
 fn thousands_of_threads_are_recorded() {
     // At once, each with a chunk of the tape.
