@@ -107,6 +107,7 @@ impl ProcessHeap {
     pub(super) fn still_has(&self, block: LiveBlock) {
         if let Some(work) = OwnWork::begin() {
             self.add(&work, block);
+            self.track.keep_within(&work);
         }
     }
 
@@ -123,6 +124,7 @@ impl ProcessHeap {
             }
         }
         self.add(&work, LiveBlock { address, bytes, stack });
+        self.track.keep_within(&work);
     }
 
     #[inline(always)]
@@ -143,6 +145,8 @@ impl ProcessHeap {
         let mut shard = self.table.lock(address)?;
         let block = shard.remove(address)?;
         self.record_free_of(&work, block, stack);
+        drop(shard);
+        self.track.keep_within(&work);
         Some(block)
     }
 

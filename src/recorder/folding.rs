@@ -41,17 +41,20 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let until = cut.until;
     let mut live = match fold.start {
         Start::Live(live) => live,
-        Start::InFile if fold.folded == 0 => Live::default(),
         // The keeper in another process has left, and its list stays.
-        Start::InFile => {
-            let Some(base) = base_in_file(&file, device, fold.folded, until) else {
+        Start::InFile { may_lack } => match base_in_file(&file, device, fold.folded, until, may_lack) {
+            Found::Base(base) => {
+                cut.after = base.until;
+                Live::of(&base.segments)
+            }
+            // It left before it wrote one.
+            Found::Nothing => Live::default(),
+            Found::Unreadable => {
                 // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may read it.
-                fold.start = Start::InFile;
+                fold.start = Start::InFile { may_lack };
                 return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
-            };
-            cut.after = base.until;
-            Live::of(&base.segments)
-        }
+            }
+        },
     };
     // Contexts are numbered before an event has them, so those of the cut are in this copy.
     let contexts = lock(&shared.contexts).all();
@@ -68,9 +71,19 @@ fn do_work(shared: &Shared, tape: &Tape) {
 /// there.
 const READS: usize = 3;
 
-/// Returns the list of a device that its keeper left in the file, up to the order word `folded` at least; `None` if it cannot
-/// be read.
-fn base_in_file(file: &TapeFile, device: DeviceId, folded: u64, until: u64) -> Option<Base> {
-    let read = |_| file.read_until(device, until).ok()?.bases.into_iter().next();
-    (0..READS).find_map(|nth| read(nth).filter(|base| base.until >= folded))
+/// What a file has of its keeper.
+enum Found {
+    Base(Base),
+    Nothing,
+    Unreadable,
+}
+
+/// Returns the list of a device that its keeper left in the file, up to the order word `folded` at least; none only if the file
+/// `may_lack` one.
+fn base_in_file(file: &TapeFile, device: DeviceId, folded: u64, until: u64, may_lack: bool) -> Found {
+    let read = |_| match file.read_until(device, until).ok()?.bases.into_iter().next() {
+        Some(base) => (base.until >= folded).then_some(Found::Base(base)),
+        None => may_lack.then_some(Found::Nothing),
+    };
+    (0..READS).find_map(read).unwrap_or(Found::Unreadable)
 }

@@ -24,7 +24,8 @@ use memreel_snapshot::words::{DeviceId, InventorySegment};
 /// The keeper is woken when so many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;
 
-/// The part of the ring that waits at least, and the multiple of it at most, for the keeper.
+/// The part of the ring that waits at least, and the multiple of it at most, for the keeper. Where the list of live blocks
+/// is longer than that part, as many chunks wait as the list has slots: each list is written anew.
 const FOLDED_PART: usize = 8;
 const MOST_PARTS: usize = 8;
 
@@ -84,8 +85,10 @@ pub(super) struct BaseCut {
 #[derive(Debug)]
 pub(super) enum Start {
     Live(Live),
-    /// The list that another process has written into the file.
-    InFile,
+    /// The list that another process has written into the file. It `may_lack` one if that process never said that it did.
+    InFile {
+        may_lack: bool,
+    },
 }
 
 /// What the keeper folds.
@@ -178,7 +181,11 @@ impl InFile {
     /// Keeps a chunk that the ring dropped, as all events up to the order word `horizon`, until it is folded. If the keeper
     /// is too far behind, the oldest is given up.
     pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize, horizon: u64) {
-        let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(1);
+        let n_list_slots = match &self.place {
+            Place::Here => self.base.len(),
+            Place::OtherProcess(agreement) => agreement.n_list_slots(),
+        };
+        let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(n_list_slots).max(1);
         if self.has_ended {
             // What is in the file stays there.
             return if chunk.chunk.lines().is_in_file() {
@@ -205,7 +212,8 @@ impl InFile {
                     self.waiting.retain(|chunk| chunk.last > folded);
                 }
                 if self.waiting.len() > part * PARTS_ELSEWHERE + MORE_ELSEWHERE && !self.is_cut {
-                    (self.place, self.live, self.is_due) = (Place::Here, Some(Start::InFile), true);
+                    let start = Start::InFile { may_lack: folded == 0 };
+                    (self.place, self.live, self.is_due) = (Place::Here, Some(start), true);
                 }
             }
         }

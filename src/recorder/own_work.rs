@@ -10,9 +10,9 @@ use super::{
     track::Track,
     writer::{self, ByTime},
 };
-#[cfg(not(loom))]
-use crate::tape::Note;
 use crate::{process::guard::Guard, stack};
+#[cfg(not(loom))]
+use crate::{process::sync::lock, tape::Note};
 use memreel_snapshot::words::{Action, Event, StackId};
 
 /// Marks the recorder's own work on this thread while it exists.
@@ -88,6 +88,25 @@ impl Track {
         self.push_unguarded::<ByTime>(mode, &mut event);
     }
 
+    /// Does what became due in the tape's file while the caller had a lock, which it has no more: others wait for that.
+    #[inline(always)]
+    pub(crate) fn keep_within(&self, _: &OwnWork) {
+        #[cfg(not(loom))]
+        if self.tape.is_postponed() {
+            self.keep_postponed();
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[cold]
+    #[inline(never)]
+    fn keep_postponed(&self) {
+        let keeper = lock(&self.shared.file).as_ref().map(|open| open.keeper.clone());
+        if self.tape.take_postponed() {
+            keeper.iter().for_each(|keeper| keeper.work());
+        }
+    }
+
     /// Says in the tape's file, if there is one, that this device samples by itself.
     #[cfg(not(loom))]
     #[cold]
@@ -101,5 +120,42 @@ impl Track {
     #[cold]
     pub(crate) fn count_lost(&self) {
         self.tape.count_lost();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        recorder::{Recorder, Recording},
+        tape::Contents,
+    };
+    use memreel_snapshot::words::{Address, DeviceId, PoolId, StreamId};
+
+    /// Nobody keeps this tape, so the recording thread folds what its ring drops.
+    #[test]
+    fn the_list_of_live_blocks_is_made_when_the_caller_has_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.tape");
+        let recorder = Recorder::new();
+        recorder.record_history(&Recording::all().max_entries(4096).tape(&path).kept_elsewhere());
+        let track = recorder.track(DeviceId(0));
+        let (action, size_bytes, stream) = (Action::Alloc, 512, StreamId::DEFAULT);
+        let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);
+        let work = OwnWork::begin().unwrap();
+        let mut numbers = 1_u64..1_000_000;
+        let mut record = || {
+            let address = Address(numbers.next().unwrap() << 10);
+            track.record_within(&work, Event { action, address, size_bytes, stream, pool, stack });
+        };
+        let folded = || Contents::read(&path).unwrap().bases.first().map(|base| base.until);
+        let before = folded();
+        while !track.tape.is_postponed() {
+            record();
+        }
+        (0..100).for_each(|_| record());
+        assert_eq!(folded(), before, "while it has the lock");
+        track.keep_within(&work);
+        assert!(folded() > before && !track.tape.is_postponed());
     }
 }

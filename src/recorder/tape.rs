@@ -13,6 +13,8 @@
 //! the memory of its capacity and of two more chunks for each thread.
 #![forbid(unsafe_code)]
 
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicBool;
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering},
@@ -48,6 +50,9 @@ pub(super) struct Tape {
     last: AtomicU64,
     /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock.
     n_interrupted: AtomicU64,
+    /// Whether work in the file became due while the recording thread had a lock of its own.
+    #[cfg(not(loom))]
+    is_postponed: AtomicBool,
     state: Mutex<TapeState>,
 }
 
@@ -103,6 +108,8 @@ impl Tape {
             generation: AtomicU64::new(new_generation()),
             last: AtomicU64::new(0),
             n_interrupted: AtomicU64::new(0),
+            #[cfg(not(loom))]
+            is_postponed: AtomicBool::new(false),
             state: Mutex::new(TapeState::new(capacity.max(1))),
         }
     }
@@ -166,6 +173,25 @@ impl Tape {
         if generation == self.generation() {
             state.close(chunk);
         }
+    }
+
+    /// Notes that work in the file is due, which the caller of the present event does when it has no lock.
+    #[cfg(not(loom))]
+    pub(super) fn postpone(&self) {
+        self.is_postponed.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether work in the file was postponed.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) fn is_postponed(&self) -> bool {
+        self.is_postponed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether work in the file was postponed that no other thread has begun.
+    #[cfg(not(loom))]
+    pub(super) fn take_postponed(&self) -> bool {
+        self.is_postponed.swap(false, Ordering::Relaxed)
     }
 
     /// Counts an event that could not be recorded.

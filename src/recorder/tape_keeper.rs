@@ -128,7 +128,7 @@ impl Kept {
         self.written = until;
         // A list of the recorder's that began meanwhile is later, and readers take that.
         if self.agreement.begun() == begun {
-            self.agreement.set_folded(until);
+            self.agreement.set_folded(until, slots.len());
             self.base = slots;
         }
         Some(())

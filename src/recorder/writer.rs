@@ -244,14 +244,14 @@ impl Writers {
     /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off.
     #[cold]
     fn open(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<()> {
-        let _guard = Guard::enter();
+        let guard = Guard::enter();
         self.others.extend(self.latest.take());
         // Writers of erased tapes and of dropped recorders are of no further use.
         self.others.retain(|writer| {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
         let next = tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
-        keep(&next);
+        keep(&next, tape, guard.as_ref());
         let OpenChunk { generation, chunk, last, .. } = next;
         let tape = Arc::downgrade(tape);
         self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
@@ -269,11 +269,16 @@ impl Drop for Writers {
     }
 }
 
-/// Has the work done that is due in the file of a tape.
+/// Has the work done that is due in the file of a tape. A caller that is within the recorder's own work, which has no guard
+/// of this call, may have a lock that other threads wait for: it does the work afterwards ([`Tape::is_postponed`]).
 #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
-fn keep(next: &OpenChunk) {
+fn keep(next: &OpenChunk, tape: &Tape, guard: Option<&Guard>) {
     #[cfg(not(loom))]
-    next.due.iter().for_each(|keeper| keeper.work());
+    match &next.due {
+        Some(keeper) if guard.is_some() => keeper.work(),
+        Some(_) => tape.postpone(),
+        None => {}
+    }
 }
 
 /// Returns the context of an event. The slow paths compute it again, so that the fast path need not keep it
@@ -361,11 +366,11 @@ impl Writer {
 
     /// Replaces the full chunk. Returns `false` if recording was switched off meanwhile.
     fn open_next(&mut self, shared: &Shared, tape: &Tape) -> bool {
-        let _guard = Guard::enter();
+        let guard = Guard::enter();
         let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
             return false;
         };
-        keep(&next);
+        keep(&next, tape, guard.as_ref());
         (self.generation, self.chunk) = (next.generation, next.chunk);
         self.last = self.last.max(next.last);
         true

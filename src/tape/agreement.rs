@@ -65,8 +65,15 @@ impl Agreement {
         self.word(DeviceWord::Folded).load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_folded(&self, until: u64) {
+    /// Says up to which order word a list has the events, and how many slots that has.
+    pub(crate) fn set_folded(&self, until: u64, n_slots: usize) {
+        self.word(DeviceWord::ListSlots).store(n_slots as u64, Ordering::Relaxed);
         self.word(DeviceWord::Folded).store(until, Ordering::Release);
+    }
+
+    /// Returns the slots of the keeper's last list.
+    pub(crate) fn n_list_slots(&self) -> usize {
+        self.word(DeviceWord::ListSlots).load(Ordering::Relaxed) as usize
     }
 
     fn word(&self, word: DeviceWord) -> &AtomicU64 {

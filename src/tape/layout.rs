@@ -7,7 +7,7 @@ use memreel_snapshot::words::DeviceId;
 pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";
 
 /// The version of the layout. A reader refuses others.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// A number whose bytes show the byte order of the machine.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
@@ -82,11 +82,14 @@ pub(super) enum HeaderWord {
     Heap = 15,
 }
 
-/// The first of the header's words about devices, four for each.
+/// The first of the header's words about devices, [`N_DEVICE_WORDS`] for each.
 pub(super) const DEVICES_AT: usize = 16;
 
+/// The number of [`DeviceWord`]s.
+pub(super) const N_DEVICE_WORDS: usize = 5;
+
 /// The most devices that the header has words for.
-pub(super) const MAX_DEVICES: usize = (HEADER_BYTES / 8 - DEVICES_AT) / 4;
+pub(super) const MAX_DEVICES: usize = (HEADER_BYTES / 8 - DEVICES_AT) / N_DEVICE_WORDS;
 
 /// The words of a device, by which a recorder and a keeper in another process agree.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +102,8 @@ pub(super) enum DeviceWord {
     Due = 2,
     /// The order word up to which the keeper has folded.
     Folded = 3,
+    /// The slots of the keeper's last list.
+    ListSlots = 4,
 }
 
 /// The words of a slot's header, by their number.

@@ -22,8 +22,8 @@ use rustix::{
 use super::{
     descriptor::{Descriptor, not_standard},
     layout::{
-        BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, SLOT_BYTES, STEP_BYTES, VERSION,
-        checksum,
+        BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, N_DEVICE_WORDS, SLOT_BYTES,
+        STEP_BYTES, VERSION, checksum,
     },
     owner_process::{folder_of, own_start, pid_namespace},
     steps::{Slots, Step},
@@ -173,7 +173,7 @@ impl Mapped {
 
     /// Returns a word of a device, by its place among the devices.
     pub(super) fn device_word(&self, place: usize, word: DeviceWord) -> &AtomicU64 {
-        self.word_at(DEVICES_AT + 4 * place + word as usize)
+        self.word_at(DEVICES_AT + N_DEVICE_WORDS * place + word as usize)
     }
 
     /// Returns where the file is.
