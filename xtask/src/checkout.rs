@@ -10,6 +10,9 @@ use crate::{
     tools::Tools,
 };
 
+/// The variable that names the program, in the steps that run beside others.
+pub(crate) const PROGRAM: &str = "MEMREEL_GATE_PROGRAM";
+
 /// A clone of the repository.
 pub(crate) struct Checkout {
     /// Runs commands in the clone.
@@ -50,8 +53,11 @@ impl Checkout {
         self.target.join("tmp/snapshots")
     }
 
-    /// Returns the program as the tests have built it.
+    /// Returns the program as the tests have built it. Steps beside others are told which: cargo would wait for theirs.
     pub(crate) fn program(&self) -> Result<PathBuf, xshell::Error> {
+        if let Some(built) = env::var_os(PROGRAM) {
+            return Ok(built.into());
+        }
         self.cache.restore(Part::Debug);
         cmd!(self.shell, "cargo build --quiet --bin memreel").run()?;
         Ok(self.target.join("debug/memreel"))

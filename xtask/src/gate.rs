@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use crate::{
+    beside::Beside,
     checkout::Checkout,
     steps::{Outcome, STEPS, Step},
     table::Table,
@@ -42,12 +43,36 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let is_whole = options.only.is_empty();
     let mut table = Table::default();
     let _fetching = is_whole.then(|| checkout.tools.fetch_ahead(&checkout.shell));
-    let passed = steps.iter().all(|step| table.add(step, || run_step(&checkout, step)));
+    let run = |table: &mut Table, steps: &[&'static Step]| {
+        steps.iter().all(|step| table.add(step.name, || run_step(&checkout, step)))
+    };
+    let passed = if is_whole {
+        let (beside, alone): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.is_beside);
+        let n_before = alone.iter().position(|step| step.name == "test").map_or(0, |place| place + 1);
+        let (before, others) = alone.split_at(n_before);
+        run(&mut table, before) && run_beside(&checkout, &mut table, &beside, |table| run(table, others))
+    } else {
+        run(&mut table, &steps)
+    };
     if passed && is_whole {
         table.time("cache", || checkout.cache.keep());
     }
     println!("\n{table}");
     if passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Runs steps beside others; returns whether all passed. Their times are in a table of their own.
+fn run_beside(
+    checkout: &Checkout,
+    table: &mut Table,
+    steps: &[&Step],
+    others: impl FnOnce(&mut Table) -> bool,
+) -> bool {
+    let started = Beside::start(checkout, steps);
+    let passed = others(table);
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    println!("\n== beside: {}", names.join(", "));
+    table.add("beside", || started.and_then(Beside::finish)) && passed
 }
 
 fn run_step(checkout: &Checkout, step: &Step) -> Result<Outcome, String> {

@@ -1,6 +1,7 @@
 //! The project's own tasks. `cargo xtask gate` runs all checks, as `.ci/run` does; `cargo xtask gate --list` names them.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod cache;
 mod checkout;
 mod gate;

@@ -19,28 +19,80 @@ type Ended = Result<Outcome, Box<dyn Error>>;
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
+    /// Whether it waits more than it computes, and shares no build with the steps after the tests: it runs beside those.
+    pub(crate) is_beside: bool,
     pub(crate) run: fn(&Checkout) -> Ended,
 }
 
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "format", what: "rustfmt and lock files, in each workspace", run: format },
-    Step { name: "lints", what: "clippy, every package and feature", run: lints },
-    Step { name: "docs", what: "rustdoc of the libraries, without a warning", run: docs },
-    Step { name: "test", what: "the README's two commands: the tests, and the training example", run: test },
-    Step { name: "features", what: "each cargo feature alone, and the tests of all together", run: features },
-    Step { name: "packaged", what: "the published packages' unit tests, from their archives", run: packaged },
-    Step { name: "python-reads", what: "CPython reads what is written", run: python_reads },
-    Step { name: "loom", what: "the lock protocol, every interleaving", run: loom },
-    Step { name: "miri", what: "Miri on the recorder's chunks and the table of stacks", run: miri },
-    Step { name: "capi", what: "the C interface, from C and C++", run: capi },
-    Step { name: "preload", what: "any program: the driver's stand-in, and malloc", run: preload },
-    Step { name: "mcp", what: "the server of the Model Context Protocol", run: mcp },
-    Step { name: "frames", what: "Python frames, compared with each interpreter's own", run: frames },
-    Step { name: "wheel", what: "the Python package, as a wheel in a fresh environment", run: wheel },
-    Step { name: "pages", what: "types and lints of the viewer's pages and of Python", run: pages },
-    Step { name: "viewer", what: "PyTorch's own viewer on files that the tests wrote", run: viewer },
-    Step { name: "browser", what: "memreel view in Chromium", run: browser },
-    Step { name: "fleet", what: "memreel-fleet: its tests, other engines, object stores", run: fleet },
+    Step { name: "format", what: "rustfmt and lock files, in each workspace", is_beside: false, run: format },
+    Step { name: "lints", what: "clippy, every package and feature", is_beside: false, run: lints },
+    Step { name: "docs", what: "rustdoc of the libraries, without a warning", is_beside: false, run: docs },
+    Step {
+        name: "test",
+        what: "the README's two commands: the tests, and the training example",
+        is_beside: false,
+        run: test,
+    },
+    Step {
+        name: "features",
+        what: "each cargo feature alone, and the tests of all together",
+        is_beside: false,
+        run: features,
+    },
+    Step {
+        name: "packaged",
+        what: "the published packages' unit tests, from their archives",
+        is_beside: false,
+        run: packaged,
+    },
+    Step { name: "python-reads", what: "CPython reads what is written", is_beside: false, run: python_reads },
+    Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: false, run: loom },
+    Step {
+        name: "miri",
+        what: "Miri on the recorder's chunks and the table of stacks",
+        is_beside: false,
+        run: miri,
+    },
+    Step { name: "capi", what: "the C interface, from C and C++", is_beside: false, run: capi },
+    Step {
+        name: "preload",
+        what: "any program: the driver's stand-in, and malloc",
+        is_beside: false,
+        run: preload,
+    },
+    Step { name: "mcp", what: "the server of the Model Context Protocol", is_beside: false, run: mcp },
+    Step {
+        name: "frames",
+        what: "Python frames, compared with each interpreter's own",
+        is_beside: false,
+        run: frames,
+    },
+    Step {
+        name: "wheel",
+        what: "the Python package, as a wheel in a fresh environment",
+        is_beside: false,
+        run: wheel,
+    },
+    Step {
+        name: "pages",
+        what: "types and lints of the viewer's pages and of Python",
+        is_beside: true,
+        run: pages,
+    },
+    Step {
+        name: "viewer",
+        what: "PyTorch's own viewer on files that the tests wrote",
+        is_beside: true,
+        run: viewer,
+    },
+    Step { name: "browser", what: "memreel view in Chromium", is_beside: true, run: browser },
+    Step {
+        name: "fleet",
+        what: "memreel-fleet: its tests, other engines, object stores",
+        is_beside: true,
+        run: fleet,
+    },
 ];
 
 /// How many browsers open files at one time.
