@@ -1,5 +1,5 @@
-//! Reports on a stack that has little room, a thread's or a signal handler's own (`sigaltstack`): they are made on a stack of
-//! this library.
+//! Stacks with little room. A thread's is made larger, by what memreel needs. Where the program provides the memory, for a
+//! thread or for signal handlers (`sigaltstack`), reports are made on a stack of this library.
 
 use std::{
     cell::{Cell, UnsafeCell},
@@ -10,15 +10,19 @@ use std::{
     thread,
 };
 
-use super::{apart::silently, functions, next};
+use super::{apart::silently, next};
 
 /// The room that a report may need on the stack that it is made on.
 const ROOM_BYTES: usize = 32 << 10;
 
-/// The size below which a thread's stack is looked at.
+/// The size below which a thread's stack is small.
 const SMALL_BYTES: usize = 4 * ROOM_BYTES;
 
-/// Whether a thread ever set a stack for its handlers, or asked for a small one for another thread: what a thread has is
+/// What a small stack has more than was asked for: room for a report, and for the storage of threads that the libraries of
+/// memreel have, which is on the stack.
+const MORE_BYTES: usize = ROOM_BYTES + (16 << 10);
+
+/// Whether a thread ever set a stack for its handlers, or provided a small one for another thread: what a thread has is
 /// looked at only then.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
@@ -59,9 +63,12 @@ unsafe extern "C-unwind" fn pthread_attr_setstacksize(
     attributes: *mut libc::pthread_attr_t,
     n_bytes: usize,
 ) -> c_int {
-    will_have(n_bytes);
-    // SAFETY: the caller's promise.
-    next::pthread_attr_setstacksize().map_or(libc::EINVAL, |next| unsafe { next(attributes, n_bytes) })
+    let Some(next) = next::pthread_attr_setstacksize() else { return libc::EINVAL };
+    // SAFETY: the caller's promise, for both calls.
+    unsafe {
+        let status = next(attributes, n_bytes);
+        if status == 0 && n_bytes < SMALL_BYTES { next(attributes, n_bytes + MORE_BYTES) } else { status }
+    }
 }
 
 /// The C library's function.
@@ -74,16 +81,11 @@ unsafe extern "C-unwind" fn pthread_attr_setstack(
     lowest: *mut c_void,
     n_bytes: usize,
 ) -> c_int {
-    will_have(n_bytes);
-    // SAFETY: the caller's promise.
-    next::pthread_attr_setstack().map_or(libc::EINVAL, |next| unsafe { next(attributes, lowest, n_bytes) })
-}
-
-/// Notes that a thread will have a stack of so many bytes.
-fn will_have(n_bytes: usize) {
     if n_bytes < SMALL_BYTES {
         IS_SET.store(true, Ordering::Relaxed);
     }
+    // SAFETY: the caller's promise.
+    next::pthread_attr_setstack().map_or(libc::EINVAL, |next| unsafe { next(attributes, lowest, n_bytes) })
 }
 
 /// Returns whether the stack that this thread is on has little room left.
@@ -105,7 +107,7 @@ fn is_on_lowest() -> bool {
     is_on(own) || is_on(OF_HANDLERS.get())
 }
 
-/// Returns the lowest part of this thread's own stack; an empty one for the first thread, whose stack is not small.
+/// Returns the lowest part of this thread's own stack; an empty one if it is not small, as that of the first thread.
 #[cold]
 fn of_this_thread() -> Lowest {
     // SAFETY: the calls have no requirements.
@@ -114,9 +116,10 @@ fn of_this_thread() -> Lowest {
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut at, mut n_bytes) = (ptr::null_mut(), 0);
+    let Some(look) = next::pthread_getattr_np() else { return (0, 0) };
     // SAFETY: the attributes are filled when the first call returns 0, and only then are they read and destroyed.
     unsafe {
-        if functions::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+        if silently(|| look(libc::pthread_self(), attributes.as_mut_ptr())) != 0 {
             return (0, 0);
         }
         libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut at, &raw mut n_bytes);

@@ -80,7 +80,7 @@ pub use outside::Onlooker;
 #[cfg(not(loom))]
 pub(crate) use recovered::{PastInventory, restore};
 #[cfg(not(loom))]
-pub use tape_keeper::TapeKeeper;
+pub use tape_keeper::{RoomMaker, TapeKeeper};
 
 pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};

@@ -40,6 +40,18 @@ use memreel_snapshot::words::Result;
 pub struct TapeKeeper {
     file: Arc<TapeFile>,
     devices: Vec<Kept>,
+    has_room_maker: bool,
+}
+
+/// Makes a tape longer ahead of the process that records, beside a keeper whose lists take long.
+#[derive(Debug)]
+pub struct RoomMaker(Arc<TapeFile>);
+
+impl RoomMaker {
+    /// Makes the file longer if the process is near its end.
+    pub fn make_room(&self) {
+        self.0.promise();
+    }
 }
 
 /// A device's list.
@@ -63,14 +75,20 @@ impl TapeKeeper {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
     /// of this version, or is one that was not written whole yet.
     pub fn attach(path: impl AsRef<Path>) -> Result<TapeKeeper> {
-        Ok(TapeKeeper { file: Arc::new(TapeFile::attach(path.as_ref())?), devices: Vec::new() })
+        Ok(TapeKeeper {
+            file: Arc::new(TapeFile::attach(path.as_ref())?),
+            devices: Vec::new(),
+            has_room_maker: false,
+        })
     }
 
     /// Folds what is due; returns whether there was something. Makes the file longer ahead of the process that records, which
-    /// then needs no call of the system to take more of it. A file that cannot be read or cannot grow is tried again at
+    /// then needs no call of the system to take more of it, unless a [`RoomMaker`] does. A file that cannot be read or cannot grow is tried again at
     /// the next call.
     pub fn keep(&mut self) -> bool {
-        self.file.promise();
+        if !self.has_room_maker {
+            self.file.promise();
+        }
         let all = self.file.agreements();
         let new = all.into_iter().skip(self.devices.len());
         self.devices.extend(new.map(Kept::new));
@@ -79,6 +97,13 @@ impl TapeKeeper {
             has_folded |= device.keep(&self.file).is_some();
         }
         has_folded
+    }
+
+    /// Returns what makes the file longer in place of this keeper, from another thread.
+    #[must_use]
+    pub fn room_maker(&mut self) -> RoomMaker {
+        self.has_room_maker = true;
+        RoomMaker(self.file.clone())
     }
 
     /// Returns what looks at the resident memory of the process. It writes into the tape while this keeper has it.

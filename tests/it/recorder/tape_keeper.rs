@@ -106,6 +106,22 @@ fn a_keeper_has_no_descriptor() {
     assert_eq!(before.len(), 1, "that of the recorder");
 }
 
+/// Lists may take long, so a thread of its own makes room.
+#[test]
+fn room_is_made_beside_a_keeper() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tape");
+    let recorder = Recorder::new();
+    recorder.record_history(&history(&path));
+    let n_bytes = || fs::metadata(&path).unwrap().len();
+    let mut keeper = TapeKeeper::attach(&path).unwrap();
+    let (maker, before) = (keeper.room_maker(), n_bytes());
+    keeper.keep();
+    assert_eq!(n_bytes(), before);
+    maker.make_room();
+    assert!(n_bytes() > before);
+}
+
 /// The keeper leaves, and meanwhile the program has closed its descriptor, and the file is not where it was: a program that
 /// changes its root or its user cannot open it.
 #[test]

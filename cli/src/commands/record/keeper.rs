@@ -19,6 +19,7 @@ use super::{
     backlog::Backlog,
     folder::{TapeFile, tapes_in},
     onlookers::Onlookers,
+    room::Room,
     tapes::{Tapes, lock},
 };
 
@@ -30,6 +31,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Keeper {
     tapes: Arc<Mutex<Tapes>>,
     backlog: Arc<Backlog>,
+    room: Arc<Room>,
     onlookers: Option<Onlookers>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
@@ -44,7 +46,8 @@ impl Keeper {
         let of_folder = backlog.clone();
         let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
         let tapes = Arc::new(Mutex::new(Tapes::new()));
-        let of_thread = tapes.clone();
+        let (of_thread, room) = (tapes.clone(), Arc::new(Room::start()));
+        let of_tapes = room.clone();
         let work = move || {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // A folder that cannot be read is read again.
@@ -52,18 +55,19 @@ impl Keeper {
                     if !is_open {
                         of_folder.look(&found);
                     }
-                    keep(&mut lock(&of_thread), &found);
+                    keep(&mut lock(&of_thread), &found, &of_tapes);
                 }
             }
         };
         let thread = thread::Builder::new().name("keeper".into()).spawn(work).ok();
         let onlookers = has_heaps.then(|| Onlookers::start(tapes.clone()));
-        Keeper { tapes, backlog, onlookers, end: Some(end), thread }
+        Keeper { tapes, backlog, room, onlookers, end: Some(end), thread }
     }
 
     /// Lets a tape go, whose process has ended: nothing is written into it from now on.
     pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.tapes).insert(tape.path.clone(), None);
+        self.room.let_go(&tape.path);
         self.onlookers.iter().for_each(|onlookers| onlookers.let_go(&tape.path));
     }
 
@@ -89,13 +93,15 @@ impl Drop for Keeper {
 }
 
 /// Folds what is due in each tape that was found, in those that are new too.
-fn keep(tapes: &mut Tapes, found: &[TapeFile]) {
+fn keep(tapes: &mut Tapes, found: &[TapeFile], room: &Room) {
     let paths: BTreeSet<&Path> = found.iter().map(|tape| &*tape.path).collect();
     tapes.retain(|path, _| paths.contains(&**path));
+    room.retain(|path| paths.contains(path));
     for TapeFile { path, .. } in found {
         if let Some(known) = tapes.get_mut(path) {
             known.iter_mut().for_each(|keeper| _ = keeper.keep());
-        } else if let Ok(keeper) = TapeKeeper::attach(path) {
+        } else if let Ok(mut keeper) = TapeKeeper::attach(path) {
+            room.add(path, &mut keeper);
             // Where that fails, the process may be about to write the beginning.
             tapes.insert(path.clone(), Some(keeper));
         }

@@ -14,6 +14,7 @@ mod onlookers;
 mod options;
 mod preloadable;
 mod recorded;
+mod room;
 mod say;
 mod processes;
 mod saver;

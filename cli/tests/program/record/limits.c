@@ -66,9 +66,11 @@ static void *handles(void *unused) {
   return 0;
 }
 
-static void *allocates(void *unused) {
+static void *allocates(void *bytes) {
+  // What the program has of its stack remains its own.
+  char used[8000];
   for (int i = 0; i < 1000; i++) free(realloc(malloc(200 + i), 5000));
-  get(500000);
+  get((long)memset(used, 1, sizeof used) ? (long)bytes : 0);
   return 0;
 }
 static void small_threads(int n) {
@@ -76,8 +78,16 @@ static void small_threads(int n) {
   pthread_attr_init(&small);
   if (pthread_attr_setstacksize(&small, 16384)) _exit(7);
   pthread_t t[20];
-  for (int i = 0; i < n; i++) if (pthread_create(t + i, &small, allocates, 0)) _exit(8);
+  for (int i = 0; i < n; i++) if (pthread_create(t + i, &small, allocates, (void *)500000L)) _exit(8);
   for (int i = 0; i < n; i++) pthread_join(t[i], 0);
+  for (int i = 0; i < 2; i++) {
+    size_t bytes = 28 << 10;
+    char *pages = mmap(0, 4096 + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, 4096, PROT_NONE)) _exit(7);
+    if (pthread_attr_setstack(&small, pages + 4096, bytes)) _exit(7);
+    if (pthread_create(t, &small, allocates, (void *)600000L)) _exit(8);
+    pthread_join(*t, 0);
+  }
 }
 
 static pthread_barrier_t all;
@@ -90,7 +100,7 @@ static void *waits(void *unused) {
 
 int main(int argc, char **argv) {
   const char *what = argv[1];
-  if (!strcmp(what, "stacks")) small_threads(20);
+  if (!strcmp(what, "stacks")) small_threads(1);
   for (int i = 0; i < 20; i++) get(100000 + i * 1000);
   print();
   if (!strcmp(what, "filtered")) {
