@@ -734,9 +734,9 @@ class OwnerRow(Record):
     largest_file_bytes: int | None
     """The bytes of that file."""
     stack_bytes: int | None
-    """The bytes that the stack asked for; null without a stack."""
+    """The bytes that the stack requested; null without a stack."""
     stack: list[Frame] | None
-    """All frames of the stack that asked for the most at the peak, innermost first; null if there is none."""
+    """All frames of the stack that requested the most at the peak, innermost first; null if there is none."""
 
 
 @dataclass(frozen=True)
@@ -789,7 +789,7 @@ class Owners(Listing[OwnerRow]):
     uuid: str | None
     """What distinguishes it from all others; null if it is not known."""
     total_bytes: int | None
-    """The size of the device; null without a report of the device."""
+    """The size of the device; null if the device reported no usage."""
     used_now_bytes: int | None
     """What the last report has as used; null without a report."""
     used_peak_bytes: int | None

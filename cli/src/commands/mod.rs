@@ -57,7 +57,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     "Write a page about a snapshot, for a defect or a job's summary",
                     report::run,
                 ),
-                command("record", "Run any program, and record the memory that it asks for", record::run),
+                command("record", "Run any program, and record the memory that it requests", record::run),
             ],
         ),
         (
