@@ -130,6 +130,20 @@ fn a_program_that_cannot_be_recorded_is_named() {
 }
 
 #[test]
+fn a_program_without_the_loader_is_no_trial() {
+    let programs = programs(&["sleep"]);
+    let other = programs.path().join("true");
+    fs::write(&other, b"\x7fELF\x01\x01\x01").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    let found = parts(&doctor(&["--json"], programs.path(), &libraries()).output().unwrap());
+    for part in ["record", "GPU driver", "other processes on the GPU"] {
+        assert_eq!(found[part]["state"], "not_known", "{}", found[part]);
+        assert!(found[part]["why"].as_str().unwrap().ends_with("is a program of another kind of machine"));
+    }
+    assert_eq!(found["record --heap"]["state"], "works", "{}", found["record --heap"]);
+}
+
+#[test]
 fn the_loader_is_asked_for_the_driver() {
     let programs = programs(&["true", "sleep"]);
     let source = programs.path().join("driver.c");

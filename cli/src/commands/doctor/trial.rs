@@ -14,7 +14,7 @@ use std::{
 use memreel_snapshot::{Snapshot, pickle};
 use tempfile::TempDir;
 
-use super::super::record::preloadable::in_path;
+use super::super::record::preloadable::{in_path, why_not};
 
 /// The longest time of a trial.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,6 +49,10 @@ pub(super) fn started(command: &mut Command) -> io::Result<(bool, String)> {
 /// There is no program to try it with.
 pub(super) fn loads(library: &Path) -> io::Result<Result<(), String>> {
     let program = in_path("true".as_ref()).ok_or_else(|| io::Error::other("there is no program `true`"))?;
+    // A program without glibc's loader says nothing of it.
+    if let Some(unrecorded) = why_not(program.as_os_str()) {
+        return Err(io::Error::other(unrecorded.why));
+    }
     let (is_fine, said) = started(Command::new(program).env("LD_PRELOAD", library))?;
     let why = said.lines().find(|line| line.contains("cannot be preloaded") || line.contains("rror loading"));
     Ok(match why {
