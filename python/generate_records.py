@@ -36,11 +36,35 @@ ANSWERS = {
     "slim": "Slimmed",
     "merge": "Merged",
 }
+# Objects that are lines of an answer, and have other names in Python.
+LINES = {"ranks_rank": "Rank", "ranks_broken": "UnreadRank", "ranks_step": "Step"}
+# The list that an answer is about.
+LISTS = {
+    "summary": "holders",
+    "top_groups": "groups",
+    "top_tree": "tree",
+    "top_new": "groups",
+    "leaks_sites": "sites",
+    "leaks_between": "groups",
+    "leaks_older": "groups",
+    "churn": "sites",
+    "fragmentation": "pinned",
+    "oom_failed": "causes",
+    "owners": "rows",
+    "timeline": "points",
+    "at_state": "segments",
+    "at_address": "owners",
+    "diff": "changes",
+    "gate": "checks",
+    "stats": "segments",
+    "fix": "changes",
+    "merge": "origins",
+}
 PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 def name_of(definition: str) -> str:
-    return ANSWERS.get(definition) or "".join(word.title() for word in definition.split("_"))
+    return ANSWERS.get(definition) or LINES.get(definition) or "".join(word.title() for word in definition.split("_"))
 
 
 class Writer:
@@ -97,9 +121,15 @@ class Writer:
         is_answer = definition in ANSWERS
         self.lines += ["", ""]
         self.lines.append(f"@dataclass(frozen=True{', repr=False' if is_answer else ''})")
-        self.lines.append(f"class {name_of(definition)}({'Answer' if is_answer else 'Record'}):")
+        listed = LISTS.get(definition)
+        base = "Answer" if is_answer else "Record"
+        if listed is not None:
+            base = f"{'Judged' if definition == 'gate' else 'Listing'}[{nested[listed]}]"
+        self.lines.append(f"class {name_of(definition)}({base}):")
         self.lines += [f'    """{found["description"]}"""', ""]
         pairs = "".join(f'"{key}": lambda: {kind}, ' for key, kind in nested.items()).removesuffix(", ")
+        if listed is not None:
+            self.lines += [f'    _rows: ClassVar[str] = "{listed}"']
         if nested:
             self.lines += [f"    _nested: ClassVar[Nested] = {{{pairs}}}"]
         for line, description in required + optional:
@@ -108,7 +138,7 @@ class Writer:
 
 def main() -> None:
     writer = Writer(json.loads(SCHEMA.read_text()))
-    for definition in ANSWERS:
+    for definition in [*ANSWERS, *LINES]:
         writer.write(definition)
     head = '''"""The objects of the program's answers. Made by generate_records.py from schema/json.schema.json."""
 
@@ -117,7 +147,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from memreel.answer import Answer, Nested, Record'''
+from memreel.answer import Answer, Nested, Record
+from memreel.judged import Judged
+from memreel.listing import Listing'''
     sys.stdout.write(head + "\n" + "\n".join(writer.lines) + "\n")
 
 

@@ -42,6 +42,11 @@ impl Drop for Asking {
     }
 }
 
+/// Returns the snapshots of the question that this thread asks, for threads that work on its answer.
+pub(crate) fn snapshots() -> Option<Vec<Named>> {
+    ASKED.with_borrow(Clone::clone)
+}
+
 /// Whether this thread asks a question, so that its text goes to no terminal.
 pub(crate) fn is_asked() -> bool {
     ASKED.with_borrow(Option::is_some)

@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{asked::is_asked, failure::Failure, input::is_stdin};
+use crate::{asked, failure::Failure, input::is_stdin};
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
@@ -24,7 +24,7 @@ pub(crate) struct Named {
 pub(crate) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
     let mut named = Named::default();
     for path in paths {
-        let found = if is_asked() {
+        let found = if asked::snapshot(path).is_some() {
             Ok(vec![path.clone()])
         } else if path.is_dir() {
             in_folder(path)

@@ -56,7 +56,10 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     } else if table.is_of_blocks {
         print_text("the bytes are those of blocks: the segments have no request of their own", out)?;
     } else if !table.rows.is_empty() {
-        print_text("without a report of the device: the peak is when the most was recorded", out)?;
+        print_text(
+            "the device reported no usage, so the peak is the moment with the most recorded bytes",
+            out,
+        )?;
     }
     if table.rows.is_empty() && table.outside.is_empty() {
         return writeln!(out, "nothing was recorded");
@@ -67,7 +70,7 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     writeln!(
         out,
         "{}",
-        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most asked for by")
+        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most requested by")
     )?;
     let (unexplained, known): (Vec<&OwnerRow>, Vec<&OwnerRow>) =
         table.rows.iter().partition(|row| row.kind == RowKind::Unexplained);

@@ -55,6 +55,10 @@ interface Device {
   streams: number[];
   pools: string[];
   owners: string[];
+  /** Whether a block has a stack, and whether there are segments at the end. */
+  has_stacks: boolean;
+  has_segments: boolean;
+  /** What limits the figures, and why there is no history. */
   warnings: string[];
   is_exact: boolean;
 }

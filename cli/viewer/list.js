@@ -96,7 +96,7 @@ export function create(app) {
   /** @param {number} n */
   function describe(n) {
     if (pages.error) count.textContent = `The list cannot be shown: ${plain(pages.error)}`;
-    else if (pages.n === 0) count.textContent = "No block matches the filters.";
+    else if (pages.n === 0) count.textContent = app.device()?.n_lives === 0 ? "No block was recorded." : "No block matches the filters. Remove one of them in the bar above.";
     else if (n) {
       const first = Math.floor(virtual.first) + 1;
       count.textContent = `${number(n)} of ${among(pages, app.device()?.n_lives)}; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;

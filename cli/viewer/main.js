@@ -16,7 +16,7 @@ const VIEWS = [
   ["list", "Blocks", "./list.js"], ["compare", "Compare", "./compare.js"], ["ranks", "Ranks", "./ranks.js"],
 ];
 const PANELS = [
-  ["filters", "./filters.js"], ["details", "./details.js"], ["legend", "./legend.js"], ["whatif", "./whatif.js"], ["copy", "./copy.js"],
+  ["filters", "./filters.js"], ["notice", "./notice.js"], ["details", "./details.js"], ["legend", "./legend.js"], ["whatif", "./whatif.js"], ["copy", "./copy.js"],
 ];
 const POLL_MS = 200;
 
@@ -44,13 +44,19 @@ let shown = null;
 /** Returns the view that is open. Views may offer text(), canvas() and svg() for copies. */
 app.view = () => (shown === null ? null : loaded.get(shown) ?? null);
 
-/** @param {string} title @param {string} text */
-function fail(title, text = "") {
+/** @param {string} title @param {string} text @param {string} next What to do. */
+function fail(title, text, next) {
   document.documentElement.dataset.state = "error";
-  const failure = element("div", "failure", null, [element("h2", "error", title), element("pre", "", text)]);
+  const failure = element("div", "failure", null, [element("h2", "error", title), element("pre", "", text), element("p", "", next)]);
   at("view").replaceChildren(failure);
   failure.setAttribute("role", "alert");
   shown = null;
+}
+
+/** What to do about a file that cannot be shown. @param {string} name */
+function next_of(name) {
+  const others = app.all_files().some(file => file.state === "ready") ? "The other files in the bar above can be shown. " : "";
+  return `${others}Give the file that torch.cuda.memory._dump_snapshot or memreel wrote, or write it again: memreel view FILE. What is wrong with the format is in the answer of: memreel validate ${name}`;
 }
 
 /** @param {string} path @param {HTMLElement} [place] @returns {Promise<View>} */
@@ -71,9 +77,9 @@ async function open() {
   const mine = ++turn;
   const file = app.file();
   if (!app.files) return;
-  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`);
-  if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error);
-  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries of this device.");
+  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`, "Choose a file in the bar above.");
+  if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error ?? "", next_of(file.name));
+  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries of this device.", "Choose a device in the bar above.");
   document.documentElement.dataset.state = "loading";
   const name = file.state === "reading" ? "timeline" : app.state.view;
   if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)?.[2] ?? ""));
@@ -184,7 +190,7 @@ async function poll() {
   try {
     answer = await app.source.files();
   } catch (error) {
-    return fail("The server does not answer", `${reason_of(error)}\n\nStart memreel view again; the address then is a new one.`);
+    return fail("The server does not answer", reason_of(error), "Start memreel view again; the address then is a new one.");
   }
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);

@@ -13,21 +13,35 @@ Names are imported when they are first used, so that `import memreel` costs a pr
 
 from __future__ import annotations
 
-from memreel._errors import Error, HistoryError, MemreelWarning, RecordingError, UnreadableError, UsageError
+from memreel._errors import (
+    Error,
+    GateError,
+    HistoryError,
+    MemreelWarning,
+    NothingYet,
+    RecordingError,
+    UnreadableError,
+    UsageError,
+)
 
 # Known to type checkers; `typing` takes longer to import than all of this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memreel import records
+    from memreel.asking import diff, gate, leaks, merge, oom, owners, top
+    from memreel.ranking import Ranks, ranks
     from memreel.recording import dump, on_oom, record, scope, start, stop
     from memreel.serving import install
-    from memreel.snapshot import Snapshot, diff, gate, load, merge
+    from memreel.snapshot import Snapshot, load
     from memreel.table import Table
 
 __all__ = [
     "Error",
+    "GateError",
     "HistoryError",
     "MemreelWarning",
+    "NothingYet",
+    "Ranks",
     "RecordingError",
     "Snapshot",
     "Table",
@@ -38,21 +52,28 @@ __all__ = [
     "dump",
     "gate",
     "install",
+    "leaks",
     "load",
     "merge",
     "on_oom",
+    "oom",
+    "owners",
+    "ranks",
     "record",
     "records",
     "scope",
     "start",
     "stop",
+    "top",
 ]
 
 __version__ = "0.1.0"
 
 # The module of each name that is imported when it is first used.
 _MODULES = {
-    **dict.fromkeys(("Snapshot", "diff", "gate", "load", "merge"), "memreel.snapshot"),
+    **dict.fromkeys(("Snapshot", "load"), "memreel.snapshot"),
+    **dict.fromkeys(("diff", "gate", "leaks", "merge", "oom", "owners", "top"), "memreel.asking"),
+    **dict.fromkeys(("Ranks", "ranks"), "memreel.ranking"),
     **dict.fromkeys(("dump", "on_oom", "record", "scope", "start", "stop"), "memreel.recording"),
     "Table": "memreel.table",
     "install": "memreel.serving",

@@ -27,5 +27,9 @@ class NothingYet(RecordingError):
     """The history is empty: the program has not used the device yet."""
 
 
+class GateError(Error, AssertionError):
+    """A limit is not kept (exit status 4). The message is the gate's answer in words."""
+
+
 class MemreelWarning(UserWarning):
     """Something that a program should know, and that does not end it."""

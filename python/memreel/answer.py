@@ -47,7 +47,6 @@ class Answer(Record):
     """What a question about a snapshot returns. Its `repr` is the program's answer in words."""
 
     _text: Callable[[], str]
-    _rows: ClassVar[str] = ""
 
     @classmethod
     def answered(cls: type[R], source: Mapping[str, Any], text: Callable[[], str]) -> R:
@@ -62,54 +61,16 @@ class Answer(Record):
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
+    def __rich__(self) -> object:
+        return plain(repr(self))
+
     def table(self) -> Table:
-        """Returns the answer's list as a table: a row for each group, site, owner or point, with the call that it names.
-
-        Raises UsageError if it has no list.
-        """
-        found: list[Mapping[str, Any]] = next((value for value in self._source.values() if _is_rows(value)), [])
-        if found:
-            return Table.of_rows([_flat(row) for row in found])
-        return Table.of_columns({name: [] for name in self._columns()})
-
-    @classmethod
-    def _columns(cls) -> list[str]:
-        """The columns of a table without rows: the fields of the objects in the answer's first list."""
-        lists = {field.name for field in fields(cls) if str(field.type).startswith("list[")}  # type: ignore[arg-type]
-        inner = next((cls._nested[name]() for name in cls._nested if name in lists), None)
-        if inner is None:
-            raise UsageError(f"{cls.__name__} has no list to make a table of; its fields are in to_dict()")
-        names: list[str] = []
-        for field in fields(inner):  # type: ignore[arg-type]
-            if field.name == "stack":
-                names += ["function", "filename", "line"]
-            elif field.name not in inner._nested and "list[" not in str(field.type):
-                names.append(field.name)
-        return names
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table().__arrow_c_stream__(requested_schema)
-
-    def __len__(self) -> int:
-        return len(self.table())
-
-    def __bool__(self) -> bool:
-        return True
+        """Returns the answer's list as a table; raises UsageError if it has no list."""
+        raise UsageError(f"{type(self).__name__} has no list to make a table of; its fields are in to_dict()")
 
 
-def _is_rows(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+def plain(text: str) -> object:
+    """Returns a text for the library rich, which has it imported: without markup, whatever a file has in its names."""
+    from rich.text import Text
 
-
-def _flat(row: Mapping[str, Any]) -> dict[str, int | float | bool | str | None]:
-    """A row of a list without its inner objects; of a stack, the innermost call that identifies it."""
-    flat: dict[str, int | float | bool | str | None] = {}
-    for key, value in row.items():
-        if key == "stack":
-            frame = next((frame for frame in value or [] if frame.get("is_shown")), None)
-            flat["function"] = frame and frame["name"]
-            flat["filename"] = frame and frame["filename"]
-            flat["line"] = frame and frame["line"]
-        elif value is None or isinstance(value, (int, float, str)):
-            flat[key] = value
-    return flat
+    return Text(text)

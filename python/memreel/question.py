@@ -42,9 +42,9 @@ class Question:
         """Returns what the program prints."""
         return self.printed()
 
-    def objects(self) -> list[dict[str, Any]]:
-        """Returns what the program prints with `--json`."""
-        text = self.printed("--json")
+    def objects(self, *more: str) -> list[dict[str, Any]]:
+        """Returns what the program prints with `--json`, and with more options."""
+        text = self.printed("--json", *more)
         # Not `splitlines`: texts of a snapshot may have other characters at which it splits.
         return [json.loads(line) for line in text.split("\n") if line]
 

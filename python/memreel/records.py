@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from memreel.answer import Answer, Nested, Record
+from memreel.judged import Judged
+from memreel.listing import Listing
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,10 @@ class Rest(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Answer):
+class Summary(Listing[Group]):
     """What a device of a file shows."""
 
+    _rows: ClassVar[str] = "holders"
     _nested: ClassVar[Nested] = {"peak": lambda: Totals, "end": lambda: Totals, "most_reserved": lambda: Totals, "oom": lambda: Failure, "growing": lambda: LeakSite, "holders": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -203,9 +206,10 @@ class TopGroup(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Top(Answer):
+class Top(Listing[TopGroup]):
     """`top`, with or without `--by`."""
 
+    _rows: ClassVar[str] = "groups"
     _nested: ClassVar[Nested] = {"groups": lambda: TopGroup, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -263,9 +267,10 @@ class Branch(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Tree(Answer):
+class Tree(Listing[Branch]):
     """`top --tree`."""
 
+    _rows: ClassVar[str] = "tree"
     _nested: ClassVar[Nested] = {"tree": lambda: Branch}
     file: str
     """The file, as it was given."""
@@ -292,9 +297,10 @@ class Tree(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class TopNew(Answer):
+class TopNew(Listing[TopGroup]):
     """`top --new`."""
 
+    _rows: ClassVar[str] = "groups"
     _nested: ClassVar[Nested] = {"groups": lambda: TopGroup, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -333,9 +339,10 @@ class TopNew(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class Leaks(Answer):
+class Leaks(Listing[LeakSite]):
     """`leaks` without an option."""
 
+    _rows: ClassVar[str] = "sites"
     _nested: ClassVar[Nested] = {"sites": lambda: LeakSite, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -356,9 +363,10 @@ class Leaks(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class LeaksBetween(Answer):
+class LeaksBetween(Listing[Group]):
     """`leaks --between`."""
 
+    _rows: ClassVar[str] = "groups"
     _nested: ClassVar[Nested] = {"groups": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -377,9 +385,10 @@ class LeaksBetween(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class LeaksOlder(Answer):
+class LeaksOlder(Listing[Group]):
     """`leaks --older-than`."""
 
+    _rows: ClassVar[str] = "groups"
     _nested: ClassVar[Nested] = {"groups": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -421,9 +430,10 @@ class ChurnSite(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Churn(Answer):
+class Churn(Listing[ChurnSite]):
     """The sites of a device that allocate and free one size again and again."""
 
+    _rows: ClassVar[str] = "sites"
     _nested: ClassVar[Nested] = {"sites": lambda: ChurnSite, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -498,9 +508,10 @@ class Pinned(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Fragmentation(Answer):
+class Fragmentation(Listing[Pinned]):
     """The reserved memory of a device that no block uses."""
 
+    _rows: ClassVar[str] = "pinned"
     _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "idle_pools": lambda: IdlePool, "pinned": lambda: Pinned, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -676,9 +687,10 @@ class Tried(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Oom(Answer):
+class Oom(Listing[Cause]):
     """A request failed."""
 
+    _rows: ClassVar[str] = "causes"
     _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "causes": lambda: Cause, "grown": lambda: GrownSite, "tried": lambda: Tried, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
@@ -722,9 +734,9 @@ class OwnerRow(Record):
     largest_file_bytes: int | None
     """The bytes of that file."""
     stack_bytes: int | None
-    """The bytes that the stack asked for; null without a stack."""
+    """The bytes that the stack requested; null without a stack."""
     stack: list[Frame] | None
-    """All frames of the stack that asked for the most at the peak, innermost first; null if there is none."""
+    """All frames of the stack that requested the most at the peak, innermost first; null if there is none."""
 
 
 @dataclass(frozen=True)
@@ -763,9 +775,10 @@ class HostFigures(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Owners(Answer):
+class Owners(Listing[OwnerRow]):
     """Who has the memory of a device, over all files: those of the processes of one run. The rows add up to what the device reports as used."""
 
+    _rows: ClassVar[str] = "rows"
     _nested: ClassVar[Nested] = {"rows": lambda: OwnerRow, "outside": lambda: OwnerRow, "host": lambda: HostFigures}
     files: list[str]
     """The files with this device, as they were given."""
@@ -776,7 +789,7 @@ class Owners(Answer):
     uuid: str | None
     """What distinguishes it from all others; null if it is not known."""
     total_bytes: int | None
-    """The size of the device; null without a report of the device."""
+    """The size of the device; null if the device reported no usage."""
     used_now_bytes: int | None
     """What the last report has as used; null without a report."""
     used_peak_bytes: int | None
@@ -812,9 +825,10 @@ class Point(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Timeline(Answer):
+class Timeline(Listing[Point]):
     """The memory of a device over its history."""
 
+    _rows: ClassVar[str] = "points"
     _nested: ClassVar[Nested] = {"points": lambda: Point}
     file: str
     """The file, as it was given."""
@@ -862,9 +876,10 @@ class Layout(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class State(Answer):
+class State(Listing[Layout]):
     """`at` without `--address`: the state of a device at a moment."""
 
+    _rows: ClassVar[str] = "segments"
     _nested: ClassVar[Nested] = {"segments": lambda: Layout, "outside_segments": lambda: Block}
     file: str
     """The file, as it was given."""
@@ -956,9 +971,10 @@ class AddressHeld(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class AtAddress(Answer):
+class AtAddress(Listing[AddressOwner]):
     """`at --address`."""
 
+    _rows: ClassVar[str] = "owners"
     _nested: ClassVar[Nested] = {"owners": lambda: AddressOwner, "memory": lambda: AddressMemory, "held": lambda: AddressHeld}
     file: str
     """The file, as it was given."""
@@ -1134,9 +1150,10 @@ class SiteChange(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Diff(Answer):
+class Diff(Listing[SiteChange]):
     """How two snapshots differ on a device."""
 
+    _rows: ClassVar[str] = "changes"
     _nested: ClassVar[Nested] = {"changes": lambda: SiteChange}
     before: str
     """The earlier file."""
@@ -1185,9 +1202,10 @@ class Check(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Gate(Answer):
+class Gate(Judged[Check]):
     """The checks of a device."""
 
+    _rows: ClassVar[str] = "checks"
     _nested: ClassVar[Nested] = {"checks": lambda: Check}
     file: str
     """The file, as it was given."""
@@ -1229,9 +1247,10 @@ class SegmentMap(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Stats(Answer):
+class Stats(Listing[SegmentMap]):
     """How the segments are filled, as PyTorch's tool counts it."""
 
+    _rows: ClassVar[str] = "segments"
     _nested: ClassVar[Nested] = {"free_bytes": lambda: Free, "segments": lambda: SegmentMap}
     file: str
     """The file, as it was given."""
@@ -1290,9 +1309,10 @@ class ChangeMade(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Fixed(Answer):
+class Fixed(Listing[ChangeMade]):
     """The repairs of a file."""
 
+    _rows: ClassVar[str] = "changes"
     _nested: ClassVar[Nested] = {"written_anew": lambda: Repair, "changes": lambda: ChangeMade}
     file: str
     """The file, as it was given."""
@@ -1345,9 +1365,10 @@ class DifferingSetting(Record):
 
 
 @dataclass(frozen=True, repr=False)
-class Merged(Answer):
+class Merged(Listing[Origin]):
     """The joined file."""
 
+    _rows: ClassVar[str] = "origins"
     _nested: ClassVar[Nested] = {"origins": lambda: Origin, "differing_settings": lambda: DifferingSetting}
     files: int
     """Files that were joined."""
@@ -1361,3 +1382,151 @@ class Merged(Answer):
     """Where each device comes from."""
     differing_settings: list[DifferingSetting]
     """Settings that differ between the files."""
+
+
+@dataclass(frozen=True)
+class RankHolder(Record):
+    """Who holds memory at the peak."""
+
+    name: str
+    """An owner, or the innermost calls of a stack."""
+    bytes: int
+    """Its bytes."""
+
+
+@dataclass(frozen=True)
+class RankOom(Record):
+    """A request that failed."""
+
+    event: int
+    """Its event."""
+    n_ooms: int
+    """All requests that failed."""
+    requested_bytes: int
+    """The request."""
+    time_us: int
+    """Its time; 0 if it is not known."""
+    scope: str
+    """Its scope; empty outside of any."""
+    step: str
+    """Its outermost scope, as in `in step#3` or `after step#3`; empty before the first."""
+    site: str
+    """Its innermost calls; empty if they were not recorded."""
+
+
+@dataclass(frozen=True)
+class RankStep(Record):
+    """One of the outermost scopes."""
+
+    name: str
+    """Its name, with its number if several have one name."""
+    event: int | None
+    """The event before it."""
+    begin_us: int
+    """The time of its first event."""
+    peak_bytes: int
+    """The most memory in use."""
+
+
+@dataclass(frozen=True)
+class RankWhy(Record):
+    """A difference from the median rank."""
+
+    kind: Literal["out_of_memory", "peak", "reserved", "waste", "end", "step", "clock", "site", "owner"]
+    """Its kind."""
+    begin: str | None
+    """The step in which it begins, or the time since the first event, as in `12.583 s`; null for a figure of the whole history."""
+    text: str
+    """It in words."""
+    bytes: int | None
+    """The figure of the rank; null for a failure."""
+    usual_bytes: int | None
+    """That of the median rank; null for a failure."""
+
+
+@dataclass(frozen=True)
+class Rank(Record):
+    """One device of one rank."""
+
+    _nested: ClassVar[Nested] = {"peak": lambda: Totals, "owners": lambda: RankHolder, "sites": lambda: RankHolder, "oom": lambda: RankOom, "steps": lambda: RankStep, "whys": lambda: RankWhy, "first_difference": lambda: RankWhy}
+    file: str
+    """The file, as it was given or found in a folder."""
+    rank: int | None
+    """The number behind `rank` in the name of the file or its folder; null without one."""
+    device: int
+    """The device."""
+    n_events: int
+    """Its events."""
+    first_us: int
+    """The time of the first event; 0 if it is not known."""
+    last_us: int
+    """The time of the last event; 0 if it is not known."""
+    peak: Totals
+    """The memory at the peak."""
+    peak_us: int
+    """The time of the peak; 0 if it is not known."""
+    peak_scope: str
+    """The scope of the peak's event; empty outside of any."""
+    reserved_bytes: int
+    """The most reserved memory."""
+    waste_bytes: int
+    """Reserved memory in no block at the peak."""
+    end_bytes: int
+    """The memory in use at the end."""
+    owners: list[RankHolder]
+    """Who has the reserved memory at the peak, the largest first."""
+    sites: list[RankHolder]
+    """The sites of the blocks at the peak, the largest first."""
+    oom: RankOom | None
+    """The first request that failed."""
+    steps: list[RankStep]
+    """The first thousand outermost scopes."""
+    n_steps: int
+    """All outermost scopes."""
+    is_outlier: bool
+    """Whether the rank differs from the median rank."""
+    whys: list[RankWhy]
+    """How it differs."""
+    first_difference: RankWhy | None
+    """The first step, or stretch of time, that differs."""
+    warnings: list[str]
+    """Why the figures may be too low."""
+
+
+@dataclass(frozen=True)
+class UnreadRank(Record):
+    """A file that cannot be read."""
+
+    file: str
+    """The file, as it was given or found in a folder."""
+    rank: int | None
+    """The number behind `rank` in the file's name; null without one."""
+    error: str
+    """Why."""
+
+
+@dataclass(frozen=True)
+class RankPeak(Record):
+    """The peak of a rank in a step."""
+
+    file: str
+    """The file, as it was given or found in a folder."""
+    rank: int | None
+    """The number behind `rank` in the file's name; null without one."""
+    device: int
+    """The device."""
+    peak_bytes: int
+    """The most memory in use."""
+
+
+@dataclass(frozen=True)
+class Step(Record):
+    """A step of all ranks, with `--by step`."""
+
+    _nested: ClassVar[Nested] = {"ranks": lambda: RankPeak}
+    step: str
+    """The step."""
+    median_bytes: int
+    """The median of the peaks."""
+    ranks: list[RankPeak]
+    """The peaks, the lowest first."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
-from memreel import _memreel, records
+from memreel import _memreel, limits, records
 from memreel._errors import UnreadableError, UsageError
-from memreel.answer import Answer
-from memreel.files import made
+from memreel.answer import Answer, plain
+from memreel.files import made, page_of
+from memreel.limits import Share, Size
 from memreel.question import Question, distinct, options
 from memreel.table import Table
+from memreel.times import Time, time_text, window_text
 from memreel.wording import without_help
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from memreel.viewing import View
 
-Path = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 Moment = int | Literal["start", "peak", "end"]
 A = TypeVar("A", bound=Answer)
 
@@ -30,6 +33,7 @@ class Snapshot:
     A question is about one device: the only GPU that has memory, or without one the host, or the one that is named with
     `device=`. Its answer has
     the fields of the program's `--json`, and the program's text as its `repr`. While an answer is made, other threads run.
+    `str` of a snapshot is the page that `memreel FILE` prints.
     """
 
     def __init__(self, opened: _memreel.Opened, name: str | None = None) -> None:
@@ -110,7 +114,7 @@ class Snapshot:
 
     def new(
         self,
-        since_us: int | None = None,
+        since: Time | None = None,
         at: Moment = "peak",
         n: int = 10,
         *,
@@ -118,9 +122,10 @@ class Snapshot:
         frames: int = 4,
         device: int | None = None,
     ) -> records.TopNew:
-        """Returns what is allocated from a time on, in microseconds since the Unix epoch: the most that is held at once, and
-        what is left at the end. A block counts until its free is requested."""
-        return self._answer(records.TopNew, "top", device, new=True, since=since_us, by=by, at=at, n=n, frames=frames)
+        """Returns what is allocated from a time on: the most that is held at once, and what is left at the end. A block counts
+        until its free is requested."""
+        given = {"since": None if since is None else time_text(since), "by": by, "at": at, "n": n, "frames": frames}
+        return self._answer(records.TopNew, "top", device, new=True, **given)
 
     def tree(self, at: Moment = "peak", *, device: int | None = None) -> records.Tree:
         """Returns the tree of the calls that hold the memory at a moment."""
@@ -184,26 +189,35 @@ class Snapshot:
     def gate(
         self,
         *,
-        max_peak: int | str | list[str] | None = None,
-        max_live: int | str | None = None,
-        max_reserved: int | str | None = None,
-        max_fragmentation: str | None = None,
-        max_owner: list[str] | None = None,
-        tolerance: str | None = None,
+        max_peak: Size | Mapping[str | None, Size] | Sequence[str] | None = None,
+        max_live: Size | None = None,
+        max_reserved: Size | None = None,
+        max_fragmentation: Share | None = None,
+        max_owner: Mapping[str, Size] | Sequence[str] | None = None,
+        tolerance: Share | None = None,
         strict: bool = False,
         allow_no_history: bool = False,
-        baseline: Snapshot | Path | None = None,
+        baseline: Snapshot | StrPath | None = None,
         device: int | None = None,
     ) -> records.Gate:
-        """Checks the figures against limits; `is_passed` is the result."""
-        given = {key: value for key, value in locals().items() if key not in ("self", "device", "baseline")}
+        """Checks the figures against limits; `is_passed` is the result, and `raise_if_failed()` raises `GateError`."""
         snapshots = [(self.name, self._opened)]
         if baseline is not None:
             before = opened(baseline)
             snapshots = distinct([*snapshots, (before.name, before._opened)])
-            given["baseline"] = snapshots[1][0]
-        words = options({"device": self._device(device), **given})
-        return Question(snapshots, "gate", words, [self.name]).answers(records.Gate)[0]
+        given = {
+            "device": self._device(device),
+            "max_peak": limits.peaks(max_peak),
+            "max_live": limits.sizes("max_live", max_live),
+            "max_reserved": limits.sizes("max_reserved", max_reserved),
+            "max_fragmentation": max_fragmentation,
+            "max_owner": limits.owners(max_owner),
+            "tolerance": tolerance,
+            "strict": strict,
+            "allow_no_history": allow_no_history,
+            "baseline": None if baseline is None else snapshots[1][0],
+        }
+        return Question(snapshots, "gate", options(given), [self.name]).answers(records.Gate)[0]
 
     def validate(self) -> list[records.Finding]:
         """Returns the rules of the format that the snapshot breaks."""
@@ -242,8 +256,8 @@ class Snapshot:
     def slim(
         self,
         *,
-        events: str | None = None,
-        time: str | None = None,
+        events: str | tuple[int | None, int | None] | None = None,
+        time: str | tuple[Time | None, Time | None] | None = None,
         scope: str | None = None,
         nth: int | None = None,
         device: int | None = None,
@@ -254,23 +268,56 @@ class Snapshot:
         anonymise: bool = False,
     ) -> Snapshot:
         """Returns a smaller snapshot: a window, fewer frames, no names. The options are those of `memreel slim`."""
-        return self._made("slim", **{key: value for key, value in locals().items() if key != "self"})
+        given = {key: value for key, value in locals().items() if key != "self"}
+        return self._made("slim", **{**given, "events": window_text(events), "time": window_text(time)})
 
     def _made(self, command: str, **given: object) -> Snapshot:
         question = self._question(command, **given)
         return Snapshot(made(question), f"{self.name} ({command})")
 
-    def save(self, path: Path) -> None:
+    def save(self, path: StrPath) -> None:
         """Writes the snapshot as a pickle that pytorch.org/memory_viz opens: the whole file, or nothing."""
         self._opened.save(path)
 
     # To look at
 
-    def plot(self, ax: Axes | None = None, *, width: int = 1000, device: int | None = None) -> Axes:
-        """Draws the timeline with matplotlib, into `ax` or a new figure."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        by: Literal["event", "time"] = "event",
+        width: int = 1000,
+        device: int | None = None,
+    ) -> Axes:
+        """Draws the timeline with matplotlib, into `ax` or a new figure, with the steps, the first failed request, and who has
+        the device's memory at the peak, as far as the file has them."""
         from memreel.look import plot
 
-        return plot(self.timeline(width=width, device=device), ax)
+        timeline = self.timeline(width=width, by=by, device=device)
+        marks = self._question("ranks", device=timeline.device).objects()[0]
+        return plot(timeline, records.Rank.of(marks), by, ax)
+
+    @overload
+    def report(self, path: None = None, *, anonymise: bool = False, device: int | None = None) -> str: ...
+    @overload
+    def report(self, path: StrPath, *, anonymise: bool = False, device: int | None = None) -> None: ...
+    def report(
+        self, path: StrPath | None = None, *, anonymise: bool = False, device: int | None = None
+    ) -> str | None:
+        """Returns the page of `memreel report` as Markdown, or writes it: HTML to a path that ends with .html, else Markdown."""
+        question = self._question("report", anonymise=anonymise, device=device)
+        if path is None:
+            return question.text()
+        question.printed(f"--output={os.fspath(path)}")
+        return None
+
+    def flamegraph(self, path: StrPath, at: Moment = "peak", *, device: int | None = None) -> None:
+        """Draws what holds the memory at a moment as a flame graph, an SVG."""
+        self._question("flamegraph", at=at, output=os.fspath(path), device=self._device(device)).printed()
+
+    def to_html(self, path: StrPath) -> None:
+        """Writes the page of `memreel view` as one file that opens without memreel and without a network."""
+        page_of(self.name, self.save, path)
 
     def view(self, *, port: int = 0, open: bool = True) -> View:
         """Opens the page of `memreel view` in a browser, and returns what serves it.
@@ -282,7 +329,14 @@ class Snapshot:
         return View(self.name, self.save, port=port, is_opened=open)
 
     def __repr__(self) -> str:
+        devices = ", ".join(map(str, self.devices)) or "none"
+        return f"<memreel.Snapshot {self.name!r}: {self.n_events:,} events, devices: {devices}>"
+
+    def __str__(self) -> str:
         return self._question("summary").text().rstrip("\n")
+
+    def __rich__(self) -> object:
+        return plain(str(self))
 
     def _repr_html_(self) -> str:
         from memreel.files import drawn
@@ -302,7 +356,7 @@ class Snapshot:
             raise UsageError(without_help(str(error))) from None
 
 
-def load(path: Path) -> Snapshot:
+def load(path: StrPath) -> Snapshot:
     """Reads a snapshot: a pickle of PyTorch or memreel, JSON as viewers load it, or a tape. Nothing in it is executed."""
     try:
         mode = os.stat(path).st_mode
@@ -316,39 +370,6 @@ def load(path: Path) -> Snapshot:
     return Snapshot(_memreel.Opened.load("./-" if path == "-" else path))
 
 
-def diff(
-    before: Snapshot | Path,
-    after: Snapshot | Path,
-    *,
-    by: Literal["stack", "owner"] = "stack",
-    at: Moment = "end",
-    n: int = 10,
-    device: int | None = None,
-) -> records.Diff:
-    """Returns the stacks that hold more or less in the second snapshot than in the first."""
-    both = [opened(before), opened(after)]
-    given = options({"by": by, "at": at, "n": n, "device": device})
-    answers = Question([(one.name, one._opened) for one in both], "diff", given).answers(records.Diff)
-    if len(answers) > 1:
-        known = ", ".join(str(answer.device) for answer in answers)
-        raise UsageError(f"the snapshots have devices {known}; name one, for example device={answers[0].device}")
-    return answers[0]
-
-
-def merge(snapshots: list[Snapshot | Path], *, in_order: bool = False) -> Snapshot:
-    """Returns one snapshot of several; their devices get numbers of their own, by the ranks in the names."""
-    if isinstance(snapshots, (str, os.PathLike)):
-        raise UsageError(f"merge takes a list of snapshots, and not one path: merge([{os.fspath(snapshots)!r}, ...])")
-    all_of_them = [opened(one) for one in snapshots]
-    named = [(one.name, one._opened) for one in all_of_them]
-    return Snapshot(made(Question(named, "merge", options({"in_order": in_order}))), "merged")
-
-
-def gate(snapshot: Snapshot | Path, **limits: Any) -> records.Gate:
-    """Checks a snapshot against limits; the same as `Snapshot.gate`."""
-    return opened(snapshot).gate(**limits)
-
-
-def opened(snapshot: Snapshot | Path) -> Snapshot:
+def opened(snapshot: Snapshot | StrPath) -> Snapshot:
     """Returns the snapshot, or reads its file."""
     return snapshot if isinstance(snapshot, Snapshot) else load(snapshot)

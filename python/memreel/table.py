@@ -9,6 +9,7 @@ from memreel import _memreel
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 Value = "int | float | bool | str | None"
 
@@ -62,6 +63,12 @@ class Table:
         from_arrow = getattr(pandas.DataFrame, "from_arrow", None)
         frame: pandas.DataFrame = pandas.DataFrame(self.columns()) if from_arrow is None else from_arrow(self)
         return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Returns a DataFrame of polars; `polars.DataFrame(table)` does the same."""
+        import polars
+
+        return polars.DataFrame(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._rows.__arrow_c_stream__(requested_schema)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from memreel._errors import Error
+from memreel.files import copied
 
 IDLE_MINUTES = 720
 """A page that nobody looks at ends after this time."""
@@ -23,8 +24,7 @@ class View:
 
     def __init__(self, name: str, save: Callable[[Path], None], *, port: int, is_opened: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="memreel-view-")
-        path = Path(self._folder.name) / (Path(name).stem + ".pickle")
-        save(path)
+        path = copied(name, save, Path(self._folder.name))
         words = [sys.executable, "-m", "memreel", "view", "--no-open", "--idle", str(IDLE_MINUTES), "--port", str(port)]
         self._process = subprocess.Popen(
             [*words, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

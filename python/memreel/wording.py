@@ -10,7 +10,6 @@ Name = Callable[[str], str]
 PARAMETERS = {
     "at": {"<WHEN>": "event"},
     "leaks": {"--between": "first and second", "--older-than": "events"},
-    "top": {"--since": "since_us"},
 }
 OPTION = r"(--?[a-z][a-z-]*|<[A-Z]+>)"
 # An option as a word of a sentence, and its value if it has one. Not within names and paths of the snapshot.

@@ -1,4 +1,4 @@
-"""The page of the package against the package: signatures, and a line for each parameter."""
+"""The reference of the package against the package: signatures, and a line for each parameter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import memreel
-from memreel.answer import Answer
+from memreel.judged import Judged
+from memreel.listing import Listing
 from memreel.recording.source import Stacks
 from memreel.snapshot import Moment
 
-PAGE = Path(__file__).parents[2] / "docs" / "python-package.md"
-SECTION = PAGE.read_text(encoding="utf-8").partition("\n## Signatures\n")[2].partition("\n## ")[0]
+PAGE = Path(__file__).parents[2] / "docs" / "python-reference.md"
+SECTION = PAGE.read_text(encoding="utf-8")
 # What annotations name, and what they stand for.
 ALIASES = {"Stacks": str(Stacks), "Moment": str(Moment)}
 
@@ -28,10 +29,11 @@ def functions() -> dict[str, object]:
         is_record = inspect.isclass(value) and name[0].islower()
         if inspect.isfunction(value) or is_record:
             found[f"memreel.{name}"] = value
-    for prefix, kind in (("s", memreel.Snapshot), ("answer", Answer), ("table", memreel.Table)):
+    for prefix, kind in (("s", memreel.Snapshot), ("answer", Listing), ("gate", Judged), ("table", memreel.Table)):
         for name, value in inspect.getmembers(kind, inspect.isroutine):
             # `of` and `answered` make answers; they are the package's own.
-            if not name.startswith("_") and not inspect.ismethod(value):
+            is_own = prefix != "gate" or name in vars(kind)
+            if not name.startswith("_") and not inspect.ismethod(value) and is_own:
                 found[f"{prefix}.{name}"] = value
     return found
 

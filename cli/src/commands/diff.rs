@@ -84,7 +84,7 @@ pub(crate) struct Options {
 enum Grouping {
     /// The whole stack
     Stack,
-    /// The library that asked for memory of the device: segments, not blocks
+    /// The library that requested memory from the device: segments, not blocks
     Owner,
 }
 

@@ -11,6 +11,7 @@ mod compare;
 mod completions;
 mod convert;
 mod diff;
+mod doctor;
 mod fix;
 mod flamegraph;
 mod fragmentation;
@@ -56,7 +57,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     "Write a page about a snapshot, for a defect or a job's summary",
                     report::run,
                 ),
-                command("record", "Run any program, and record the memory that it asks for", record::run),
+                command("record", "Run any program, and record the memory that it requests", record::run),
             ],
         ),
         (
@@ -130,6 +131,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 #[cfg(feature = "mcp")]
                 of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),
+                of_program("doctor", "Check what works on this machine, and what to do", doctor::run),
                 of_program("completions", "Print a shell's completion script", completions::run),
                 of_program("man", "Print manual pages", man::run),
             ],

@@ -147,11 +147,21 @@ fn ssh_server() -> Option<String> {
 }
 
 /// Whether a browser that is started here is seen.
-fn has_display() -> bool {
-    let is_set = |name: &str| env::var_os(name).is_some_and(|value| value != OsString::new());
-    let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");
-    !is_remote && (cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
+pub(super) fn has_display() -> bool {
+    !is_remote() && (cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
 }
+
+/// Whether the terminal is one of SSH.
+pub(super) fn is_remote() -> bool {
+    is_set("SSH_CONNECTION") || is_set("SSH_TTY")
+}
+
+fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| value != OsString::new())
+}
+
+/// The program that opens the user's browser.
+pub(super) const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Opens the user's browser. If there is none, the address is printed anyway.
 ///
@@ -163,8 +173,7 @@ fn open(address: &str) -> Option<NamedTempFile> {
         "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={address}\"><a href=\"{address}\">memreel view</a>"
     );
     file.write_all(page.as_bytes()).ok()?;
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut command = Command::new(program);
+    let mut command = Command::new(OPENER);
     command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // Some openers run as long as the browser.

@@ -41,4 +41,4 @@ mod token;
 mod window;
 mod words;
 
-pub(crate) use server::{Serving, html, serve};
+pub(crate) use server::{Serving, html, listener, serve};

@@ -34,6 +34,7 @@ files![
     "list.js",
     "main.js",
     "minimap.js",
+    "notice.js",
     "offline.js",
     "offline_answers.js",
     "pages.js",

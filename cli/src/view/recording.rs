@@ -6,11 +6,12 @@ use memreel_snapshot::{
     Action, DeviceId, Snapshot,
     analysis::{Histories, devices},
     history::{Moment, ScopeSpan},
+    model::StackTable,
 };
 use serde_json::{Value, json};
 
 use super::{device::Device, groups::Colour, refusal::Refusal, words::cut};
-use crate::text::clean;
+use crate::{text::clean, warnings::warnings};
 
 /// The most markers and scopes of a device in an answer.
 const MAX_MARKERS: usize = 1000;
@@ -76,7 +77,9 @@ fn describe(device: &Device<'_>) -> Value {
         "streams": streams(device),
         "pools": names(Colour::Pool),
         "owners": names(Colour::Owner),
-        "warnings": history.trust().warnings(),
+        "has_stacks": has_stacks(device),
+        "has_segments": has_segments(history.snapshot(), device.id),
+        "warnings": warnings(history),
         "is_exact": history.trust().is_exact(),
     })
 }
@@ -86,6 +89,17 @@ const MAX_NAMES: usize = 200;
 
 fn names<'d>(device: &'d Device<'_>, colour: Colour) -> Vec<&'d str> {
     device.groups(colour).names.iter().take(MAX_NAMES).map(String::as_str).collect()
+}
+
+/// Whether a device has segments at the end.
+fn has_segments(snapshot: &Snapshot, device: DeviceId) -> bool {
+    let of_host = device == DeviceId::HOST && !snapshot.host_segments.is_empty();
+    of_host || snapshot.segments.iter().any(|segment| segment.device == device)
+}
+
+/// Whether a block has a stack.
+fn has_stacks(device: &Device<'_>) -> bool {
+    device.history.lives().iter().any(|life| life.stack.is_some_and(|stack| stack != StackTable::EMPTY))
 }
 
 fn streams(device: &Device<'_>) -> Vec<i64> {

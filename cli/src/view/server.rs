@@ -42,7 +42,7 @@ pub(crate) struct Serving {
 /// Serves until the page ends it, or until no request came for the time of `idle`. `begin` is called with the address of the
 /// page.
 pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, serving.port))?;
+    let listener = listener(serving.port)?;
     let port = listener.local_addr()?.port();
     let token = token::new()?;
     begin(&format!("http://127.0.0.1:{port}/{token}/"), port);
@@ -70,6 +70,11 @@ pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Resu
         }
         served
     })
+}
+
+/// Opens a port for the page; 0 lets the system choose.
+pub(crate) fn listener(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
 /// Returns one page that has the files in it, as far as there is room for them.

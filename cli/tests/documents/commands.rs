@@ -41,6 +41,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("gate", &["gate", "--max-peak", "1GiB", RANK1]),
     ("validate", &["validate", RANK1]),
     ("mcp", &[]),
+    ("doctor", &[]),
     ("completions", &[]),
     ("man", &[]),
 ];

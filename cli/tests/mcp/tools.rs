@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 16] = [
+const NOT_TOOLS: [&str; 17] = [
+    "doctor",
     "flamegraph",
     "report",
     "torch",

@@ -1,4 +1,4 @@
-//! The recipe of `docs/ci.md`: its script passes, fails and explains itself as the page says.
+//! The recipe of `docs/ci.md`: its script passes, fails and explains itself as the page says. The steps of `action.yml` do so too.
 
 #![forbid(unsafe_code)]
 
@@ -95,7 +95,7 @@ fn the_script_of_the_page_gates() {
 /// The job runs what the page says to save.
 #[test]
 fn the_job_of_the_page_runs_the_script() {
-    let [job] = &blocks("yaml")[..] else { panic!("one job") };
+    let [job, _] = &blocks("yaml")[..] else { panic!("a job, and a step") };
     let steps: Vec<&str> = job.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
     assert_eq!(steps.len(), 3, "{job}");
     assert_eq!(steps[2], "sh ci/memory-gate.sh");
@@ -104,4 +104,49 @@ fn the_job_of_the_page_runs_the_script() {
     assert!(repository("cli/Cargo.toml").exists());
     let written = ["memreel.xml", "snapshot.pickle"];
     assert!(written.iter().all(|file| job.lines().any(|line| line.trim() == *file)), "{job}");
+}
+
+/// Returns the script of a step of `action.yml`.
+fn step(name: &str) -> String {
+    let action = fs::read_to_string(repository("action.yml")).unwrap();
+    let of_step = action.split("    - name: ").find(|step| step.starts_with(name)).expect(name);
+    let (_, script) = of_step.split_once("      run: |\n").expect(name);
+    script.lines().map(|line| line.strip_prefix("        ").unwrap_or(line).to_owned() + "\n").collect()
+}
+
+/// Runs a step of `action.yml` as GitHub does, with the variables of its `env`.
+#[cfg(target_os = "linux")]
+fn run_step(folder: &Path, name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut bash = Command::new("bash");
+    bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &step(name)]).current_dir(folder);
+    bash.env("MEMREEL_BIN", env!("CARGO_BIN_EXE_memreel")).env("MEMREEL_PRELOAD", crate::record::libraries());
+    bash.env("SNAPSHOT", "run.pickle").env("GITHUB_STEP_SUMMARY", folder.join("summary.md"));
+    bash.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_steps_of_the_action_record_gate_and_show_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Two words of one argument, so that the words of a shell are kept.
+    let command = "sort -o 'sorted words' words";
+    fs::write(folder.join("words"), "b\na\n").unwrap();
+    let recorded = run_step(folder, "Record", &[("RUN", command), ("HEAP", "true")]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", stderr(&recorded));
+    assert_eq!(fs::read_to_string(folder.join("sorted words")).unwrap(), "a\nb\n");
+    assert!(folder.join("run.pickle").is_file(), "{}", stderr(&recorded));
+    let gate = |limits: &str| run_step(folder, "Gate", &[("LIMITS", limits), ("JUNIT", "gate.xml")]);
+    let kept = gate("--max-peak '10 GiB' --device 1");
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+    assert!(fs::read_to_string(folder.join("gate.xml")).unwrap().contains("testsuite"));
+    assert_eq!(gate("--max-peak 1 --device 1").status.code(), Some(4));
+    let shown = run_step(folder, "Summary", &[]);
+    assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
+    assert!(fs::read_to_string(folder.join("summary.md")).unwrap().contains("| share | bytes |"));
+    // The status of a command that fails is that of the step.
+    let failed = run_step(folder, "Record", &[("RUN", "sort missing"), ("HEAP", "true")]);
+    assert_eq!(failed.status.code(), Some(2), "{}", stderr(&failed));
+    let unreadable = run_step(folder, "Summary", &[("SNAPSHOT", "missing.pickle")]);
+    assert_eq!(unreadable.status.code(), Some(1), "{}", stderr(&unreadable));
 }

@@ -86,6 +86,7 @@ const RUNS: &[&[&str]] = &[
     &["ranks", "FILE", "torch-2.11/snapshots/oom.pickle"],
     &["ranks", "OUT/refused.pickle", "FILE"],
     &["ranks", "--by", "step", "OUT/own.pickle"],
+    &["doctor"],
     &["diff", "--by", "owner", "torch-2.11/snapshots/no_history.pickle", "FILE"],
 ];
 
@@ -253,8 +254,12 @@ fn other_lines_are_refused() {
 fn every_command_with_json_is_described() {
     let schema = schema();
     let described: BTreeSet<&str> = commands(&schema).keys().map(String::as_str).collect();
-    let rows: BTreeSet<&str> =
-        ROWS.iter().filter(|row| matches!(row.json, Yes)).map(|row| row.name).chain(["recover"]).collect();
+    let rows: BTreeSet<&str> = ROWS
+        .iter()
+        .filter(|row| matches!(row.json, Yes))
+        .map(|row| row.name)
+        .chain(["doctor", "recover"])
+        .collect();
     assert_eq!(
         described, rows,
         "describe the line of a command under $defs.commands in schema/json.schema.json, then make what follows of it: \

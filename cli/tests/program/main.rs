@@ -9,6 +9,7 @@
 //! - `ranks`: the ranks of a run, compared.
 //! - `record`: programs that `memreel record` starts, and what they leave.
 //! - `recover`: tapes, which this command and every other one reads.
+//! - `doctor`: what it finds out about machines that lack something.
 //! - `report`: its page, the flame graph of a moment, and the leaks of several files.
 //! - `rewrite`: `fix`, `slim`, `merge`, `split` and `convert`.
 //! - `files`: files as people have them: of Windows, without a history, in a page, of other devices.
@@ -23,6 +24,7 @@
 
 mod bad_input;
 mod ci;
+mod doctor;
 mod every_command;
 mod files;
 mod gate;

@@ -19,6 +19,7 @@ use compared::{All, Broken};
 
 use super::view;
 use crate::{
+    asked::is_asked,
     exit::Exit,
     failure::Failure,
     files::{Named, named},
@@ -102,18 +103,19 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(all.broken.iter().map(|one| one.exit).fold(of_ranks, Exit::max))
 }
 
-/// Reports the first files, of which none can be read.
+/// Reports the first files, of which none can be read; of a question, they are the refusal.
 fn refused(all: All) -> Result<Exit, Failure> {
     let n_left = all.broken.len().saturating_sub(text::MAX_BROKEN);
-    let mut worst = Exit::Fine;
-    for (at, Broken { path, why, exit, .. }) in all.broken.into_iter().enumerate() {
-        worst = worst.max(exit);
-        if at < text::MAX_BROKEN {
-            Failure::Message(exit, why).of_file(&name(&path)).report()?;
-        }
+    let worst = all.broken.iter().map(|one| one.exit).fold(Exit::Fine, Exit::max);
+    let shown = all.broken.into_iter().take(text::MAX_BROKEN);
+    let mut messages: Vec<String> =
+        shown.map(|Broken { path, why, .. }| format!("{}: {why}", name(&path))).collect();
+    messages.extend((n_left > 0).then(|| format!("{n_left} more cannot be read")));
+    if is_asked() {
+        return Err(Failure::Message(worst, messages.join("\n")));
     }
-    if n_left > 0 {
-        Failure::Message(worst, format!("{n_left} more cannot be read")).report()?;
+    for message in messages {
+        Failure::Message(worst, message).report()?;
     }
     Ok(worst)
 }

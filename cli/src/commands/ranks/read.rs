@@ -20,7 +20,14 @@ use memreel_snapshot::{
     },
 };
 
-use crate::{exit::Exit, failure::Failure, input, options::Devices, progress::Progress};
+use crate::{
+    asked::{self, Asking},
+    exit::Exit,
+    failure::Failure,
+    input,
+    options::Devices,
+    progress::Progress,
+};
 
 /// The figures of a file, or why there are none and the exit status of that.
 pub(super) type Found = Result<OfFile, (Exit, String)>;
@@ -48,7 +55,9 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
     let found: Vec<OnceLock<Found>> = files.iter().map(|_| OnceLock::new()).collect();
     let (next, progress) = (AtomicUsize::new(0), Progress::new(files.len() as u64));
     let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(files.len());
+    let asked = asked::snapshots();
     let work = || {
+        let _asking = asked.clone().map(Asking::new);
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((path, found)) = files.get(at).zip(found.get(at)) else { break };

@@ -21,7 +21,7 @@ const HOOK: [&str; 2] = ["memreel_record", "sitecustomize.py"];
 
 /// The libraries of a recording.
 #[derive(Clone, Debug)]
-pub(super) struct Libraries {
+pub(in crate::commands) struct Libraries {
     preload: PathBuf,
     heap: Option<PathBuf>,
     hook: Result<PathBuf, String>,
@@ -30,7 +30,7 @@ pub(super) struct Libraries {
 impl Libraries {
     /// # Errors
     /// A library is missing; the message names the command that builds it.
-    pub(super) fn find(heap: bool) -> Result<Libraries, Failure> {
+    pub(in crate::commands) fn find(heap: bool) -> Result<Libraries, Failure> {
         let places = places();
         let preload = in_places(PRELOAD, &places)?;
         // The two are of one build.
@@ -41,7 +41,7 @@ impl Libraries {
     }
 
     /// The libraries, as the loader is told them.
-    pub(super) fn preloaded(&self) -> Vec<OsString> {
+    pub(in crate::commands) fn preloaded(&self) -> Vec<OsString> {
         [Some(&self.preload), self.heap.as_ref()].into_iter().flatten().map(Into::into).collect()
     }
 
@@ -49,7 +49,7 @@ impl Libraries {
     ///
     /// # Errors
     /// It was not found; the text says what a recording without it lacks, and what to do.
-    pub(super) fn hook(&self) -> Result<&Path, &str> {
+    pub(in crate::commands) fn hook(&self) -> Result<&Path, &str> {
         self.hook.as_deref().map_err(String::as_str)
     }
 }

@@ -22,11 +22,11 @@ const MAX_SCRIPTS: usize = 4;
 
 /// Why a program is not recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Unrecorded {
+pub(in crate::commands) struct Unrecorded {
     /// The reason, as a sentence without its end.
-    pub(super) why: String,
+    pub(in crate::commands) why: String,
     /// Whether its loader would fail with a library of memreel; other loaders ignore it, and that of a child may not.
-    pub(super) refuses: bool,
+    pub(in crate::commands) refuses: bool,
 }
 
 impl Unrecorded {
@@ -36,7 +36,7 @@ impl Unrecorded {
 }
 
 /// Returns why nothing can be loaded in front of a program; `None` if it can be, and for a file that is not a program.
-pub(super) fn why_not(program: &OsStr) -> Option<Unrecorded> {
+pub(in crate::commands) fn why_not(program: &OsStr) -> Option<Unrecorded> {
     let mut path = in_path(program)?;
     for _ in 0..MAX_SCRIPTS {
         if let Some(why) = of_owner(&path) {
@@ -52,7 +52,7 @@ pub(super) fn why_not(program: &OsStr) -> Option<Unrecorded> {
 }
 
 /// The file that a shell would run.
-pub(super) fn in_path(program: &OsStr) -> Option<PathBuf> {
+pub(in crate::commands) fn in_path(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.is_absolute() {
         return path.is_file().then(|| path.to_owned());

@@ -22,9 +22,10 @@ holds from the device.
 
 By function or file, `own bytes` is what it allocated itself, `with callees`
 adds what the functions that it called allocated, and the share is of its own
-bytes. Of a stack the Python frames are shown, or if it has none, the program's
-compiled ones; allocators, operators, interpreters and standard libraries are
-not. Stacks in which these have the same names, files and lines are one group.
+bytes. A row shows the Python frames of a stack, or its compiled frames if it has
+no Python frames, without those of allocators, operators, interpreters and
+standard libraries. Stacks in which the shown frames have the same names, files
+and lines are one group.
 --json has all frames of the one with the most bytes, with a mark at those that
 are shown, and the number of stacks. --tree has the outermost 1024 calls of a
 stack, and counts those that it leaves out.
@@ -82,7 +83,7 @@ pub(super) enum Grouping {
     Scope,
     /// The name that the program gave the block
     Name,
-    /// The library that asked for memory of the device: segments, not blocks
+    /// The library that requested memory from the device: segments, not blocks
     Owner,
 }
 

@@ -45,12 +45,12 @@ use tempfile::TempDir;
 use crate::{repository, terminal::default_signals};
 
 /// The folder of the shared libraries.
-fn libraries() -> PathBuf {
+pub(crate) fn libraries() -> PathBuf {
     memreel_testing::built(&["memreel-preload", "memreel-heap"])
 }
 
 /// The folder that Python imports the hook from. The libraries are in cargo's target folder, which may be anywhere.
-fn hook() -> PathBuf {
+pub(crate) fn hook() -> PathBuf {
     repository("python/memreel_record").canonicalize().unwrap()
 }
 

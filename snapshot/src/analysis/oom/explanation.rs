@@ -143,7 +143,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
         if let Some(outside_bytes) = report.outside_bytes() {
             let total = Bytes(report.device_total_bytes.unwrap_or(0));
             let text = format!("{} of {total}: other processes, contexts, libraries", Bytes(outside_bytes));
-            rows.push(("held outside", text));
+            rows.push(("used elsewhere", text));
         }
         rows.extend([
             ("reserved", Bytes(report.totals.reserved_bytes).to_string()),

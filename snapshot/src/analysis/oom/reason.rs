@@ -48,7 +48,7 @@ impl OomReport {
                 format!("this process reached its memory limit; {all} are free in its segments")
             }
             Verdict::Occupied => format!(
-                "{all} are free, and {} of the device are held outside of this allocator: by other processes, or by \
+                "{all} are free, and {} of the device are used outside this allocator: by other processes, or by \
                  this one's libraries",
                 Bytes(self.outside_bytes().unwrap_or(0)),
             ),

@@ -1,0 +1,77 @@
+//! Whether processes can be looked at from outside, and pages in a browser.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    process::{Command, Stdio},
+};
+
+use super::{
+    super::{
+        record::preloadable::in_path,
+        view::{OPENER, has_display, is_remote},
+    },
+    finding::Finding,
+};
+use crate::view::listener;
+
+/// The resident memory of a recorded process, which `memreel record --heap` reads beside it.
+pub(super) fn processes() -> Finding {
+    const PART: &str = "resident memory of processes";
+    let sleep = in_path("sleep".as_ref());
+    let child = sleep.and_then(|sleep| {
+        Command::new(sleep).arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()
+    });
+    let Some(mut child) = child else {
+        return Finding::unknown(PART, "there is no program `sleep` to look at", "");
+    };
+    let maps = format!("/proc/{}/smaps", child.id());
+    let read = fs::read(&maps);
+    let _ = child.kill();
+    let _ = child.wait();
+    let what_to_do = "mount /proc in the container; without it the table of a heap has blocks alone";
+    match read {
+        Ok(text) if !text.is_empty() => Finding::works(PART, "/proc has the mappings of a child"),
+        Ok(_) => Finding::fails(PART, format!("{maps} is empty"), what_to_do),
+        Err(error) => Finding::fails(PART, format!("{maps} cannot be read: {error}"), what_to_do),
+    }
+}
+
+/// The server of `memreel view`.
+pub(super) fn page() -> Finding {
+    const PART: &str = "view";
+    match listener(0) {
+        Ok(_) => Finding::works(PART, "127.0.0.1 has a free port for the page"),
+        Err(error) => Finding::fails(
+            PART,
+            format!("no port can be opened on 127.0.0.1: {error}"),
+            "write the page to a file: memreel view --html page.html FILE",
+        ),
+    }
+}
+
+/// The browser that `memreel view` opens.
+pub(super) fn browser() -> Finding {
+    const PART: &str = "browser";
+    if !has_display() {
+        let why = match is_remote() {
+            true => "this is a session of SSH, so no browser is opened",
+            false => "DISPLAY and WAYLAND_DISPLAY are not set, so no browser is opened",
+        };
+        let what_to_do = "open the address that memreel view prints, through ssh -L from your own machine; or copy the file of \
+                          memreel view --html";
+        return Finding::fails(PART, why, what_to_do);
+    }
+    match in_path(OsStr::new(OPENER)) {
+        Some(path) => Finding::works(PART, format!("{} opens the page", path.display())),
+        None => {
+            let is_path = env::var_os("PATH").is_some();
+            let why = if is_path { "is not in PATH" } else { "was not found, because PATH is not set" };
+            let what_to_do = "open the address that memreel view prints, or install xdg-utils";
+            Finding::fails(PART, format!("{OPENER} {why}"), what_to_do)
+        }
+    }
+}

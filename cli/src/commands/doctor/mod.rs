@@ -1,0 +1,85 @@
+//! `memreel doctor`: what works on this machine, and what to do about the rest.
+
+#![forbid(unsafe_code)]
+
+mod finding;
+mod gpu;
+mod look;
+mod recording;
+mod trial;
+
+use std::{ffi::OsString, io::Write};
+
+use super::row::Program;
+use crate::{exit::Exit, failure::Failure, printed::Printed};
+
+use finding::{Finding, State};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Tries what memreel needs: it records the heap of two short programs into a folder
+that it removes, asks the loader for NVIDIA's libraries, and opens a port of the
+page. It uses no GPU, and reads and changes no file of yours. It prints a line
+for each part, whether it works, and what to do if it does not. It needs a few
+seconds.
+
+PROGRAM is one that you want to record. It is looked at and not started.
+
+Example:
+  memreel doctor
+  memreel doctor ./server
+  memreel doctor --json
+
+Exit status: 0 nothing that `memreel record` needs is missing, 1 something that it
+needs does not work, 2 wrong usage.")]
+pub(crate) struct Options {
+    /// Check that this program can be recorded, too
+    #[arg(value_name = "PROGRAM")]
+    program: Option<OsString>,
+
+    /// Print a line of JSON for each part
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+    if matches!(out, Printed::Memory(_)) {
+        return Err(Failure::usage("the doctor starts programs; start `memreel doctor` as a program"));
+    }
+    let mut worst = Exit::Fine;
+    for find in checks(options, program) {
+        let finding: Finding = find();
+        if finding.is_needed && finding.state == State::DoesNotWork {
+            worst = Exit::Broken;
+        }
+        if options.json {
+            finding.print_json(out)?
+        } else {
+            finding.print(out)?
+        }
+        // A trial takes a second; what is known is shown meanwhile.
+        out.flush()?;
+    }
+    Ok(worst)
+}
+
+/// A part, which is tried when it is called.
+type Check<'a> = Box<dyn FnOnce() -> Finding + 'a>;
+
+/// Returns the parts, in the order of the lines.
+fn checks<'a>(options: &'a Options, program: &'a Program) -> Vec<Check<'a>> {
+    let mut checks: Vec<Check<'a>> = vec![
+        Box::new(recording::libraries),
+        Box::new(|| recording::heap(&program.words)),
+        Box::new(|| recording::python(&program.words)),
+        Box::new(gpu::driver),
+        Box::new(gpu::management),
+        Box::new(look::processes),
+        Box::new(look::page),
+        Box::new(look::browser),
+    ];
+    if let Some(recorded) = &options.program {
+        checks.insert(1, Box::new(|| recording::program(recorded)));
+    }
+    checks
+}

@@ -1,0 +1,106 @@
+// Files that lack something: each view says in a sentence what is missing and what to do, and a file that lacks nothing has none.
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
+
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "memreel-empty-"));
+const ADDRESS = 2 ** 40, MIB = 2 ** 20;
+
+const frames = [{name: "forward", filename: "model.py", line: 5}];
+const block = (of = frames) => ({size: MIB, requested_size: MIB, address: ADDRESS, state: "active_allocated", frames: of});
+const segment = (of = frames) => ({address: ADDRESS, total_size: 2 * MIB, allocated_size: MIB, active_size: MIB, stream: 0, device: 0, segment_type: "small", segment_pool_id: [0, 0], is_expandable: false, frames: of,
+  blocks: [block(of), {size: MIB, requested_size: 0, address: ADDRESS + MIB, state: "inactive", frames: []}]});
+const events = (of = frames) => [{action: "segment_alloc", addr: ADDRESS, size: 2 * MIB, stream: 0, time_us: 5, frames: of}, {action: "alloc", addr: ADDRESS, size: MIB, stream: 0, time_us: 6, frames: of}];
+
+const FILES = {
+  "whole.json": {segments: [segment()], device_traces: [events()]},
+  "no_memory.json": {segments: [], device_traces: []},
+  "no_events.json": {segments: [segment()], device_traces: [[]]},
+  "no_stacks.json": {segments: [segment([])], device_traces: [events([])]},
+  "no_segments.json": {segments: [], device_traces: [events().slice(1)]},
+  "no_history.json": {segments: [segment([])]},
+};
+// What each view says: a part of the sentence about what it is, and of the one about what to do. The other views say nothing of it.
+const SAYS = [
+  ["no_memory.json", VIEWS, "No block was recorded on this device", "record the process that uses the device"],
+  ["no_events.json", ["timeline"], "No events were recorded, so the timeline has one moment", "the memory at the end, as State, Stacks and Blocks show it"],
+  ["no_events.json", VIEWS, "no events", "_record_memory_history(enabled=\"all\")"],
+  ["no_history.json", VIEWS, "no history: the file has segments alone", "write it with torch.cuda.memory._dump_snapshot"],
+  ["no_stacks.json", ["stacks"], "No block has a stack", "_record_memory_history(stacks=\"python\")"],
+  ["no_segments.json", ["state"], "The file has no segments, so the state is empty", "Timeline, Stacks and Blocks show its blocks"],
+  ["no_segments.json", VIEWS, "there are no segments", "figures are those of blocks"],
+];
+// The colours are by function, so that the sentence about stacks is about the view.
+const HASH = "#colour=function";
+
+async function notices(context) {
+  for (const [name, snapshot] of Object.entries(FILES)) {
+    const file = path.join(folder, name);
+    fs.writeFileSync(file, JSON.stringify(snapshot));
+    const server = await serve([file]);
+    const page = await open(context, server.address, {hash: HASH});
+    for (const [index, view] of VIEWS.entries()) {
+      await page.keyboard.press(String(index + 1));
+      await page.waitForLoadState("networkidle");
+      check(await settled(page) === "ready", `${name}: ${view} is not ready`);
+      const text = await page.evaluate(() => document.getElementById("notice").innerText);
+      if (name === "whole.json") check(text === "", `${name}: ${view} says: ${text}`);
+      for (const [of, views, what, todo] of SAYS.filter(([of]) => of === name)) {
+        const is_said = text.includes(what) && text.includes(todo);
+        check(is_said === views.includes(view), `${of}: ${view} ${is_said ? "says" : "does not say"} "${what}": ${text}`);
+      }
+    }
+    await page.keyboard.press("4");
+    if (name === "no_memory.json") check((await page.textContent("#view")).includes("No block was recorded."), `${name}: the list says nothing`);
+    const faults = await faults_of(page);
+    check(!faults.length, `${name}: ${faults.join("; ")}`);
+    await page.close();
+    server.end();
+  }
+}
+
+/** A broken file beside a whole one: what it is, why, and what to do. */
+async function broken(context) {
+  const files = {"cut.pickle": fs.readFileSync("fixtures/torch-2.11/snapshots/oom.pickle").subarray(0, 3000), "empty.pickle": Buffer.alloc(0)};
+  for (const [name, bytes] of Object.entries(files)) fs.writeFileSync(path.join(folder, name), bytes);
+  const whys = {"cut.pickle": "it was cut off, perhaps while being written", "empty.pickle": "the file is empty"};
+  for (const [name, why] of Object.entries(whys)) {
+    for (const others of [[], ["whole.json"]]) {
+      const server = await serve([name, ...others].map(of => path.join(folder, of)));
+      const page = await open(context, server.address);
+      check(await settled(page) === "error", `${name}: the state is not error`);
+      await page.waitForLoadState("networkidle");
+      await page.waitForFunction(n => document.querySelectorAll("#file option").length === n, 1 + others.length);
+      if (others.length) await page.waitForFunction(() => document.querySelector("#view").innerText.includes("The other files"), null, {timeout: 5000}).catch(() => {});
+      const text = await page.textContent("#view");
+      for (const part of [`${name} cannot be shown`, why, "write it again", "memreel validate"]) check(text.includes(part), `${name}: "${part}" is missing: ${text}`);
+      check(text.includes("The other files in the bar above can be shown") === others.length > 0, `${name}: ${text}`);
+      check(await page.evaluate(() => document.getElementById("notice").innerText) === "", `${name}: a notice`);
+      await page.close();
+      server.end();
+    }
+  }
+}
+
+/** Places of an address that are not there. */
+async function missing(context) {
+  const server = await serve([path.join(folder, "whole.json")]);
+  for (const [hash, what, todo] of [["#file=3", "There is no such file", "Choose a file in the bar above"], ["#device=7", "has no device", "Choose a device in the bar above"]]) {
+    const page = await open(context, server.address, {hash});
+    const text = await page.textContent("#view");
+    check(text.includes(what) && text.includes(todo), `${hash}: ${text}`);
+    await page.close();
+  }
+  server.end();
+}
+
+const chromium = await browser();
+const context = await chromium.newContext({viewport: {width: 1200, height: 750}});
+await notices(context);
+await broken(context);
+await missing(context);
+await chromium.close();
+fs.rmSync(folder, {recursive: true});
+finish("empty");
