@@ -29,12 +29,12 @@ const UNSEALED: usize = 64;
 const FOLDED_PART: usize = 8;
 const MOST_PARTS: usize = 8;
 
-/// So many chunks more may wait, because in a small ring the parts are few.
-const MORE: usize = 1024;
-
-/// The parts that wait at most for a keeper in another process, and how many chunks more.
+/// The same multiple for a keeper in another process.
 const PARTS_ELSEWHERE: usize = 4;
-const MORE_ELSEWHERE: usize = 128;
+
+/// So many chunks more may wait: in a small ring the parts are few, and a fast program fills a thousand between two looks of a
+/// keeper.
+const MORE: usize = 1024;
 
 /// Who folds what the ring dropped.
 #[derive(Clone, Debug)]
@@ -52,6 +52,8 @@ pub(super) struct InFile {
     place: Place,
     /// Whether there is work for the keeper in this process that it was not asked to do yet.
     is_due: bool,
+    /// Whether so many events wait that the list is made anew.
+    is_fold_due: bool,
     /// Chunks that were dropped and not yet folded, oldest first.
     pub(super) waiting: VecDeque<FullChunk>,
     /// Full chunks without a checksum.
@@ -123,6 +125,7 @@ impl InFile {
             keeper,
             place: agreement.map_or(Place::Here, Place::OtherProcess),
             is_due: false,
+            is_fold_due: false,
             waiting: VecDeque::new(),
             unsealed: Vec::new(),
             folded: 0,
@@ -197,6 +200,7 @@ impl InFile {
         match &self.place {
             Place::Here => {
                 self.is_due |= is_due;
+                self.is_fold_due |= is_due;
                 if self.waiting.len() > part * MOST_PARTS + MORE && !self.is_cut {
                     self.waiting.pop_front();
                     self.n_missing += Chunk::N_ENTRIES as u64;
@@ -211,9 +215,10 @@ impl InFile {
                     self.folded = folded;
                     self.waiting.retain(|chunk| chunk.last > folded);
                 }
-                if self.waiting.len() > part * PARTS_ELSEWHERE + MORE_ELSEWHERE && !self.is_cut {
+                if self.waiting.len() > part * PARTS_ELSEWHERE + MORE && !self.is_cut {
                     let start = Start::InFile { may_lack: folded == 0 };
-                    (self.place, self.live, self.is_due) = (Place::Here, Some(start), true);
+                    (self.place, self.live) = (Place::Here, Some(start));
+                    (self.is_due, self.is_fold_due) = (true, true);
                 }
             }
         }
@@ -224,9 +229,13 @@ impl InFile {
         std::mem::take(&mut self.unsealed)
     }
 
-    /// Begins to fold the events up to the order word `until`; `None` if there are none, and while another thread folds.
+    /// Begins to fold the events up to the order word `until`; `None` if not enough of them wait, and while another thread folds.
     pub(super) fn begin_fold(&mut self, until: u64) -> Option<Fold> {
-        if self.waiting.is_empty() || until <= self.folded || self.has_ended {
+        if !std::mem::take(&mut self.is_fold_due)
+            || self.waiting.is_empty()
+            || until <= self.folded
+            || self.has_ended
+        {
             return None;
         }
         if let Place::OtherProcess(_) = self.place {
