@@ -142,9 +142,8 @@ mod tests {
         let track = recorder.track(DeviceId(0));
         let (action, size_bytes, stream) = (Action::Alloc, 512, StreamId::DEFAULT);
         let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);
-        // While a test of children of forks runs beside this one, this process counts as such a child.
-        let work = std::iter::repeat_with(OwnWork::begin).flatten().next().unwrap();
-        let mut numbers = 1_u64..1_000_000;
+        let work = OwnWork::begin().unwrap();
+        let mut numbers = 1_u64..4_000_000;
         let mut record = || {
             let address = Address(numbers.next().unwrap() << 10);
             track.record_within(&work, Event { action, address, size_bytes, stream, pool, stack });
