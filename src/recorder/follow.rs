@@ -22,7 +22,7 @@ use super::{
     context::Contexts,
     followed::{Followed, Held},
     handle::Recorder,
-    log::{self, Cut, LogTables},
+    log::{self, Cut, Log, LogTables},
     recovered::{Notes, PastInventory, chunk_of, clock, restore, restore_contexts},
 };
 use crate::{
@@ -148,7 +148,7 @@ impl Follow {
             devices: BTreeMap::new(),
             n_anew: 0,
         };
-        follow.begin()?;
+        follow.begin(true)?;
         Ok(follow)
     }
 
@@ -165,7 +165,7 @@ impl Follow {
         let is_behind = self.is_behind(&news);
         if is_behind || is_of_new_device || has_ended && !has_ended_before {
             self.n_anew += u64::from(is_behind);
-            return self.begin();
+            return self.begin(false);
         }
         if has_ended {
             // Later events are in the memory of the process alone.
@@ -176,8 +176,8 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes the state anew.
-    fn begin(&mut self) -> Result<()> {
+    /// Takes the state: for the first time if the tape `is_attached`, or anew.
+    fn begin(&mut self, is_attached: bool) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             (self.seen, self.notes) = (Seen::default(), KeptNotes::default());
             self.stacks.clear();
@@ -205,6 +205,9 @@ impl Follow {
                     );
                 }
                 self.devices.values_mut().for_each(Followed::begin);
+                if is_attached {
+                    self.devices.values_mut().for_each(Followed::count_from_here);
+                }
                 self.take(second);
                 self.apply();
                 return Ok(());
@@ -259,14 +262,12 @@ impl Follow {
             let sample_bytes = self.notes.sample_bytes_of(*device);
             let (until, due) = followed.due(is_at_end);
             if !due.is_empty() {
-                let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
-                let chunks: Vec<Arc<Chunk>> = due
-                    .chunks(Chunk::N_ENTRIES)
-                    .map(|events| Arc::new(chunk_of(events.iter().map(known))))
-                    .collect();
-                let cut = Cut::whole(&chunks, 0);
                 followed.sample_by(sample_bytes);
-                cut.read().entries(&tables).for_each(|entry| followed.apply(&entry));
+                let (before, new) = due.split_at(followed.n_counted(&due));
+                for (is_new, events) in [(false, before), (true, new)] {
+                    let log = in_order(events, &tables);
+                    log.entries(&tables).for_each(|entry| followed.apply(&entry, is_new));
+                }
             }
             followed.end_apply(until);
         }
@@ -348,6 +349,13 @@ impl Follow {
             Contents { start_us, ns_of_ticks, latest, stacks, notes, bases, ..Contents::default() };
         restore(&mut sums, Some(names))
     }
+}
+
+fn in_order(events: &[[u64; N_WORDS]], tables: &LogTables) -> Log {
+    let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
+    let chunk = |events: &[[u64; N_WORDS]]| Arc::new(chunk_of(events.iter().map(known)));
+    let chunks: Vec<Arc<Chunk>> = events.chunks(Chunk::N_ENTRIES).map(chunk).collect();
+    Cut::whole(&chunks, 0).read()
 }
 
 fn base_notes(contents: &Contents) -> impl Iterator<Item = (DeviceId, u64)> {

@@ -31,6 +31,9 @@ pub(crate) struct Followed {
     /// Events that were read and are not whole yet.
     pending: Vec<Words>,
     sample_bytes: u64,
+    /// The order word up to which events are counted, and the one up to which failed requests are.
+    counted: u64,
+    counted_ooms: u64,
     pub(crate) counts: Counts,
 }
 
@@ -40,7 +43,7 @@ pub(crate) struct Counts {
     /// The bytes of the live blocks, as far as they were requested.
     pub(crate) live_bytes: u64,
     pub(crate) n_live: u64,
-    /// The most live bytes since then.
+    /// The most live bytes that were seen.
     pub(crate) peak_bytes: u64,
     pub(crate) n_allocs: u64,
     pub(crate) n_frees: u64,
@@ -64,6 +67,7 @@ impl Followed {
     pub(super) fn go_on_from(&mut self, before: &Followed) {
         let Counts { live_bytes, n_live, .. } = self.counts;
         self.counts = Counts { live_bytes, n_live, ..before.counts };
+        (self.counted, self.counted_ooms) = (before.counted, before.counted);
         self.sample_by(before.sample_bytes);
     }
 
@@ -111,6 +115,16 @@ impl Followed {
         self.newest_of_looks = [self.newest; WHOLE_AFTER];
     }
 
+    /// Counts the events from here on, and of those before the failed requests alone.
+    pub(super) fn count_from_here(&mut self) {
+        self.counted = self.newest;
+    }
+
+    /// Returns how many of the due events, which are in order, were counted before.
+    pub(super) fn n_counted(&self, due: &[Words]) -> usize {
+        due.partition_point(|words| words[1] <= self.counted)
+    }
+
     fn end_look(&mut self) {
         self.newest_of_looks.rotate_right(1);
         self.newest_of_looks[0] = self.newest;
@@ -128,10 +142,12 @@ impl Followed {
 
     pub(super) fn end_apply(&mut self, until: u64) {
         self.applied = self.applied.max(until);
+        self.counted = self.counted.max(until);
         self.end_look();
     }
 
-    pub(super) fn apply(&mut self, entry: &Entry) {
+    /// Applies an event, and counts it if `is_new`.
+    pub(super) fn apply(&mut self, entry: &Entry, is_new: bool) {
         let event = &entry.event;
         let bytes_at = |live: &Live| live.bytes_at(event.address.0);
         let counts = &mut self.counts;
@@ -144,15 +160,18 @@ impl Followed {
                 bytes_at(&self.live).into_iter().for_each(|bytes| forget(counts, bytes));
                 let bytes = represented(event.size_bytes, self.sample_bytes);
                 counts.live_bytes = counts.live_bytes.saturating_add(bytes);
-                counts.allocated_bytes = counts.allocated_bytes.saturating_add(bytes);
+                if is_new {
+                    counts.allocated_bytes = counts.allocated_bytes.saturating_add(bytes);
+                }
                 counts.peak_bytes = counts.peak_bytes.max(counts.live_bytes);
-                (counts.n_live, counts.n_allocs) = (counts.n_live + 1, counts.n_allocs + 1);
+                counts.n_live += 1;
+                counts.n_allocs += u64::from(is_new);
             }
             Action::FreeCompleted => {
                 bytes_at(&self.live).into_iter().for_each(|bytes| forget(counts, bytes));
-                counts.n_frees += 1;
+                counts.n_frees += u64::from(is_new);
             }
-            Action::Oom => {
+            Action::Oom if is_new || self.counted_ooms == 0 => {
                 counts.n_ooms += 1;
                 counts.last_oom = Some((entry.time_us, event.size_bytes));
             }

@@ -53,7 +53,7 @@ pub struct FollowedDevice {
     pub live_bytes: u64,
     /// The number of live blocks that were recorded.
     pub n_live: u64,
-    /// The most of `live_bytes` since the tape was attached.
+    /// The most of `live_bytes` that was seen: since the oldest event in the file, or later.
     pub peak_bytes: u64,
     /// The bytes of the segments.
     pub reserved_bytes: u64,
@@ -61,13 +61,13 @@ pub struct FollowedDevice {
     pub report: Option<UsageReport>,
     /// The most bytes that a report has as used.
     pub used_peak_bytes: Option<u64>,
-    /// The recorded requests that were served since the tape was attached, and the bytes that they asked for.
+    /// The recorded requests that were served since the tape was attached.
     pub n_allocs: u64,
     /// The bytes of these requests.
     pub allocated_bytes: u64,
     /// The blocks that were freed since then.
     pub n_frees: u64,
-    /// The requests that failed since then.
+    /// The requests that failed, of the events in the file and later ones.
     pub n_ooms: u64,
     /// The time of the last of them, in microseconds since the Unix epoch.
     pub last_oom_us: Option<u64>,

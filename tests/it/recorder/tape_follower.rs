@@ -123,7 +123,7 @@ fn a_follower_reads_what_threads_write_meanwhile() {
     let device = &follower.devices()[0];
     let n_kept = N_THREADS * N / 10;
     assert_eq!((device.n_live, device.live_bytes), (n_kept + 1, 100 * n_kept + 3));
-    assert!(follower.n_anew() > 0 || device.n_allocs == N_THREADS * N + 1);
+    assert!(follower.n_anew() > 0 || device.n_allocs <= N_THREADS * N);
 }
 
 #[test]
