@@ -40,6 +40,7 @@ pub(crate) mod torch;
 mod trace;
 mod validate;
 mod view;
+mod watch;
 
 use row::{Row, command, of_program, question};
 
@@ -57,6 +58,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     report::run,
                 ),
                 command("record", "Run any program, and record the memory that it asks for", record::run),
+                command("watch", "Show what recorded programs hold while they run", watch::run),
             ],
         ),
         (
