@@ -240,7 +240,10 @@ pub use memreel_snapshot::{
 
 #[cfg(not(loom))]
 #[doc(inline)]
-pub use crate::reel::recover::{Recovered, RunNames, TapeProcess};
+pub use crate::reel::{
+    follower::{FollowedDevice, Follower, LiveSums},
+    recover::{Recovered, RunNames, TapeProcess},
+};
 #[cfg(feature = "cuda")]
 #[doc(inline)]
 pub use crate::typed::cuda;

@@ -143,6 +143,21 @@ impl Live {
         }
     }
 
+    /// Returns the requested bytes of the block at an address.
+    pub(super) fn bytes_at(&self, at: u64) -> Option<u64> {
+        self.blocks.get(&at).map(|block| block.requested_bytes)
+    }
+
+    /// Calls `look` with the stack and the requested bytes of each block.
+    pub(super) fn for_each_block(&self, mut look: impl FnMut(StackId, u64)) {
+        self.blocks.values().for_each(|block| look(block.stack, block.requested_bytes));
+    }
+
+    /// Calls `look` with the stack and the bytes of each segment.
+    pub(super) fn for_each_segment(&self, mut look: impl FnMut(StackId, u64)) {
+        self.segments.values().for_each(|segment| look(segment.stack, segment.bytes));
+    }
+
     /// Returns whether these are the blocks of an allocator that does not know its segments, as a heap is.
     pub(super) fn has_segments(&self) -> bool {
         !self.segments.is_empty() || self.blocks.is_empty()

@@ -72,9 +72,17 @@ mod handle;
 #[cfg(not(loom))]
 mod recovered;
 #[cfg(not(loom))]
+mod followed;
+#[cfg(not(loom))]
+mod follow;
+#[cfg(not(loom))]
 mod outside;
 #[cfg(not(loom))]
 mod tape_keeper;
+#[cfg(not(loom))]
+pub(crate) use follow::Follow;
+#[cfg(not(loom))]
+pub(crate) use followed::{Counts, Followed, Held};
 #[cfg(not(loom))]
 pub use outside::Onlooker;
 #[cfg(not(loom))]

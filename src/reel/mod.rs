@@ -7,6 +7,8 @@ mod foreign;
 pub mod integrate;
 pub(crate) mod process;
 #[cfg(not(loom))]
+pub(crate) mod follower;
+#[cfg(not(loom))]
 pub(crate) mod recover;
 mod verdict;
 

@@ -115,24 +115,24 @@ impl Preview {
 }
 
 /// A slot with what was read of it.
-struct ReadSlot {
-    number: u32,
-    words: [u64; SLOT_HEADER_BYTES / 8],
-    kind: Kind,
-    body: Vec<u8>,
+pub(super) struct ReadSlot {
+    pub(super) number: u32,
+    pub(super) words: [u64; SLOT_HEADER_BYTES / 8],
+    pub(super) kind: Kind,
+    pub(super) body: Vec<u8>,
 }
 
 impl ReadSlot {
-    fn word(&self, word: SlotWord) -> u64 {
+    pub(super) fn word(&self, word: SlotWord) -> u64 {
         self.words[word as usize]
     }
 
-    fn device(&self) -> DeviceId {
+    pub(super) fn device(&self) -> DeviceId {
         DeviceId(self.word(SlotWord::Device).cast_signed())
     }
 
     /// Returns whether the body is what was sealed, if it was.
-    fn is_sound(&self) -> bool {
+    pub(super) fn is_sound(&self) -> bool {
         let sum = self.word(SlotWord::Checksum);
         sum == 0 || is_intact(&self.body, sum)
     }
@@ -171,11 +171,11 @@ impl Contents {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
         let slots = contents.slots(file, &|_| true).map_err(failed)?;
-        contents.take(slots);
+        contents.take(slots, true);
         Ok(contents)
     }
 
-    fn header_of(file: &File) -> io::Result<Result<Contents>> {
+    pub(super) fn header_of(file: &File) -> io::Result<Result<Contents>> {
         let mut start = [0; HEADER_BYTES];
         let n_bytes = read_at(file, 0, &mut start)?;
         Ok(Contents::of_header(&start[..n_bytes]))
@@ -209,7 +209,7 @@ impl Contents {
             }
         };
         let slots = contents.slots(file, &is_wanted).map_err(failed)?;
-        contents.take(slots);
+        contents.take(slots, true);
         Ok(contents)
     }
 
@@ -304,7 +304,7 @@ impl Contents {
         Ok(slots)
     }
 
-    fn slot(&mut self, file: &File, number: u32) -> io::Result<Option<ReadSlot>> {
+    pub(super) fn slot(&mut self, file: &File, number: u32) -> io::Result<Option<ReadSlot>> {
         let at = start_of(number);
         let mut bytes = vec![0; SLOT_BYTES];
         for _ in 0..ATTEMPTS {
@@ -344,7 +344,8 @@ impl Contents {
         Ok(None)
     }
 
-    fn take(&mut self, slots: Vec<ReadSlot>) {
+    /// Takes what is in slots; the lists of live blocks only if all rows are among them.
+    pub(super) fn take(&mut self, slots: Vec<ReadSlot>, has_rows: bool) {
         let (mut n_damaged, mut rows) = (0_usize, SeededMap::default());
         let mut bodies: BTreeMap<DeviceId, Vec<&[u8]>> = BTreeMap::new();
         for slot in &slots {
@@ -375,7 +376,9 @@ impl Contents {
         if n_broken > 0 {
             self.problems.push(format!("{n_broken} notes are damaged"));
         }
-        self.bases(&notes, &rows);
+        if has_rows {
+            self.bases(&notes, &rows);
+        }
         self.notes = notes;
         self.end_where_others_are_missing(&slots);
     }
@@ -477,7 +480,7 @@ fn n_whole(body: &[u8]) -> usize {
     body.chunks_exact(size_of::<Words>()).take_while(order).count()
 }
 
-fn header_words(bytes: &[u8]) -> [u64; SLOT_HEADER_BYTES / 8] {
+pub(super) fn header_words(bytes: &[u8]) -> [u64; SLOT_HEADER_BYTES / 8] {
     std::array::from_fn(|at| u64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap_or_default()))
 }
 
@@ -487,12 +490,12 @@ fn halves(word: u64) -> (u32, u32) {
 }
 
 /// Returns where a slot begins.
-fn start_of(number: u32) -> u64 {
+pub(super) fn start_of(number: u32) -> u64 {
     HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64
 }
 
 /// Fills a buffer from a place of the file on; returns how many bytes there were.
-fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n_bytes = 0;
     while n_bytes < buffer.len() {
         match file.read_at(&mut buffer[n_bytes..], at + n_bytes as u64) {

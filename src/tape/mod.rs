@@ -13,7 +13,7 @@
 //! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, for which `windows`
 //! are mapped ahead, `slot`
 //! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
-//! and writes notes, `contents` reads a file, of a process that lives or not, as far as it is whole, and `seal` adds the
+//! and writes notes, `contents` reads a file, of a process that lives or not, as far as it is whole, `news` what is new in it since the last time, and `seal` adds the
 //! checksums of a process that has ended.
 
 mod layout;
@@ -31,6 +31,7 @@ mod taken_name;
 mod room;
 mod file;
 mod contents;
+mod news;
 mod seal;
 
 pub(crate) use agreement::Agreement;
@@ -38,6 +39,7 @@ pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
 pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
 pub(crate) use mapped::Beginning;
+pub(crate) use news::Seen;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 pub(crate) use owner_process::own_start;
 pub use room::Room;

@@ -276,6 +276,28 @@ pub(super) fn for_each_note<'a>(
     n_broken + usize::from(!whole.is_empty())
 }
 
+/// Returns where the last whole note of bodies ends, in their order: the number of the body, and the bytes of it. What is
+/// damaged counts as whole, so that it is read once.
+pub(super) fn end_of_whole<'a>(bodies: impl Iterator<Item = &'a [u8]>) -> Option<(usize, usize)> {
+    let mut end = None;
+    for (nth, body) in bodies.enumerate() {
+        let mut at = 0;
+        while let Some(len) = body.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+            let len = u32::from_le_bytes(*len);
+            let n_bytes = (len & !HAS_MORE) as usize;
+            at = at.saturating_add(FRAME_BYTES).saturating_add(n_bytes);
+            if n_bytes == 0 || at > body.len() {
+                end = Some((nth, body.len()));
+                break;
+            }
+            if len & HAS_MORE == 0 {
+                end = Some((nth, at));
+            }
+        }
+    }
+    end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,5 +397,10 @@ mod tests {
         let mut seen = Vec::new();
         for_each_note(long.iter().map(|part| &part[..]), |note| seen.push(note.to_vec()));
         assert_eq!(seen, [b"abc"]);
+        let bodies = || long.iter().map(|part| &part[..]);
+        assert_eq!(end_of_whole(bodies()), Some((1, long[1].len())));
+        assert_eq!(end_of_whole(bodies().take(1)), None, "the note continues");
+        let after = [[framed(b"x", false), framed(b"ab", true)].concat()];
+        assert_eq!(end_of_whole(after.iter().map(|body| &body[..])), Some((0, FRAME_BYTES + 1)));
     }
 }

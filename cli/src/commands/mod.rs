@@ -41,6 +41,7 @@ pub(crate) mod torch;
 mod trace;
 mod validate;
 mod view;
+mod watch;
 
 use row::{Row, command, of_program, question};
 
@@ -58,6 +59,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     report::run,
                 ),
                 command("record", "Run any program, and record the memory that it requests", record::run),
+                command("watch", "Show what recorded programs hold while they run", watch::run),
             ],
         ),
         (

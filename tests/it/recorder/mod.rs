@@ -7,6 +7,7 @@ mod recording;
 mod tape;
 mod tape_damage;
 mod tape_file;
+mod tape_follower;
 mod tape_keeper;
 mod usage;
 mod wrapped;

@@ -21,12 +21,12 @@ pub(super) struct Folder(PathBuf);
 
 /// A tape in the folder: `1234-0-rank3.tape`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct TapeFile {
-    pub(super) process: u32,
+pub(in crate::commands) struct TapeFile {
+    pub(in crate::commands) process: u32,
     /// How many programs the process ran before.
-    pub(super) nth: u32,
-    pub(super) rank: Option<String>,
-    pub(super) path: PathBuf,
+    pub(in crate::commands) nth: u32,
+    pub(in crate::commands) rank: Option<String>,
+    pub(in crate::commands) path: PathBuf,
 }
 
 impl Folder {
@@ -70,7 +70,7 @@ impl Folder {
 }
 
 /// Returns the tapes in the folder of a run, by process.
-pub(super) fn tapes_in(folder: &Path) -> io::Result<Vec<TapeFile>> {
+pub(in crate::commands) fn tapes_in(folder: &Path) -> io::Result<Vec<TapeFile>> {
     let mut tapes = Vec::new();
     for entry in fs::read_dir(folder)? {
         tapes.extend(TapeFile::of(&entry?.path()));
@@ -80,7 +80,8 @@ pub(super) fn tapes_in(folder: &Path) -> io::Result<Vec<TapeFile>> {
 }
 
 impl TapeFile {
-    fn of(path: &Path) -> Option<TapeFile> {
+    /// Reads the name of a tape.
+    pub(in crate::commands) fn of(path: &Path) -> Option<TapeFile> {
         let name = path.file_name()?.to_str()?.strip_suffix(".tape")?;
         let mut parts = name.split('-');
         let (process, nth) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

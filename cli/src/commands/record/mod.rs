@@ -39,6 +39,7 @@ use processes::Processes;
 use saver::Saver;
 use say::say;
 
+pub(super) use folder::{TapeFile, tapes_in};
 pub(crate) use options::Options;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {

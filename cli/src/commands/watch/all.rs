@@ -1,0 +1,114 @@
+//! The processes that are watched. They come and go.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use super::{
+    figures::Figures,
+    found::{Source, of_this_user},
+    watched::Watched,
+};
+use crate::failure::Failure;
+
+/// The time between two searches for processes, at least.
+const SEARCH: Duration = Duration::from_secs(2);
+
+/// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
+const PAUSE_BY_WORK: u32 = 20;
+
+/// The processes, by the paths of their tapes.
+#[derive(Debug)]
+pub(super) struct All {
+    /// None: all processes of this user.
+    sources: Vec<Source>,
+    pub(super) n_rows: usize,
+    pub(super) processes: BTreeMap<PathBuf, Watched>,
+    search_after: Option<Instant>,
+    /// The time that the work since the last pause took.
+    worked: Duration,
+}
+
+impl All {
+    pub(super) fn new(sources: Vec<Source>, n_rows: usize) -> All {
+        All { sources, n_rows, processes: BTreeMap::new(), search_after: None, worked: Duration::ZERO }
+    }
+
+    /// Looks for tapes that are not watched yet.
+    pub(super) fn find(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        if self.search_after.is_some_and(|after| begun < after) {
+            return Ok(());
+        }
+        let is_first = self.search_after.is_none();
+        let mut tapes = Vec::new();
+        for source in &self.sources {
+            match source.tapes() {
+                Ok(found) => tapes.extend(found),
+                Err(failure) if is_first => return Err(failure),
+                // A process that has ended.
+                Err(_) => {}
+            }
+        }
+        if self.sources.is_empty() {
+            tapes = of_this_user();
+        }
+        for tape in tapes {
+            if self.processes.contains_key(&tape) {
+                continue;
+            }
+            match Watched::attach(&tape) {
+                Ok(watched) => drop(self.processes.insert(tape, watched)),
+                Err(error) if is_first && self.sources.contains(&Source::Tape(tape)) => {
+                    return Err(error.into());
+                }
+                // It is not written whole yet, or gone again.
+                Err(_) => {}
+            }
+        }
+        self.search_after = Some(Instant::now() + SEARCH.max(begun.elapsed() * PAUSE_BY_WORK));
+        Ok(())
+    }
+
+    /// Reads what is new of each process.
+    pub(super) fn look(&mut self) {
+        let begun = Instant::now();
+        self.processes.values_mut().for_each(Watched::look);
+        self.worked += begun.elapsed();
+    }
+
+    /// Returns the figures of all devices.
+    pub(super) fn figures(&mut self) -> Vec<Figures> {
+        let begun = Instant::now();
+        let n = self.n_rows;
+        let figures = self.processes.values().flat_map(|process| process.figures(n)).collect();
+        self.worked += begun.elapsed();
+        figures
+    }
+
+    /// Returns the figures of one process.
+    pub(super) fn figures_of(&mut self, tape: &PathBuf) -> Vec<Figures> {
+        let begun = Instant::now();
+        let figures =
+            self.processes.get(tape).map(|process| process.figures(self.n_rows)).unwrap_or_default();
+        self.worked += begun.elapsed();
+        figures
+    }
+
+    /// Returns how long to wait: at least `least`, and long enough for the work done to be a small part of it.
+    pub(super) fn pause(&mut self, least: Duration) -> Duration {
+        least.max(std::mem::take(&mut self.worked) * PAUSE_BY_WORK)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.processes.values().any(Watched::is_running)
+    }
+}

@@ -1,0 +1,154 @@
+//! What is shown of one device of a watched process.
+
+#![forbid(unsafe_code)]
+
+use memreel::{FollowedDevice, Follower, LiveSums};
+use memreel_snapshot::{
+    DeviceId,
+    analysis::{By, DeviceHistory, RowKind, Site, owners},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::sites::Sites;
+
+/// The calls of a site in its text.
+const N_CALLS: usize = 3;
+
+/// The figures of one device of a process at one look.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) file: String,
+    pub(super) process: u32,
+    pub(super) rank: Option<String>,
+    pub(super) is_running: bool,
+    pub(super) device: DeviceId,
+    pub(super) name: String,
+    /// What the device reports as used, at most since the recording began, and what it has.
+    pub(super) used_bytes: Option<u64>,
+    pub(super) used_peak_bytes: Option<u64>,
+    pub(super) limit_bytes: Option<u64>,
+    pub(super) live_bytes: u64,
+    pub(super) live_peak_bytes: u64,
+    pub(super) reserved_bytes: u64,
+    pub(super) n_live: u64,
+    pub(super) allocations_per_s: u64,
+    pub(super) allocated_bytes_per_s: u64,
+    pub(super) owners: Vec<OwnerBytes>,
+    pub(super) holders: Vec<SiteBytes>,
+    pub(super) grown_in_a_minute: Vec<SiteBytes>,
+    pub(super) grown_since_begin: Vec<SiteBytes>,
+    pub(super) watched_us: u64,
+    pub(super) oom: Option<Oom>,
+    /// How often events were dropped before they could be read.
+    pub(super) n_anew: u64,
+    pub(super) problems: Vec<String>,
+}
+
+/// What an owner has now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct OwnerBytes {
+    pub(super) owner: String,
+    pub(super) kind: RowKind,
+    pub(super) bytes: i64,
+}
+
+/// What a site has, or by how much it grew.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct SiteBytes {
+    pub(super) bytes: i64,
+    #[serde(skip)]
+    pub(super) text: String,
+    #[serde(flatten)]
+    frames: Value,
+}
+
+/// The newest failed request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct Oom {
+    pub(super) time_us: Option<u64>,
+    pub(super) requested_bytes: Option<u64>,
+    pub(super) n_ooms: u64,
+    /// Why it failed; `None` if the tape cannot be read any more.
+    pub(super) why: Option<String>,
+}
+
+/// What the devices of a process hold, by owner and by site.
+pub(super) struct Held(pub(super) Vec<HeldOfDevice>);
+
+/// What one device holds.
+#[derive(Clone, Default)]
+pub(super) struct HeldOfDevice {
+    pub(super) device: DeviceId,
+    pub(super) owners: Vec<OwnerBytes>,
+    pub(super) holders: Vec<SiteBytes>,
+    pub(super) grown_in_a_minute: Vec<SiteBytes>,
+    pub(super) grown_since_begin: Vec<SiteBytes>,
+}
+
+impl Held {
+    /// Compares what a process holds now with a minute ago and with the beginning, `n` rows of each.
+    pub(super) fn of(
+        follower: &Follower,
+        [minute, begin]: [&LiveSums; 2],
+        devices: &[FollowedDevice],
+        n: usize,
+    ) -> Held {
+        let now = follower.snapshot_of(&follower.sums());
+        let before = [minute, begin].map(|sums| follower.snapshot_of(sums));
+        let tables = owners(&[&now]);
+        let of_device = |device: DeviceId| {
+            let history = DeviceHistory::new(&now, device);
+            let sites = Sites::new(&history, N_CALLS);
+            let site = |bytes: i128, site: &Site| SiteBytes {
+                bytes: saturated(bytes),
+                text: sites.plain(site),
+                frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
+            };
+            let grown = |before| {
+                let before = DeviceHistory::new(before, device);
+                let changes = before.diff(before.end(), &history, history.end());
+                let grown = changes.iter().filter(|change| change.bytes() > 0);
+                let all = grown.filter_map(|change| Some(site(change.bytes(), &change.after.as_ref()?.site)));
+                all.take(n).collect()
+            };
+            let holders = history.top(history.end(), By::Stack);
+            let table = tables.iter().find(|table| table.device == device);
+            HeldOfDevice {
+                device,
+                owners: table.map(|table| first_owners(&table.rows, n)).unwrap_or_default(),
+                holders: holders
+                    .iter()
+                    .take(n)
+                    .map(|group| site(i128::from(group.bytes), &group.site))
+                    .collect(),
+                grown_in_a_minute: grown(&before[0]),
+                grown_since_begin: grown(&before[1]),
+            }
+        };
+        Held(devices.iter().map(|device| of_device(device.device)).collect())
+    }
+
+    pub(super) fn take(&mut self, device: DeviceId) -> HeldOfDevice {
+        let found = self.0.iter_mut().find(|held| held.device == device);
+        found.map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Returns the owners with the most bytes now.
+fn first_owners(rows: &[memreel_snapshot::analysis::OwnerRow], n: usize) -> Vec<OwnerBytes> {
+    let bytes = |row: &memreel_snapshot::analysis::OwnerRow| row.now_bytes.filter(|bytes| *bytes != 0);
+    let mut all: Vec<OwnerBytes> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(OwnerBytes { owner: row.owner.clone(), kind: row.kind, bytes: saturated(bytes(row)?) })
+        })
+        .collect();
+    all.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    all.truncate(n);
+    all
+}
+
+fn saturated(bytes: i128) -> i64 {
+    i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX })
+}

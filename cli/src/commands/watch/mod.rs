@@ -1,0 +1,100 @@
+//! `memreel watch`: what recorded processes hold while they run.
+//!
+//! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
+//! `lines` prints them, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
+
+#![forbid(unsafe_code)]
+
+mod all;
+mod figures;
+mod found;
+mod keys;
+mod lines;
+mod screen;
+mod terminal;
+mod view;
+mod watched;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    thread,
+    time::Duration,
+};
+
+use crate::{exit::Exit, failure::Failure};
+
+use all::All;
+use found::Source;
+
+/// The time between two lines of a process, at least.
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A tape is a file that any process of the same user can read while it grows, so
+the program notices nothing. Without an argument, all recorded processes of
+this user on this machine are watched, also those that begin later.
+
+On a terminal this is a screen; `?` lists its keys. Elsewhere it prints a line a
+second for each device of each process, until all have ended. Growth is counted
+from when the watch began, or over the last minute.
+
+Example:
+  memreel watch
+  memreel watch 4711
+  memreel watch --once --json run.tape
+
+Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
+that cannot be read.")]
+pub(crate) struct Options {
+    /// Print what is held after a second, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Print one JSON object a line, for each device of each process
+    #[arg(long)]
+    json: bool,
+
+    /// Print at most this number of owners, and of sites of each list
+    #[arg(short, value_name = "COUNT", default_value_t = 5)]
+    n: usize,
+
+    /// Tapes, folders of runs, or numbers of processes
+    #[arg(value_name = "RUN|PID|TAPE")]
+    sources: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
+    let mut all = All::new(sources, options.n);
+    all.find()?;
+    if !options.once && !options.json && io::stdout().is_terminal() {
+        return terminal::run(all);
+    }
+    if all.is_empty() {
+        return Err(Failure::usage(
+            "no recorded process is there to watch; `memreel record -- PROGRAM` starts one",
+        ));
+    }
+    all.look();
+    loop {
+        thread::sleep(all.pause(SECOND));
+        if !options.once {
+            all.find()?;
+        }
+        all.look();
+        for figures in all.figures() {
+            if options.json {
+                writeln!(out, "{}", serde_json::to_string(&figures).map_err(io::Error::from)?)?;
+            } else if options.once {
+                lines::print(&figures, out)?;
+            } else {
+                writeln!(out, "{}", lines::line(&figures))?;
+            }
+        }
+        out.flush()?;
+        if options.once || !all.is_running() {
+            return Ok(Exit::Fine);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! One process that is watched: its tape, what it held before, and how fast it allocates.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use memreel::{FollowedDevice, Follower, LiveSums, Recovered};
+use memreel_snapshot::{DeviceId, analysis::DeviceHistory};
+
+use super::{
+    super::record::TapeFile,
+    figures::{Figures, Held, Oom},
+};
+use crate::text::clean_display;
+
+/// The time over which recent growth is counted.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The time between two moments that are kept of the last minute.
+const BETWEEN: Duration = Duration::from_secs(5);
+
+/// A watched process.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) path: PathBuf,
+    pub(super) rank: Option<String>,
+    follower: Follower,
+    begun: Instant,
+    first: LiveSums,
+    /// What was held at moments of the last minute, oldest first.
+    recent: VecDeque<(Instant, LiveSums)>,
+    rates: BTreeMap<DeviceId, Rate>,
+    /// The number of failed requests of each device, and why the newest one failed.
+    reasons: BTreeMap<DeviceId, (u64, Option<String>)>,
+    /// Why the tape cannot be read any more.
+    lost: Option<String>,
+}
+
+/// How fast a device allocates.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    at: Instant,
+    n_allocs: u64,
+    allocated_bytes: u64,
+    per_s: (u64, u64),
+}
+
+impl Watched {
+    pub(super) fn attach(path: &Path) -> memreel::Result<Watched> {
+        let follower = Follower::attach(path)?;
+        let first = follower.sums();
+        let (begun, rank) = (Instant::now(), TapeFile::of(path).and_then(|tape| tape.rank));
+        let recent = VecDeque::from([(begun, first.clone())]);
+        let (path, rates, reasons) = (path.to_owned(), BTreeMap::new(), BTreeMap::new());
+        Ok(Watched { path, rank, follower, begun, first, recent, rates, reasons, lost: None })
+    }
+
+    pub(super) fn process(&self) -> u32 {
+        self.follower.process()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.lost.is_none() && self.follower.is_running() && !self.follower.is_closed()
+    }
+
+    pub(super) fn devices(&self) -> Vec<FollowedDevice> {
+        self.follower.devices()
+    }
+
+    /// Reads what is new.
+    pub(super) fn look(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        if let Err(error) = self.follower.look() {
+            self.lost = Some(error.to_string());
+        }
+        let now = Instant::now();
+        if self.recent.back().is_none_or(|(at, _)| now.duration_since(*at) >= BETWEEN) {
+            self.recent.push_back((now, self.follower.sums()));
+        }
+        // The oldest that is kept is a minute old, as far as there is one.
+        while self.recent.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= RECENT) {
+            self.recent.pop_front();
+        }
+        for device in self.follower.devices() {
+            self.count(&device, now);
+            self.explain(&device);
+        }
+    }
+
+    fn count(&mut self, device: &FollowedDevice, now: Instant) {
+        let FollowedDevice { n_allocs, allocated_bytes, .. } = *device;
+        let new = Rate { at: now, n_allocs, allocated_bytes, per_s: (0, 0) };
+        let rate = self.rates.entry(device.device).or_insert(new);
+        let ms = u64::try_from(now.duration_since(rate.at).as_millis()).unwrap_or(u64::MAX);
+        // Looks that follow at once say nothing of the rate.
+        if ms >= 100 {
+            let per_s = |after: u64, before: u64| after.saturating_sub(before).saturating_mul(1000) / ms;
+            let per_s = (per_s(n_allocs, rate.n_allocs), per_s(allocated_bytes, rate.allocated_bytes));
+            *rate = Rate { per_s, ..new };
+        }
+    }
+
+    /// Finds out why the newest request failed, once for each number of failed requests: the whole tape is read for it.
+    fn explain(&mut self, device: &FollowedDevice) {
+        let known = self.reasons.get(&device.device).map_or(0, |(n_ooms, _)| *n_ooms);
+        if device.n_ooms > known {
+            let why = Recovered::read(&self.path).ok().and_then(|tape| {
+                let snapshot = tape.snapshot();
+                Some(DeviceHistory::new(&snapshot, device.device).oom()?.why())
+            });
+            self.reasons.insert(device.device, (device.n_ooms, why));
+        }
+    }
+
+    /// Returns the allocations a second of all devices.
+    pub(super) fn allocations_per_s(&self) -> u64 {
+        self.rates.values().map(|rate| rate.per_s.0).sum()
+    }
+
+    /// Returns the newest failed request of each device that has one.
+    pub(super) fn n_ooms(&self) -> u64 {
+        self.reasons.values().map(|(n_ooms, _)| n_ooms).sum()
+    }
+
+    /// Returns what is shown of each device, with at most `n` rows of each list.
+    pub(super) fn figures(&self, n: usize) -> Vec<Figures> {
+        let devices = self.follower.devices();
+        let minute = self.recent.front().map_or(&self.first, |(_, sums)| sums);
+        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, n);
+        let mut problems = self.follower.problems();
+        problems.extend(self.lost.clone());
+        let watched_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let of = |device: FollowedDevice| {
+            let rate = self.rates.get(&device.device).map_or((0, 0), |rate| rate.per_s);
+            let held = held.take(device.device);
+            Figures {
+                file: self.path.display().to_string(),
+                process: self.follower.process(),
+                rank: self.rank.clone(),
+                is_running: self.is_running(),
+                device: device.device,
+                used_bytes: device.report.map(|report| report.used_bytes),
+                used_peak_bytes: device.used_peak_bytes,
+                limit_bytes: device.report.map(|report| report.total_bytes).filter(|bytes| *bytes > 0),
+                live_bytes: device.live_bytes,
+                live_peak_bytes: device.peak_bytes,
+                reserved_bytes: device.reserved_bytes,
+                n_live: device.n_live,
+                allocations_per_s: rate.0,
+                allocated_bytes_per_s: rate.1,
+                owners: held.owners,
+                holders: held.holders,
+                grown_in_a_minute: held.grown_in_a_minute,
+                grown_since_begin: held.grown_since_begin,
+                watched_us,
+                oom: self.oom(&device),
+                n_anew: self.follower.n_anew(),
+                problems: problems.clone(),
+                name: clean_display(device.name),
+            }
+        };
+        devices.into_iter().map(of).collect()
+    }
+
+    fn oom(&self, device: &FollowedDevice) -> Option<Oom> {
+        let (n_ooms, why) = self.reasons.get(&device.device)?;
+        Some(Oom {
+            time_us: device.last_oom_us,
+            requested_bytes: device.last_oom_bytes,
+            n_ooms: *n_ooms,
+            why: why.clone(),
+        })
+    }
+}

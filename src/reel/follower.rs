@@ -1,0 +1,200 @@
+//! Follows the tapes of running processes: what they hold now, without disturbing them.
+#![forbid(unsafe_code)]
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    collect::{Completed, Dialect, collect_lazily},
+    recorder::{Counts, Follow, Followed, Held},
+    stack::SharedNames,
+};
+use memreel_snapshot::{
+    model::Snapshot,
+    words::{DeviceId, Inventory, Result, UsageReport},
+};
+
+/// Follows a tape that grows: what is live at each look, with the owners and the stacks of it.
+///
+/// The state is taken once; each later look reads what was appended since. Reading changes nothing in the file and takes no
+/// lock of the process. Memory is in proportion to what is live and does not grow with the length of the run. An event can
+/// be one look late, because other threads may have recorded older ones that are not in the file yet.
+///
+/// ```
+/// use memreel::{Follower, Reel, recorder::Recording};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("run.tape");
+/// let reel = Reel::builder().history(Recording::all().tape(&path)).build()?;
+/// let block = reel.alloc(1000)?;
+/// let mut follower = Follower::attach(&path)?;
+/// follower.look()?;
+/// assert_eq!(follower.devices()[0].live_bytes, 1000);
+/// drop(block);
+/// follower.look()?;
+/// follower.look()?;
+/// assert_eq!(follower.devices()[0].live_bytes, 0);
+/// # Ok::<(), memreel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Follower {
+    follow: Follow,
+    names: SharedNames,
+}
+
+/// A device of a followed process, at the last look.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct FollowedDevice {
+    /// The number of the device.
+    pub device: DeviceId,
+    /// The name of the device; empty if it is not known.
+    pub name: String,
+    /// The bytes that the live blocks asked for.
+    pub live_bytes: u64,
+    /// The number of live blocks that were recorded.
+    pub n_live: u64,
+    /// The most of `live_bytes` that was seen: since the oldest event in the file, or later.
+    pub peak_bytes: u64,
+    /// The bytes of the segments.
+    pub reserved_bytes: u64,
+    /// The last report of the device; `None` if there is none.
+    pub report: Option<UsageReport>,
+    /// The most bytes that a report has as used.
+    pub used_peak_bytes: Option<u64>,
+    /// The recorded requests that were served since the tape was attached.
+    pub n_allocs: u64,
+    /// The bytes of these requests.
+    pub allocated_bytes: u64,
+    /// The blocks that were freed since then.
+    pub n_frees: u64,
+    /// The requests that failed, of the events in the file and later ones.
+    pub n_ooms: u64,
+    /// The time of the last of them, in microseconds since the Unix epoch.
+    pub last_oom_us: Option<u64>,
+    /// The bytes that it asked for.
+    pub last_oom_bytes: Option<u64>,
+}
+
+/// What each stack of a followed process held at one look, in sums.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LiveSums(BTreeMap<DeviceId, Held>);
+
+impl Follower {
+    /// Opens a tape and takes its state.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
+    /// of this version.
+    pub fn attach(path: impl AsRef<Path>) -> Result<Follower> {
+        Ok(Follower { follow: Follow::attach(path.as_ref())?, names: SharedNames::default() })
+    }
+
+    /// Reads what is new. If the process dropped events before they could be read, the state is taken anew:
+    /// [`Follower::n_anew`] counts that.
+    ///
+    /// # Errors
+    /// Those of [`Follower::attach`].
+    pub fn look(&mut self) -> Result<()> {
+        self.follow.look()
+    }
+
+    /// Returns the number of the process that records.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.follow.header().process
+    }
+
+    /// Returns when the recording began, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn start_us(&self) -> u64 {
+        self.follow.header().start_us
+    }
+
+    /// Returns whether the process still ran, on this machine, at the last look.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.follow.header().is_running
+    }
+
+    /// Returns whether the recording had ended as it should at the last look.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.follow.header().is_closed
+    }
+
+    /// Returns how often the state was taken anew, because events had left the file before they were read, or were
+    /// written very late. The counts of events miss those.
+    #[must_use]
+    pub fn n_anew(&self) -> u64 {
+        self.follow.n_anew()
+    }
+
+    /// Returns what is missing, each a sentence.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let header = self.follow.header();
+        let mut problems = header.problems.clone();
+        if header.n_elsewhere > 0 {
+            problems.push(
+                "the file could not grow: the tape ends there, and later events are in the memory of the process \
+                 alone"
+                    .into(),
+            );
+        }
+        problems
+    }
+
+    /// Returns the devices of the process.
+    #[must_use]
+    pub fn devices(&self) -> Vec<FollowedDevice> {
+        let of = |(device, followed): (DeviceId, Option<&Followed>)| {
+            let Counts {
+                live_bytes,
+                n_live,
+                peak_bytes,
+                n_allocs,
+                n_frees,
+                allocated_bytes,
+                n_ooms,
+                last_oom,
+            } = followed.map(|followed| followed.counts).unwrap_or_default();
+            let reports = self.follow.reports(device);
+            FollowedDevice {
+                device,
+                name: self.follow.name_of(device).to_owned(),
+                live_bytes,
+                n_live,
+                peak_bytes,
+                reserved_bytes: followed.map_or(0, Followed::reserved_bytes),
+                report: reports.map(|[last, _]| last),
+                used_peak_bytes: reports.map(|[_, highest]| highest.used_bytes),
+                n_allocs,
+                allocated_bytes,
+                n_frees,
+                n_ooms,
+                last_oom_us: last_oom.map(|(time_us, _)| time_us),
+                last_oom_bytes: last_oom.map(|(_, bytes)| bytes),
+            }
+        };
+        self.follow.devices().map(of).collect()
+    }
+
+    /// Returns what each stack holds now, to be compared with a later look.
+    #[must_use]
+    pub fn sums(&self) -> LiveSums {
+        let held = |(device, followed): (DeviceId, Option<&Followed>)| Some((device, followed?.held()));
+        LiveSums(self.follow.devices().filter_map(held).collect())
+    }
+
+    /// Returns a snapshot of sums, without a history, for the questions about owners and sites: each stack has one block
+    /// with the bytes of all of its blocks, and one segment with those of its segments. Addresses have no meaning.
+    ///
+    /// Each function is looked up once, so a snapshot costs time in proportion to the stacks that hold memory.
+    #[must_use]
+    pub fn snapshot_of(&self, sums: &LiveSums) -> Snapshot {
+        let (recorder, inventories) = self.follow.sums(&sums.0, self.names.clone());
+        let inventories: Vec<&dyn Inventory> =
+            inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
+        Completed::new(collect_lazily(&recorder, &inventories, Dialect::default())).into_snapshot()
+    }
+}
