@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 16] = [
+const NOT_TOOLS: [&str; 17] = [
     "flamegraph",
     "report",
     "torch",
@@ -23,6 +23,7 @@ const NOT_TOOLS: [&str; 16] = [
     "ranks",
     "record",
     "recover",
+    "watch",
     "slim",
     "split",
     "view",
