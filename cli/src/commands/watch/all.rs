@@ -45,7 +45,9 @@ pub(super) struct All {
 
 impl All {
     pub(super) fn new(sources: Vec<Source>, n_rows: usize) -> All {
-        All { sources, n_rows, processes: BTreeMap::new(), search_after: None, worked: Duration::ZERO }
+        let (processes, refused) = (BTreeMap::new(), BTreeMap::new());
+        let (worked, worked_before) = (Duration::ZERO, Duration::ZERO);
+        All { sources, n_rows, processes, refused, search_after: None, worked, worked_before }
     }
 
     /// Looks for tapes that are not watched yet.
