@@ -104,10 +104,10 @@ impl Followed {
 
     /// Takes events that were read.
     pub(super) fn take(&mut self, events: &[Words]) {
-        let after = self.base;
-        let new = events.iter().filter(|words| words[1] > after);
-        self.pending.extend(new);
-        self.newest = self.pending.iter().map(|words| words[1]).fold(self.newest, u64::max);
+        for words in events.iter().filter(|words| words[1] > self.base) {
+            self.newest = self.newest.max(words[1]);
+            self.pending.push(*words);
+        }
     }
 
     /// Ends the reading that the state begins with: nothing had left the file before its end.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 17] = [
+const NOT_TOOLS: [&str; 18] = [
     "doctor",
     "flamegraph",
     "report",
@@ -24,6 +24,7 @@ const NOT_TOOLS: [&str; 17] = [
     "ranks",
     "record",
     "recover",
+    "watch",
     "slim",
     "split",
     "view",

@@ -79,6 +79,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("torch", "its commands are asked without this word"),
     ("recover", "takes tapes: `recover` asks the same of it"),
     ("view", "serves a page: `view`"),
+    ("watch", "takes tapes and processes: `watch`"),
 ];
 
 /// Every other command that the program lists.

@@ -6,11 +6,14 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     iter,
+    path::PathBuf,
     process::Command,
+    thread,
+    time::Duration,
 };
 
 use jsonschema::Validator;
-use memreel::{Reel, recorder::Recording};
+use memreel::{Reel, device::Simulated, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -77,6 +80,7 @@ const RUNS: &[&[&str]] = &[
     &["validate", "OUT/refused.pickle"],
     &["recover", "-o", "OUT/tape.pickle", "OUT/run.tape"],
     &["recover", "--torch", "OUT/own.pickle", "-o", "OUT/merged.pickle", "OUT/run.tape"],
+    &["watch", "--once", "OUT/live.tape"],
     &["fix", "-o", "OUT", "FILE"],
     &["slim", "--depth", "2", "FILE"],
     &["slim", "--depth", "2", "-o", "OUT", "FILE"],
@@ -161,7 +165,22 @@ fn folder() -> TempDir {
     fs::write(folder.path().join("files.json"), files::odd().to_string()).unwrap();
     let history = Recording::all().tape(folder.path().join("run.tape"));
     drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
+    grow(folder.path().join("live.tape"));
     folder
+}
+
+/// Records a failed request, and memory that grows as long as the tape is there.
+fn grow(path: PathBuf) {
+    let history = Recording::all().tape(&path);
+    let reel = Reel::builder().device(Simulated::new(1 << 40)).history(history).build().unwrap();
+    let mut kept = vec![reel.alloc(1000).unwrap()];
+    drop(reel.alloc(1 << 50));
+    thread::spawn(move || {
+        while path.exists() {
+            kept.push(reel.alloc(1000).unwrap());
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
 }
 
 /// The files that runs read as `FILE`.
@@ -258,7 +277,7 @@ fn every_command_with_json_is_described() {
         .iter()
         .filter(|row| matches!(row.json, Yes))
         .map(|row| row.name)
-        .chain(["doctor", "recover"])
+        .chain(["doctor", "recover", "watch"])
         .collect();
     assert_eq!(
         described, rows,

@@ -19,6 +19,7 @@
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
 //! - `view`: the server of the page, and who gets its answers.
+//! - `watch`: processes that are watched while they run, and end.
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
@@ -47,6 +48,7 @@ mod terminal;
 mod usage;
 mod validate;
 mod view;
+mod watch;
 mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,13 +14,19 @@ use super::{
     found::{Source, of_this_user},
     watched::Watched,
 };
-use crate::failure::Failure;
+use crate::{exit::Exit, failure::Failure, input::unreadable};
 
 /// The time between two searches for processes, at least.
 const SEARCH: Duration = Duration::from_secs(2);
 
 /// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The time in which a thread of a process writes an event that it has begun.
+const BETWEEN_READINGS: Duration = Duration::from_millis(20);
 
 /// The processes, by the paths of their tapes.
 #[derive(Debug)]
@@ -28,14 +35,19 @@ pub(super) struct All {
     sources: Vec<Source>,
     pub(super) n_rows: usize,
     pub(super) processes: BTreeMap<PathBuf, Watched>,
+    /// Why tapes that were found cannot be read, such as those of another version.
+    pub(super) refused: BTreeMap<PathBuf, String>,
     search_after: Option<Instant>,
-    /// The time that the work since the last pause took.
+    /// The time that the work since the last pause took, and the time before that.
     worked: Duration,
+    worked_before: Duration,
 }
 
 impl All {
     pub(super) fn new(sources: Vec<Source>, n_rows: usize) -> All {
-        All { sources, n_rows, processes: BTreeMap::new(), search_after: None, worked: Duration::ZERO }
+        let (processes, refused) = (BTreeMap::new(), BTreeMap::new());
+        let (worked, worked_before) = (Duration::ZERO, Duration::ZERO);
+        All { sources, n_rows, processes, refused, search_after: None, worked, worked_before }
     }
 
     /// Looks for tapes that are not watched yet.
@@ -62,23 +74,38 @@ impl All {
                 continue;
             }
             match Watched::attach(&tape) {
-                Ok(watched) => drop(self.processes.insert(tape, watched)),
-                Err(error) if is_first && self.sources.contains(&Source::Tape(tape)) => {
-                    return Err(error.into());
+                Ok(watched) => {
+                    self.refused.remove(&tape);
+                    self.processes.insert(tape, watched);
                 }
-                // It is not written whole yet, or gone again.
-                Err(_) => {}
+                Err(error) => {
+                    let named = self.sources.contains(&Source::Tape(tape.clone()));
+                    let Failure::Message(_, what) = unreadable(error) else { continue };
+                    let what = format!("{}: {what}", tape.display());
+                    if is_first && named {
+                        return Err(Failure::Message(Exit::Unreadable, what));
+                    }
+                    // It is not written whole yet, gone again, or of another version.
+                    if tape.exists() {
+                        self.refused.insert(tape, what);
+                    }
+                }
             }
         }
+        self.refused.retain(|tape, _| tape.exists());
         self.search_after = Some(Instant::now() + SEARCH.max(begun.elapsed() * PAUSE_BY_WORK));
         Ok(())
     }
 
-    /// Reads what is new of each process.
+    /// Reads what is new of each process. An event counts once a second reading has seen that none before it was missing,
+    /// so there are two.
     pub(super) fn look(&mut self) {
-        let begun = Instant::now();
-        self.processes.values_mut().for_each(Watched::look);
-        self.worked += begun.elapsed();
+        for pause in [Duration::ZERO, BETWEEN_READINGS] {
+            thread::sleep(pause);
+            let begun = Instant::now();
+            self.processes.values_mut().for_each(Watched::look);
+            self.worked += begun.elapsed();
+        }
     }
 
     /// Returns the figures of all devices.
@@ -99,9 +126,13 @@ impl All {
         figures
     }
 
-    /// Returns how long to wait: at least `least`, and long enough for the work done to be a small part of it.
+    /// Returns how long to wait: at least `least`, and long enough for the work to be a small part of it. Work that is done
+    /// once, such as finding names, does not count.
     pub(super) fn pause(&mut self, least: Duration) -> Duration {
-        least.max(std::mem::take(&mut self.worked) * PAUSE_BY_WORK)
+        let worked = std::mem::take(&mut self.worked);
+        let usual = worked.min(std::mem::replace(&mut self.worked_before, worked));
+        // What is new grows with the pause, so a pause without an end would grow too.
+        least.max((usual * PAUSE_BY_WORK).min(LONGEST))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@ use memreel_snapshot::{
     analysis::{By, DeviceHistory, RowKind, Site, owners},
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::sites::Sites;
 
@@ -63,6 +63,12 @@ pub(super) struct SiteBytes {
     frames: Value,
 }
 
+impl SiteBytes {
+    fn without_stack(bytes: i128) -> SiteBytes {
+        SiteBytes { bytes: saturated(bytes), text: "(no stack)".to_owned(), frames: json!({"stack": null}) }
+    }
+}
+
 /// The newest failed request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Oom {
@@ -100,17 +106,33 @@ impl Held {
         let of_device = |device: DeviceId| {
             let history = DeviceHistory::new(&now, device);
             let sites = Sites::new(&history, N_CALLS);
-            let site = |bytes: i128, site: &Site| SiteBytes {
-                bytes: saturated(bytes),
-                text: sites.plain(site),
-                frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
+            let site = |bytes: i128, site: &Site| match site {
+                // The blocks of a stack are one here, so its size says nothing.
+                Site::Size(_) => SiteBytes::without_stack(bytes),
+                site => SiteBytes {
+                    bytes: saturated(bytes),
+                    text: sites.plain(site),
+                    frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
+                },
             };
             let grown = |before| {
                 let before = DeviceHistory::new(before, device);
                 let changes = before.diff(before.end(), &history, history.end());
-                let grown = changes.iter().filter(|change| change.bytes() > 0);
-                let all = grown.filter_map(|change| Some(site(change.bytes(), &change.after.as_ref()?.site)));
-                all.take(n).collect()
+                let mut all: Vec<SiteBytes> = Vec::new();
+                let mut without_stack = 0;
+                for change in &changes {
+                    match change.after.as_ref().or(change.before.as_ref()).map(|group| &group.site) {
+                        Some(Site::Size(_)) => without_stack += change.bytes(),
+                        Some(of) if change.bytes() > 0 && all.len() < n => all.push(site(change.bytes(), of)),
+                        _ => {}
+                    }
+                }
+                if without_stack > 0 {
+                    all.push(SiteBytes::without_stack(without_stack));
+                    all.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+                    all.truncate(n);
+                }
+                all
             };
             let holders = history.top(history.end(), By::Stack);
             let table = tables.iter().find(|table| table.device == device);

@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if !options.once && !options.json && io::stdout().is_terminal() {
         return terminal::run(all);
     }
+    all.refused.values().for_each(|why| eprintln!("memreel: {why}"));
     if all.is_empty() {
         return Err(Failure::usage(
             "no recorded process is there to watch; `memreel record -- PROGRAM` starts one",

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     bytes::{Bytes, signed},
     fit::shortened,
-    text::{clean, count},
+    text::clean,
 };
 
 /// The columns of bytes, and of the longest bar.
@@ -38,64 +38,70 @@ pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     ])
     .split(area);
     let width = usize::from(area.width);
-    frame.render_widget(Paragraph::new(title(view, width)), parts[0]);
+    frame.render_widget(Paragraph::new(title(view)), parts[0]);
     if view.has_help {
         let body = Rect { height: parts[1].height + parts[2].height, ..parts[1] };
-        frame.render_widget(Paragraph::new(help(width)), body);
+        frame.render_widget(Paragraph::new(help()), body);
     } else {
-        frame.render_widget(Paragraph::new(list(view, width, usize::from(n_list))), parts[1]);
+        frame.render_widget(Paragraph::new(list(view, usize::from(n_list))), parts[1]);
         let body: Vec<Line<'_>> =
             view.figures.iter().flat_map(|figures| device(figures, &view.filter, width)).collect();
         let most = u16::try_from(body.len()).unwrap_or(u16::MAX).saturating_sub(1);
         frame.render_widget(Paragraph::new(body).scroll((view.scroll.min(most), 0)), parts[2]);
     }
-    frame.render_widget(Paragraph::new(footer(view, width)), parts[3]);
+    frame.render_widget(Paragraph::new(footer(view)), parts[3]);
 }
 
-fn line(text: &str, width: usize, style: Style) -> Line<'static> {
-    Line::from(Span::styled(shortened(text, width), style))
+/// Returns a line, which ends at the edge of the screen.
+fn line(text: &str, style: Style) -> Line<'static> {
+    Line::from(Span::styled(text.to_owned(), style))
 }
 
 fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn title(view: &View, width: usize) -> Line<'static> {
-    let n = count(view.processes.len(), "process").replace("processs", "processes");
+fn title(view: &View) -> Line<'static> {
+    let n = match view.processes.len() {
+        1 => "1 process".to_owned(),
+        n => format!("{n} processes"),
+    };
     let frozen = if view.is_frozen { ", frozen" } else { "" };
     let filter = if view.filter.is_empty() { String::new() } else { format!(", with {:?}", view.filter) };
-    line(&format!("memreel watch: {n} by {}{filter}{frozen}", view.order.name()), width, bold())
+    line(&format!("memreel watch: {n} by {}{filter}{frozen}", view.order.name()), bold())
 }
 
-fn footer(view: &View, width: usize) -> Line<'static> {
+fn footer(view: &View) -> Line<'static> {
     let text = if view.is_typing {
         format!("show only: {}_", view.filter)
+    } else if let (true, Some(why)) = (view.message.is_empty(), &view.refused) {
+        why.clone()
     } else if view.message.is_empty() {
         "? help  q quit  s snapshot  p page  f freeze  / filter  o order".to_owned()
     } else {
         view.message.clone()
     };
-    line(&clean(&text), width, Style::new().add_modifier(Modifier::DIM))
+    line(&clean(&text), Style::new().add_modifier(Modifier::DIM))
 }
 
-fn help(width: usize) -> Vec<Line<'static>> {
-    KEYS.iter().map(|(keys, what)| line(&format!("  {keys:<20} {what}"), width, Style::new())).collect()
+fn help() -> Vec<Line<'static>> {
+    KEYS.iter().map(|(keys, what)| line(&format!("  {keys:<20} {what}"), Style::new())).collect()
 }
 
 /// Returns the list of processes, of which the selected one is always there.
-fn list(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
+fn list(view: &View, height: usize) -> Vec<Line<'static>> {
     let shown = view.shown();
     if shown.is_empty() {
-        return vec![line("no recorded process is there; this waits for one", width, Style::new())];
+        return vec![line("no recorded process is there; this waits for one", Style::new())];
     }
-    let mut lines = vec![line("  rank process       bytes  allocs/s", width, Style::new())];
+    let mut lines = vec![line("  rank process       bytes  allocs/s", Style::new())];
     let at = shown.iter().position(|process| Some(&process.path) == view.selected.as_ref()).unwrap_or(0);
     let room = height.saturating_sub(1).max(1);
     let first = (at + 1).saturating_sub(room);
     for process in shown.iter().skip(first).take(room) {
         let is_selected = Some(&process.path) == view.selected.as_ref();
         let style = if is_selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        lines.push(line(&row(process, is_selected), width, style));
+        lines.push(line(&row(process, is_selected), style));
     }
     lines
 }
@@ -111,8 +117,8 @@ fn row(process: &Process, is_selected: bool) -> String {
 }
 
 fn device(figures: &Figures, filter: &str, width: usize) -> Vec<Line<'static>> {
-    let plain = |text: &str| line(text, width, Style::new());
-    let mut lines = vec![plain(""), line(&who(figures), width, bold()), plain(&used(figures))];
+    let plain = |text: &str| line(text, Style::new());
+    let mut lines = vec![plain(""), line(&who(figures), bold()), plain(&used(figures))];
     if let (Some(used), Some(limit)) = (figures.used_bytes, figures.limit_bytes) {
         lines.push(plain(&bar(used, limit, width.saturating_sub(2).min(2 * MOST_BAR))));
     }
@@ -122,7 +128,7 @@ fn device(figures: &Figures, filter: &str, width: usize) -> Vec<Line<'static>> {
         Bytes(figures.live_peak_bytes)
     )));
     if let Some(failed) = &figures.oom {
-        lines.push(line(&oom(failed), width, bold()));
+        lines.push(line(&oom(failed), bold()));
     }
     lines.extend(figures.problems.iter().map(|problem| plain(&clean(problem))));
     let most = figures.owners.iter().map(|row| row.bytes).max().unwrap_or(0);
@@ -137,7 +143,7 @@ fn device(figures: &Figures, filter: &str, width: usize) -> Vec<Line<'static>> {
     for (heading, sites) in lists(figures) {
         let sites: Vec<_> = sites.iter().filter(|site| passes(&site.text, filter, figures)).collect();
         if !sites.is_empty() {
-            lines.push(line(&heading, width, bold()));
+            lines.push(line(&heading, bold()));
         }
         for site in sites {
             lines.push(plain(&format!("{:>BYTES_COLUMNS$}  {}", signed(site.bytes.into()), site.text)));
@@ -166,3 +172,6 @@ fn bar_of(bytes: i64, most: i64, room: usize) -> String {
     let n = (i128::from(bytes) * room as i128 + i128::from(most) / 2) / i128::from(most);
     "█".repeat(usize::try_from(n).unwrap_or(0).clamp(1, room.max(1)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,8 @@ pub(super) struct View {
     pub(super) has_help: bool,
     pub(super) scroll: u16,
     pub(super) message: String,
+    /// Why a tape that was found cannot be read.
+    pub(super) refused: Option<String>,
 }
 
 impl View {
@@ -82,6 +84,7 @@ impl View {
                 n_ooms: watched.n_ooms(),
             })
             .collect();
+        self.refused = all.refused.values().next().cloned();
         self.sort();
         let shown = self.shown();
         let is_there = |path: &PathBuf| shown.iter().any(|process| process.path == *path);

@@ -130,7 +130,14 @@ impl Watched {
 
     /// Returns what is shown of each device, with at most `n` rows of each list.
     pub(super) fn figures(&self, n: usize) -> Vec<Figures> {
-        let devices = self.follower.devices();
+        let mut devices = self.follower.devices();
+        // A process can have tapes of devices that it never used.
+        let is_used = |device: &FollowedDevice| {
+            device.report.is_some() || device.peak_bytes + device.reserved_bytes + device.n_ooms > 0
+        };
+        if devices.iter().any(is_used) {
+            devices.retain(is_used);
+        }
         let minute = self.recent.front().map_or(&self.first, |(_, sums)| sums);
         let mut held = Held::of(&self.follower, [minute, &self.first], &devices, n);
         let mut problems = self.follower.problems();

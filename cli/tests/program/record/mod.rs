@@ -55,7 +55,7 @@ pub(crate) fn hook() -> PathBuf {
 }
 
 /// Runs a compiler. There is one, because linking this test needed it.
-fn cc(arguments: &[&str]) {
+pub(crate) fn cc(arguments: &[&str]) {
     let made = Command::new("cc").args(["-w", "-O1", "-g", "-fno-builtin"]).args(arguments).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
@@ -89,7 +89,7 @@ fn program(name: &str) -> String {
 }
 
 /// `memreel record OPTIONS -- PROGRAM`, to be run in a new folder.
-struct Start {
+pub(crate) struct Start {
     command: Command,
     folder: TempDir,
 }
@@ -102,7 +102,7 @@ struct Run {
     err: String,
 }
 
-fn record(options: &[&str], program: &[&str]) -> Start {
+pub(crate) fn record(options: &[&str], program: &[&str]) -> Start {
     let mut start = Start::of(env!("CARGO_BIN_EXE_memreel"), &["record"]);
     start.command.args(options).arg("--").args(program);
     start
@@ -127,11 +127,11 @@ impl Start {
         self
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn spawn(&mut self) -> Child {
+    pub(crate) fn spawn(&mut self) -> Child {
         self.command.spawn().unwrap()
     }
 
