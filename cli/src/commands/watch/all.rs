@@ -22,6 +22,10 @@ const SEARCH: Duration = Duration::from_secs(2);
 /// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;
 
+/// How often tapes are opened at the beginning until one can be read, and the time between.
+const BEGINNINGS: u32 = 10;
+const BETWEEN_BEGINNINGS: Duration = Duration::from_millis(100);
+
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
 
@@ -48,6 +52,19 @@ impl All {
         let (processes, refused) = (BTreeMap::new(), BTreeMap::new());
         let (worked, worked_before) = (Duration::ZERO, Duration::ZERO);
         All { sources, n_rows, processes, refused, search_after: None, worked, worked_before }
+    }
+
+    /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        for _ in 0..BEGINNINGS {
+            self.search_after = None;
+            self.find()?;
+            if !self.is_empty() || self.refused.is_empty() {
+                break;
+            }
+            thread::sleep(BETWEEN_BEGINNINGS);
+        }
+        Ok(())
     }
 
     /// Looks for tapes that are not watched yet.

@@ -67,7 +67,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
     let mut all = All::new(sources, options.n);
-    all.find()?;
+    all.begin()?;
     if !options.once && !options.json && io::stdout().is_terminal() {
         return terminal::run(all);
     }

@@ -54,11 +54,11 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
         "memreel watch: 2 processes by bytes",
         ">    1",
         "rank 1 device 0",
-        "live 29.0 MiB",
+        "live 29.00 MiB",
         "out of memory",
         "1 failed request, the newest of 2.00 GiB: ",
         "grew most since the watch began",
-        "20.0 MiB  ",
+        "20.00 MiB  ",
         "? help",
     ] {
         assert!(wide.contains(part), "{part}:\n{wide}");
