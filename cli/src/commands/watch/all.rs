@@ -117,12 +117,13 @@ impl All {
     /// Reads what is new of each process. An event counts once a second reading has seen that none before it was missing,
     /// so there are two.
     pub(super) fn look(&mut self) {
-        for pause in [Duration::ZERO, BETWEEN_READINGS] {
-            thread::sleep(pause);
-            let begun = Instant::now();
-            self.processes.values_mut().for_each(Watched::look);
-            self.worked += begun.elapsed();
-        }
+        let begun = Instant::now();
+        self.processes.values_mut().for_each(Watched::read);
+        self.worked += begun.elapsed();
+        thread::sleep(BETWEEN_READINGS);
+        let begun = Instant::now();
+        self.processes.values_mut().for_each(Watched::look);
+        self.worked += begun.elapsed();
     }
 
     /// Returns the figures of all devices.

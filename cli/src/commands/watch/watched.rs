@@ -71,14 +71,18 @@ impl Watched {
         self.follower.devices()
     }
 
-    /// Reads what is new.
-    pub(super) fn look(&mut self) {
-        if self.lost.is_some() {
-            return;
-        }
-        if let Err(error) = self.follower.look() {
+    /// Reads what is new. Its events count with the next reading.
+    pub(super) fn read(&mut self) {
+        if self.lost.is_none()
+            && let Err(error) = self.follower.look()
+        {
             self.lost = Some(error.to_string());
         }
+    }
+
+    /// Reads what is new, soon after [`Watched::read`], and compares it with the looks before.
+    pub(super) fn look(&mut self) {
+        self.read();
         let now = Instant::now();
         if self.recent.back().is_none_or(|(at, _)| now.duration_since(*at) >= BETWEEN) {
             self.recent.push_back((now, self.follower.sums()));
