@@ -230,14 +230,16 @@ class Hook(unittest.TestCase):
 
     def test_dumps_at_intervals_pause_during_captures(self):
         text = """
-            import torch, time
+            import os, torch, time
             torch.cuda._lazy_init()
             graph = torch.cuda.CUDAGraph()
             graph.capture_begin()
             time.sleep(0.6)
             torch.note("captured")
             graph.capture_end()
-            time.sleep(0.6)
+            until = time.monotonic() + 30
+            while "snapshot" not in open(os.environ["CALLS"]).read() and time.monotonic() < until:
+                time.sleep(0.05)
             torch.note("end")
         """
         self.run_python(text, MEMREEL_TORCH_EVERY="0.2")
