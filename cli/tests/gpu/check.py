@@ -8,7 +8,7 @@ import sys
 import time
 
 FOLDER = pathlib.Path(sys.argv[1])
-MEMREEL = os.environ["MEMREEL"]
+MEMREEL = os.environ["MEMREEL_PROGRAM"]
 HERE = pathlib.Path(__file__).parent
 
 
