@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod artefacts;
+#[cfg(test)]
+mod tests;
 
 use std::{
     env, fs, io,
@@ -71,9 +73,14 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Opens the folder, and makes it where it is not there yet.
+    /// Opens the folder that the variable or the user's folder for caches names.
     pub(crate) fn open(shell: &Shell, target: &Path) -> Cache {
-        let folder = chosen().filter(|folder| {
+        Cache::at(chosen(), shell, target)
+    }
+
+    /// Opens a folder, and makes it where it is not there yet.
+    fn at(folder: Option<PathBuf>, shell: &Shell, target: &Path) -> Cache {
+        let folder = folder.filter(|folder| {
             let is_writable = fs::create_dir_all(folder.join("builds"))
                 .and_then(|()| fs::create_dir_all(folder.join("passed")))
                 .and_then(|()| fs::write(folder.join(".written"), []));
@@ -121,7 +128,7 @@ impl Cache {
                 println!("cache: {} is not kept: {error}", part.name());
             }
         }
-        if let Err(error) = trim(folder) {
+        if let Err(error) = trim(folder, MOST_BYTES) {
             println!("cache: {}: {error}", folder.display());
         }
     }
@@ -191,7 +198,7 @@ fn chosen() -> Option<PathBuf> {
 }
 
 /// Removes the entries and tools that were used least recently, until the rest is within the bound.
-fn trim(folder: &Path) -> io::Result<()> {
+fn trim(folder: &Path, most_bytes: u64) -> io::Result<()> {
     let mut entries = Vec::new();
     for below in ["builds", "tools"] {
         for entry in fs::read_dir(folder.join(below)).into_iter().flatten() {
@@ -203,7 +210,7 @@ fn trim(folder: &Path) -> io::Result<()> {
     let mut bytes: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
     println!("cache: {} MB in {}", bytes / 1_000_000, folder.display());
     for (_, entry_bytes, path) in entries {
-        if bytes <= MOST_BYTES {
+        if bytes <= most_bytes {
             break;
         }
         println!("cache: removed {}", path.display());

@@ -27,6 +27,7 @@ pub(crate) struct Step {
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt and lock files, in each workspace", is_beside: false, run: format },
     Step { name: "lints", what: "clippy, every package and feature", is_beside: false, run: lints },
+    Step { name: "xtask", what: "the gate's own cache", is_beside: false, run: xtask },
     Step { name: "docs", what: "rustdoc of the libraries, without a warning", is_beside: false, run: docs },
     Step {
         name: "test",
@@ -116,6 +117,12 @@ fn lints(checkout: &Checkout) -> Ended {
     checkout.cache.restore(Part::Debug);
     cmd!(shell, "cargo clippy --quiet --workspace --all-targets --features {ALL_FEATURES} -- -D warnings")
         .run()?;
+    Ok(Outcome::Passed)
+}
+
+fn xtask(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    cmd!(shell, "cargo test --quiet -p xtask").run()?;
     Ok(Outcome::Passed)
 }
 
