@@ -9,6 +9,7 @@ mod asked;
 mod bytes;
 mod colour;
 mod commands;
+mod connections;
 mod counted;
 mod dispatch;
 mod each;

@@ -128,11 +128,11 @@ impl KeptNotes {
 }
 
 impl Follow {
-    /// Opens a tape and takes its state.
+    /// Opens a tape and takes its state. The events of the file count too if `from_start`.
     ///
     /// # Errors
     /// As [`Contents::read`].
-    pub(crate) fn attach(path: &Path) -> Result<Follow> {
+    pub(crate) fn attach(path: &Path, from_start: bool) -> Result<Follow> {
         let file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
@@ -148,7 +148,7 @@ impl Follow {
             devices: BTreeMap::new(),
             n_anew: 0,
         };
-        follow.begin(true)?;
+        follow.begin(!from_start)?;
         Ok(follow)
     }
 
@@ -176,8 +176,8 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes the state: for the first time if the tape `is_attached`, or anew.
-    fn begin(&mut self, is_attached: bool) -> Result<()> {
+    /// Takes the state. Events count from here on if `counts_from_here`, or from where they were counted before.
+    fn begin(&mut self, counts_from_here: bool) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             (self.seen, self.notes) = (Seen::default(), KeptNotes::default());
             self.stacks.clear();
@@ -205,7 +205,7 @@ impl Follow {
                     );
                 }
                 self.devices.values_mut().for_each(Followed::begin);
-                if is_attached {
+                if counts_from_here {
                     self.devices.values_mut().for_each(Followed::count_from_here);
                 }
                 self.take(second);

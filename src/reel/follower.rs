@@ -61,7 +61,7 @@ pub struct FollowedDevice {
     pub report: Option<UsageReport>,
     /// The most bytes that a report has as used.
     pub used_peak_bytes: Option<u64>,
-    /// The recorded requests that were served since the tape was attached.
+    /// The recorded requests that were served since the tape was attached, or since the start.
     pub n_allocs: u64,
     /// The bytes of these requests.
     pub allocated_bytes: u64,
@@ -79,6 +79,15 @@ pub struct FollowedDevice {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LiveSums(BTreeMap<DeviceId, Held>);
 
+impl LiveSums {
+    /// Returns the bytes of the live blocks of a device.
+    #[must_use]
+    pub fn live_bytes(&self, device: DeviceId) -> u64 {
+        let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
+        blocks.fold(0, |all, (bytes, _)| all.saturating_add(*bytes))
+    }
+}
+
 impl Follower {
     /// Opens a tape and takes its state.
     ///
@@ -86,7 +95,16 @@ impl Follower {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
     /// of this version.
     pub fn attach(path: impl AsRef<Path>) -> Result<Follower> {
-        Ok(Follower { follow: Follow::attach(path.as_ref())?, names: SharedNames::default() })
+        Ok(Follower { follow: Follow::attach(path.as_ref(), false)?, names: SharedNames::default() })
+    }
+
+    /// As [`Follower::attach`], and counts the requests and the frees of the events in the file too: all since the recording
+    /// began, as long as none was dropped.
+    ///
+    /// # Errors
+    /// Those of [`Follower::attach`].
+    pub fn attach_from_start(path: impl AsRef<Path>) -> Result<Follower> {
+        Ok(Follower { follow: Follow::attach(path.as_ref(), true)?, names: SharedNames::default() })
     }
 
     /// Reads what is new. If the process dropped events before they could be read, the state is taken anew:

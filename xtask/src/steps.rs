@@ -62,6 +62,12 @@ pub(crate) const STEPS: &[Step] = &[
         is_beside: false,
         run: preload,
     },
+    Step {
+        name: "metrics",
+        what: "Prometheus on recorded programs, and its alerts",
+        is_beside: false,
+        run: metrics,
+    },
     Step { name: "mcp", what: "the server of the Model Context Protocol", is_beside: false, run: mcp },
     Step {
         name: "frames",
@@ -214,6 +220,22 @@ fn capi(checkout: &Checkout) -> Ended {
 fn preload(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     cmd!(shell, "cargo test --quiet -p memreel-preload -p memreel-heap").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn metrics(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    if let Some(tool) = ["prometheus", "promtool", "python3"].into_iter().find(|tool| !has(checkout, tool)) {
+        return Ok(Outcome::Skipped(format!("no {tool}")));
+    }
+    let tools = checkout.tools.folder();
+    let Ok(venv) = cmd!(shell, ".ci/venv {tools} python3 prometheus_client").read() else {
+        return Ok(Outcome::Skipped("PyPI cannot be reached".to_owned()));
+    };
+    let memreel = checkout.program()?;
+    cmd!(shell, "cargo build --quiet -p memreel-preload -p memreel-heap").run()?;
+    let libraries = checkout.target.join("debug");
+    cmd!(shell, "{venv}/bin/python .ci/metrics {memreel} {libraries}").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -9,14 +9,13 @@ use hyper::{
     HeaderMap, Method, Response, StatusCode,
     body::{Bytes, Incoming},
     header,
-    server::conn::http1,
-    service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::{Instant, sleep_until},
 };
+
+use crate::connections::{Connections, run};
 
 use super::{
     page,
@@ -40,29 +39,22 @@ pub(super) struct Door {
     pub(super) idle: Option<Duration>,
 }
 
-/// A browser may take this long for the head of a request.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-
-/// The most connections at once.
-const MAX_CONNECTIONS: usize = 256;
-
 /// Nothing is loaded from elsewhere, and no script but the page's own files runs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Waits for requests and answers them, until it is told to end.
 pub(super) fn serve(listener: TcpListener, door: Door) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    runtime.block_on(accept(listener, door))
+    run(accept(listener, door))?
 }
 
 async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let connections = Connections::of(listener)?;
     let idle = door.idle;
     let (ended, door) = (Arc::new(Notify::new()), Arc::new(door));
     let (asked, mut was_asked) = mpsc::unbounded_channel::<()>();
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (of_answers, end) = (ended.clone(), ended);
+    let answer = move |request| reply(request, door.clone(), of_answers.clone(), asked.clone());
     let mut deadline = idle.map(|idle| Instant::now() + idle);
     loop {
         let is_idle = async {
@@ -72,27 +64,9 @@ async fn accept(listener: TcpListener, door: Door) -> io::Result<()> {
             }
         };
         tokio::select! {
-            accepted = listener.accept() => {
-                // A connection that is gone before it is accepted is the client's matter; without descriptors, others end.
-                let Ok((stream, _)) = accepted else {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                // Beyond these a connection is closed at once.
-                let Ok(open) = connections.clone().try_acquire_owned() else { continue };
-                let (door, ended, asked) = (door.clone(), ended.clone(), asked.clone());
-                tokio::spawn(async move {
-                    let _open = open;
-                    let service = service_fn(|request| reply(request, door.clone(), ended.clone(), asked.clone()));
-                    let connection = http1::Builder::new()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEAD_TIME)
-                        .serve_connection(TokioIo::new(stream), service);
-                    let _ended = connection.await;
-                });
-            }
+            () = connections.serve_next(&answer) => {}
             Some(()) = was_asked.recv() => deadline = idle.map(|idle| Instant::now() + idle),
-            () = ended.notified() => {
+            () = end.notified() => {
                 // The last answer is on its way.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 return Ok(());

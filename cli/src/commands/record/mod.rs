@@ -28,6 +28,7 @@ use std::{
 
 use memreel::integrate;
 
+use super::watch::metrics::Metrics;
 use crate::{exit::Exit, failure::Failure};
 
 use folder::Folder;
@@ -48,6 +49,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let of_rank = names.tell_ranks_apart(integrate::rank(), integrate::n_ranks());
     let asked = environment::memreel(options, &names)?;
     let libraries = Libraries::find(options.heap)?;
+    // Before the program starts: it should not run without what was asked for.
+    let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
     let folder = Folder::create(names.folder())?;
     of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
@@ -60,6 +63,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         if refuses {
             variables.clear();
         }
+    }
+    if let Some(metrics) = metrics {
+        say(&format!("metrics are at {}", metrics.address()));
+        metrics.serve(folder.path(), options.metrics_sites);
     }
     let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
     let status = match child::start(&options.program, &variables, folder.path()) {

@@ -22,6 +22,8 @@ standard error. What a process recorded survives SIGKILL.
 the variable MEMREEL, and may be there instead. Dumps of --signal, --every and
 MEMREEL=dump=... are files beside the snapshot of PROGRAM.
 
+--metrics serves numbers for Prometheus; the program has no thread for them.
+
 Example:
   memreel record -- python train.py
   memreel record -o run.pickle -- torchrun --nproc-per-node 8 train.py
@@ -63,6 +65,14 @@ pub(crate) struct Options {
     /// Leave out smaller allocations
     #[arg(long, value_name = "BYTES")]
     pub(super) min_size: Option<String>,
+
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics while PROGRAM runs, for example 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) metrics: Option<String>,
+
+    /// Have this number of sites of each device in the metrics, by name
+    #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
+    pub(super) metrics_sites: usize,
 
     /// Leave PyTorch's own history as the program sets it
     #[arg(long)]

@@ -3,21 +3,19 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
 use super::{
+    asked::Asked,
     figures::Figures,
     found::{Source, of_this_user},
     watched::Watched,
 };
 use crate::{exit::Exit, failure::Failure, input::unreadable};
-
-/// The time between two searches for processes, at least.
-const SEARCH: Duration = Duration::from_secs(2);
 
 /// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;
@@ -37,10 +35,12 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(20);
 pub(super) struct All {
     /// None: all processes of this user.
     sources: Vec<Source>,
-    pub(super) n_rows: usize,
+    asked: Asked,
     pub(super) processes: BTreeMap<PathBuf, Watched>,
     /// Why tapes that were found cannot be read, such as those of another version.
     pub(super) refused: BTreeMap<PathBuf, String>,
+    /// The tapes of processes that ended and are not watched any more, while they are there.
+    ended: BTreeSet<PathBuf>,
     search_after: Option<Instant>,
     /// The time that the work since the last pause took, and the time before that.
     worked: Duration,
@@ -48,10 +48,10 @@ pub(super) struct All {
 }
 
 impl All {
-    pub(super) fn new(sources: Vec<Source>, n_rows: usize) -> All {
-        let (processes, refused) = (BTreeMap::new(), BTreeMap::new());
+    pub(super) fn new(sources: Vec<Source>, asked: Asked) -> All {
+        let (processes, refused, ended) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let (worked, worked_before) = (Duration::ZERO, Duration::ZERO);
-        All { sources, n_rows, processes, refused, search_after: None, worked, worked_before }
+        All { sources, asked, processes, refused, ended, search_after: None, worked, worked_before }
     }
 
     /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
@@ -87,10 +87,10 @@ impl All {
             tapes = of_this_user();
         }
         for tape in tapes {
-            if self.processes.contains_key(&tape) {
+            if self.processes.contains_key(&tape) || self.ended.contains(&tape) {
                 continue;
             }
-            match Watched::attach(&tape) {
+            match Watched::attach(&tape, self.asked) {
                 Ok(watched) => {
                     self.refused.remove(&tape);
                     self.processes.insert(tape, watched);
@@ -110,7 +110,7 @@ impl All {
             }
         }
         self.refused.retain(|tape, _| tape.exists());
-        self.search_after = Some(Instant::now() + SEARCH.max(begun.elapsed() * PAUSE_BY_WORK));
+        self.search_after = Some(Instant::now() + self.asked.search.max(begun.elapsed() * PAUSE_BY_WORK));
         Ok(())
     }
 
@@ -126,11 +126,18 @@ impl All {
         self.worked += begun.elapsed();
     }
 
+    /// Stops watching the processes that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        self.ended.retain(|tape| tape.exists());
+        let has_ended = |(_, process): &(&PathBuf, &Watched)| !process.is_running();
+        self.ended.extend(self.processes.iter().filter(has_ended).map(|(tape, _)| tape.clone()));
+        self.processes.retain(|_, process| process.is_running());
+    }
+
     /// Returns the figures of all devices.
     pub(super) fn figures(&mut self) -> Vec<Figures> {
         let begun = Instant::now();
-        let n = self.n_rows;
-        let figures = self.processes.values().flat_map(|process| process.figures(n)).collect();
+        let figures = self.processes.values().flat_map(Watched::figures).collect();
         self.worked += begun.elapsed();
         figures
     }
@@ -138,8 +145,7 @@ impl All {
     /// Returns the figures of one process.
     pub(super) fn figures_of(&mut self, tape: &PathBuf) -> Vec<Figures> {
         let begun = Instant::now();
-        let figures =
-            self.processes.get(tape).map(|process| process.figures(self.n_rows)).unwrap_or_default();
+        let figures = self.processes.get(tape).map(Watched::figures).unwrap_or_default();
         self.worked += begun.elapsed();
         figures
     }

@@ -10,6 +10,7 @@ use memreel_snapshot::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::asked::Asked;
 use crate::sites::Sites;
 
 /// The calls of a site in its text.
@@ -34,6 +35,8 @@ pub(super) struct Figures {
     pub(super) n_live: u64,
     pub(super) allocations_per_s: u64,
     pub(super) allocated_bytes_per_s: u64,
+    #[serde(skip)]
+    pub(super) totals: Totals,
     pub(super) owners: Vec<OwnerBytes>,
     pub(super) holders: Vec<SiteBytes>,
     pub(super) grown_in_a_minute: Vec<SiteBytes>,
@@ -43,6 +46,16 @@ pub(super) struct Figures {
     /// How often events were dropped before they could be read.
     pub(super) n_anew: u64,
     pub(super) problems: Vec<String>,
+}
+
+/// The counts of a device since the watch began or the recording started, and the bytes by which it grew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Totals {
+    pub(super) n_allocs: u64,
+    pub(super) allocated_bytes: u64,
+    pub(super) n_frees: u64,
+    pub(super) n_ooms: u64,
+    pub(super) grown_in_a_minute: i64,
 }
 
 /// What an owner has now.
@@ -93,15 +106,16 @@ pub(super) struct HeldOfDevice {
 }
 
 impl Held {
-    /// Compares what a process holds now with a minute ago and with the beginning, `n` rows of each.
+    /// Returns what a process holds now, compared with a minute ago and with the beginning if that is asked for.
     pub(super) fn of(
         follower: &Follower,
         [minute, begin]: [&LiveSums; 2],
         devices: &[FollowedDevice],
-        n: usize,
+        asked: Asked,
     ) -> Held {
         let now = follower.snapshot_of(&follower.sums());
-        let before = [minute, begin].map(|sums| follower.snapshot_of(sums));
+        let before = asked.explains.then(|| [minute, begin].map(|sums| follower.snapshot_of(sums)));
+        let n = asked.n_sites;
         let tables = owners(&[&now]);
         let of_device = |device: DeviceId| {
             let history = DeviceHistory::new(&now, device);
@@ -134,18 +148,20 @@ impl Held {
                 }
                 all
             };
-            let holders = history.top(history.end(), By::Stack);
+            let holders = if n > 0 { history.top(history.end(), By::Stack) } else { Vec::new() };
+            let [grown_in_a_minute, grown_since_begin] =
+                before.as_ref().map_or_else(Default::default, |before| before.each_ref().map(grown));
             let table = tables.iter().find(|table| table.device == device);
             HeldOfDevice {
                 device,
-                owners: table.map(|table| first_owners(&table.rows, n)).unwrap_or_default(),
+                owners: table.map(|table| first_owners(&table.rows, asked.n_owners)).unwrap_or_default(),
                 holders: holders
                     .iter()
                     .take(n)
                     .map(|group| site(i128::from(group.bytes), &group.site))
                     .collect(),
-                grown_in_a_minute: grown(&before[0]),
-                grown_since_begin: grown(&before[1]),
+                grown_in_a_minute,
+                grown_since_begin,
             }
         };
         Held(devices.iter().map(|device| of_device(device.device)).collect())
@@ -171,6 +187,6 @@ fn first_owners(rows: &[memreel_snapshot::analysis::OwnerRow], n: usize) -> Vec<
     all
 }
 
-fn saturated(bytes: i128) -> i64 {
+pub(super) fn saturated(bytes: i128) -> i64 {
     i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX })
 }

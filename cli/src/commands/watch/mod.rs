@@ -1,15 +1,17 @@
 //! `memreel watch`: what recorded processes hold while they run.
 //!
 //! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `lines` prints them, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
+//! `asked` is what is asked of them. `metrics` serves them as OpenMetrics; `lines` prints them, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
 
 #![forbid(unsafe_code)]
 
 mod all;
+mod asked;
 mod figures;
 mod found;
 mod keys;
 mod lines;
+pub(super) mod metrics;
 mod screen;
 mod terminal;
 mod view;
@@ -24,6 +26,7 @@ use std::{
 use crate::{exit::Exit, failure::Failure};
 
 use all::All;
+use asked::Asked;
 use found::Source;
 
 /// The time between two lines of a process, at least.
@@ -66,7 +69,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
-    let mut all = All::new(sources, options.n);
+    let mut all = All::new(sources, Asked::by_a_person(options.n));
     all.begin()?;
     if !options.once && !options.json && io::stdout().is_terminal() {
         return terminal::run(all);

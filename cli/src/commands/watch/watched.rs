@@ -13,7 +13,8 @@ use memreel_snapshot::{DeviceId, analysis::DeviceHistory};
 
 use super::{
     super::record::TapeFile,
-    figures::{Figures, Held, Oom},
+    asked::Asked,
+    figures::{Figures, Held, Oom, Totals, saturated},
 };
 use crate::text::clean_display;
 
@@ -29,6 +30,7 @@ pub(super) struct Watched {
     pub(super) path: PathBuf,
     pub(super) rank: Option<String>,
     follower: Follower,
+    asked: Asked,
     begun: Instant,
     first: LiveSums,
     /// What was held at moments of the last minute, oldest first.
@@ -50,13 +52,14 @@ struct Rate {
 }
 
 impl Watched {
-    pub(super) fn attach(path: &Path) -> memreel::Result<Watched> {
-        let follower = Follower::attach(path)?;
+    pub(super) fn attach(path: &Path, asked: Asked) -> memreel::Result<Watched> {
+        let attach = if asked.from_start { Follower::attach_from_start } else { Follower::attach };
+        let follower = attach(path)?;
         let first = follower.sums();
         let (begun, rank) = (Instant::now(), TapeFile::of(path).and_then(|tape| tape.rank));
         let recent = VecDeque::from([(begun, first.clone())]);
         let (path, rates, reasons) = (path.to_owned(), BTreeMap::new(), BTreeMap::new());
-        Ok(Watched { path, rank, follower, begun, first, recent, rates, reasons, lost: None })
+        Ok(Watched { path, rank, follower, asked, begun, first, recent, rates, reasons, lost: None })
     }
 
     pub(super) fn process(&self) -> u32 {
@@ -93,7 +96,9 @@ impl Watched {
         }
         for device in self.follower.devices() {
             self.count(&device, now);
-            self.explain(&device);
+            if self.asked.explains {
+                self.explain(&device);
+            }
         }
     }
 
@@ -132,8 +137,8 @@ impl Watched {
         self.reasons.values().map(|(n_ooms, _)| n_ooms).sum()
     }
 
-    /// Returns what is shown of each device, with at most `n` rows of each list.
-    pub(super) fn figures(&self, n: usize) -> Vec<Figures> {
+    /// Returns what is shown of each device.
+    pub(super) fn figures(&self) -> Vec<Figures> {
         let mut devices = self.follower.devices();
         // A process can have tapes of devices that it never used.
         let is_used = |device: &FollowedDevice| {
@@ -143,13 +148,14 @@ impl Watched {
             devices.retain(is_used);
         }
         let minute = self.recent.front().map_or(&self.first, |(_, sums)| sums);
-        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, n);
+        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, self.asked);
         let mut problems = self.follower.problems();
         problems.extend(self.lost.clone());
         let watched_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let of = |device: FollowedDevice| {
             let rate = self.rates.get(&device.device).map_or((0, 0), |rate| rate.per_s);
             let held = held.take(device.device);
+            let grown = i128::from(device.live_bytes) - i128::from(minute.live_bytes(device.device));
             Figures {
                 file: self.path.display().to_string(),
                 process: self.follower.process(),
@@ -165,6 +171,13 @@ impl Watched {
                 n_live: device.n_live,
                 allocations_per_s: rate.0,
                 allocated_bytes_per_s: rate.1,
+                totals: Totals {
+                    n_allocs: device.n_allocs,
+                    allocated_bytes: device.allocated_bytes,
+                    n_frees: device.n_frees,
+                    n_ooms: device.n_ooms,
+                    grown_in_a_minute: saturated(grown),
+                },
                 owners: held.owners,
                 holders: held.holders,
                 grown_in_a_minute: held.grown_in_a_minute,

@@ -10,6 +10,7 @@
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
 //! - `resident`: the table of a heap's process, from outside.
 //! - `python`: interpreters that end while their threads allocate.
+//! - `metrics`: what Prometheus is told while a program runs.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod environment;
 mod files;
 mod heap;
 mod limits;
+mod metrics;
 mod python;
 mod resident;
 mod sanitizer;
@@ -80,6 +82,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
+        cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);

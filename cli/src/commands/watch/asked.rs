@@ -1,0 +1,33 @@
+//! What is asked of a watch.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+/// What is asked of a watch, which costs no more than that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// At most this number of owners, and of sites of each list.
+    pub(super) n_owners: usize,
+    pub(super) n_sites: usize,
+    /// Whether sites are compared with earlier ones, and failed requests are explained.
+    pub(super) explains: bool,
+    /// Whether requests count from the start of the recording on, and not from that of the watch.
+    pub(super) from_start: bool,
+    /// The time between two searches for processes, at least.
+    pub(super) search: Duration,
+}
+
+impl Asked {
+    /// Returns what a person looks at, with at most `n` rows of each list.
+    pub(super) fn by_a_person(n: usize) -> Asked {
+        let search = Duration::from_secs(2);
+        Asked { n_owners: n, n_sites: n, explains: true, from_start: false, search }
+    }
+
+    /// Returns what metrics have: all owners, and at most this number of sites.
+    pub(super) fn by_metrics(n_sites: usize) -> Asked {
+        let search = Duration::from_millis(100);
+        Asked { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
+    }
+}

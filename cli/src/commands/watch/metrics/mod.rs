@@ -1,0 +1,93 @@
+//! What is watched, as metrics for Prometheus: a thread looks, and a server answers with what the last look found.
+//!
+//! `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are, `server` answers.
+
+#![forbid(unsafe_code)]
+
+mod exposition;
+mod families;
+mod owners;
+mod server;
+
+use std::{
+    io::{self, ErrorKind},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    path::Path,
+    thread,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use super::{all::All, asked::Asked, found::Source};
+use crate::{exit::Exit, failure::Failure};
+
+use owners::Owners;
+use server::Text;
+
+/// The time between two looks, at least.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A port at which metrics will be.
+#[derive(Debug)]
+pub(in crate::commands) struct Metrics {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Metrics {
+    /// Takes the port of an address.
+    pub(in crate::commands) fn listen(address: &str) -> Result<Metrics, Failure> {
+        let addresses = address.to_socket_addrs().map_err(|_| {
+            Failure::usage(format!(
+                "{address:?} is not an address and a port; use for example 127.0.0.1:9464"
+            ))
+        })?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let listener = TcpListener::bind(&*addresses);
+        let taken = listener.and_then(|listener| Ok(Metrics { address: listener.local_addr()?, listener }));
+        taken.map_err(|error| Failure::Message(Exit::Unreadable, refused(address, &error)))
+    }
+
+    /// Returns the address that Prometheus is given.
+    pub(in crate::commands) fn address(&self) -> String {
+        format!("http://{}/metrics", self.address)
+    }
+
+    /// Serves what the processes of a run hold, with `n_sites` sites of each device, until this process ends.
+    pub(in crate::commands) fn serve(self, run: &Path, n_sites: usize) {
+        let text = Text::default();
+        let (of_looks, sources) = (text.clone(), vec![Source::Run(run.to_owned())]);
+        let looks = move || look_again_and_again(All::new(sources, Asked::by_metrics(n_sites)), &of_looks);
+        let serve = move || server::serve(self.listener, text);
+        // Without a thread there are no metrics, and the program runs all the same.
+        let _ = thread::Builder::new().name("metrics".into()).spawn(looks);
+        let _ = thread::Builder::new().name("metrics-server".into()).spawn(serve);
+    }
+}
+
+fn look_again_and_again(mut all: All, text: &Text) {
+    let mut owners = Owners::default();
+    loop {
+        // A folder that cannot be read is read again.
+        let _ = all.find();
+        let look_s = UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64());
+        all.look();
+        // What has ended has a snapshot; the number of processes that came and went has no bound.
+        all.forget_ended();
+        let mut figures = all.figures();
+        owners.bound(&mut figures);
+        text.set(exposition::text(figures, &owners, look_s));
+        thread::sleep(all.pause(LOOK));
+    }
+}
+
+fn refused(address: &str, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            format!("the address {address} of the metrics is taken; choose another port, or 0 for a free one")
+        }
+        ErrorKind::PermissionDenied => {
+            format!("the address {address} of the metrics is not permitted; choose a port above 1023")
+        }
+        _ => format!("metrics cannot be served at {address}: {error}"),
+    }
+}
