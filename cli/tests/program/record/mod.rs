@@ -80,6 +80,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
+        cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);
