@@ -21,16 +21,20 @@ static FREED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static STILL_HAS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The functions of the other library, in the order in which [`begin`] takes them.
-pub(crate) const FUNCTIONS: [&std::ffi::CStr; 3] =
-    [c"memreel_heap_still_has", c"memreel_heap_freed", c"memreel_heap_allocated"];
+pub(crate) const FUNCTIONS: [&std::ffi::CStr; 4] =
+    [c"memreel_heap_open", c"memreel_heap_still_has", c"memreel_heap_freed", c"memreel_heap_allocated"];
 
-/// Begins to report.
-pub(crate) fn begin(found: [*mut c_void; 3]) {
+/// Begins to report. The recording is opened now, while there are no other threads: what they allocate meanwhile would not
+/// be recorded.
+pub(crate) fn begin([open, reports @ ..]: [*mut c_void; 4]) {
     apart::begin();
     // What is looked at first is set last.
-    for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(found) {
+    for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(reports) {
         place.store(function, Ordering::Release);
     }
+    // SAFETY: as in `allocated`.
+    let open = unsafe { transmute::<*mut c_void, extern "C" fn()>(open) };
+    keeping_errno(|| open());
 }
 
 /// Returns whether requests are reported.

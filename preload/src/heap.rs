@@ -20,7 +20,8 @@ const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<Freed
 /// Returns the heap, which the first report makes a device.
 ///
 /// That allocates, and those allocations come here too, on this thread and on those that are started: meanwhile nothing
-/// is recorded.
+/// is recorded. So it is opened before the program has other threads ([`memreel_heap_open`]). A child of `fork` has the
+/// heap of its parent.
 #[inline]
 fn reports() -> Option<MallocReports> {
     static HEAP: OnceBox<MallocReports> = OnceBox::new();
@@ -36,6 +37,12 @@ fn reports() -> Option<MallocReports> {
     // A process that cannot be recorded is not asked again.
     IS_OPENING.store(opened.is_none(), Ordering::Release);
     opened
+}
+
+/// Opens the recording before the program begins.
+#[unsafe(no_mangle)]
+extern "C" fn memreel_heap_open() {
+    let _opened = reports();
 }
 
 /// Reports that a block was allocated. `has_stack` if this thread's stack is the program's.

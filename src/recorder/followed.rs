@@ -231,7 +231,7 @@ impl Held {
             blocks.push(block(at, *bytes, renumber(*stack)));
             at = at.saturating_add(*bytes);
         }
-        if !self.has_segments {
+        if !self.has_segments && !blocks.is_empty() {
             return vec![InventorySegment::of_blocks(blocks)];
         }
         let (mut all, mut start, mut rest) = (Vec::new(), 0_u64, blocks.into_iter().peekable());

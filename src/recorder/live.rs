@@ -19,6 +19,8 @@ use memreel_snapshot::words::{
 pub(super) struct Live {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
+    /// Whether blocks were allocated and there was no segment so far.
+    is_loose: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +85,7 @@ impl Live {
             Action::Alloc => {
                 let (requested_bytes, size_bytes) = (bytes, None);
                 let block = LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending: false };
+                self.is_loose |= self.segments.is_empty();
                 self.blocks.insert(at, block);
             }
             Action::FreeRequested => {
@@ -99,6 +102,7 @@ impl Live {
                     bytes == SMALL_SEGMENT_BYTES
                 };
                 let kind = if is_small { PoolKind::Small } else { PoolKind::Large };
+                self.is_loose = false;
                 self.cut_out(at, bytes);
                 self.add(at, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
             }
@@ -158,9 +162,10 @@ impl Live {
         self.segments.values().for_each(|segment| look(segment.stack, segment.bytes));
     }
 
-    /// Returns whether these are the blocks of an allocator that does not know its segments, as a heap is.
+    /// Returns whether these are the blocks of an allocator that knows its segments, which a heap does not. Its blocks may all
+    /// be free again.
     pub(super) fn has_segments(&self) -> bool {
-        !self.segments.is_empty() || self.blocks.is_empty()
+        !self.segments.is_empty() || self.blocks.is_empty() && !self.is_loose
     }
 
     /// Returns the segments with their blocks. A block outside all segments is a segment of its own; without any segment,
@@ -168,7 +173,7 @@ impl Live {
     pub(super) fn inventory(&self) -> Vec<InventorySegment> {
         let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
         blocks.sort_unstable_by_key(|(at, _)| *at);
-        if !self.has_segments() {
+        if self.segments.is_empty() && !blocks.is_empty() {
             return vec![loose(&blocks)];
         }
         let mut rest = &blocks[..];
@@ -301,6 +306,17 @@ mod tests {
             "without segments, sizes are those that were requested"
         );
         assert!(!Live::of(&live.inventory()).has_segments());
+    }
+
+    #[test]
+    fn a_heap_has_no_segments_when_all_of_it_is_free_again() {
+        let mut live = Live::default();
+        assert!(live.has_segments());
+        for action in [Action::Alloc, Action::FreeRequested, Action::FreeCompleted] {
+            live.apply(&event(action, 0x10000, 200));
+            assert!(!live.has_segments(), "{action:?}");
+        }
+        assert!(live.inventory().is_empty());
     }
 
     #[test]

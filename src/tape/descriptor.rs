@@ -10,6 +10,8 @@ use std::{
     path::Path,
 };
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::process::uncancelled::Uncancelled;
 
 /// The file. A program may close descriptors that it did not open, and then open files of its own under their
@@ -70,11 +72,21 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 /// Returns a file at a descriptor that is not one of standard input, output or error: a program may have closed these, and
 /// what it writes there is not for the tape.
 pub(super) fn not_standard(file: File) -> io::Result<File> {
-    if file.as_raw_fd() > 2 {
-        return Ok(file);
-    }
+    if file.as_raw_fd() > 2 { Ok(file) } else { at_or_above(&file, 3) }
+}
+
+/// Returns a file at a high descriptor, as long as there is one. A script writes to the low ones by their numbers, and what
+/// it writes to one that it has closed, which is an error for it, is not for the tape. Its own files have the lowest too.
+pub(super) fn out_of_the_way(file: File) -> io::Result<File> {
+    /// Numbers from here on are not in a set for `select`.
+    const MOST: u64 = 1024;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST);
+    at_or_above(&file, i32::try_from(limit / 4 * 3).unwrap_or(3)).or_else(|_| not_standard(file))
+}
+
+fn at_or_above(file: &File, lowest: i32) -> io::Result<File> {
     // SAFETY: the descriptor is open; the call makes another one, which nothing else has.
-    let again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    let again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
     if again < 0 {
         return Err(io::Error::last_os_error());
     }

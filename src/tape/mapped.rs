@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use super::{
-    descriptor::{Descriptor, not_standard},
+    descriptor::{Descriptor, out_of_the_way},
     layout::{
         BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, N_DEVICE_WORDS, SLOT_BYTES,
         STEP_BYTES, VERSION, checksum,
@@ -90,7 +90,7 @@ impl Mapped {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        let file = not_standard(file).map_err(failed)?;
+        let file = out_of_the_way(file).map_err(failed)?;
         write_in_place(&file);
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
         // An empty file would take the name of the tape that was here, and its place with the next try.

@@ -211,6 +211,30 @@ def git(cache, quick):
             yield Lines(f"git:{path.stem}", words, variables, top / "t", r"^(?P<word>ok|not ok) \d+ - (?P<name>.*?)$", {"ok": "passed", "not ok": "failed"})
 
 
+# What the library needs from others: files, locks, threads, processes, memory, and its own errors.
+SQLITE_SCRIPTS = r"(attach|backup|backup_.*|bigfile|blob|crash[1-3]|exclusive2?|fts3aa|fts3_common|io|journal[1-3]|lock[0-9]?|malloc[0-9A]?|mem[a-z0-9]*|mmap[0-9]*|multiplex[0-9]|mutex[12]|notify[1-3]|pager[1-4]|select[1-9]|shared[0-9]*|sort[0-9]*|symlink2?|syscall|tempdb|temptable[0-9]?|thread[0-9]+|trans[0-9]?|trigger[1-9]|unix.*|vacuum[1-9]?|wal[0-9a-z]*|walthread|write_.*|zerodamage)"
+
+
+def sqlite(cache, quick):
+    """SQLite's tests of a library of the same source, which is built once."""
+    needs("make", "cc", "tclsh")
+    top = source(cache, "sqlite3")
+    program = top / "build/testfixture"
+    if not program.exists():
+        if not may_fetch:
+            raise Missing("SQLite's test program was not built yet: run tests/foreign/run sqlite without --offline")
+        program.parent.mkdir(exist_ok=True)
+        for words in (["../configure", "--disable-shared", "CFLAGS=-O1"], ["make", "testfixture"]):
+            built = subprocess.run(words, cwd=program.parent, capture_output=True, text=True)
+            if built.returncode:
+                raise Missing(f"SQLite's tests cannot be built (Debian: tcl-dev): {built.stderr.strip().splitlines()[-1:]}")
+    for path in sorted((top / "test").glob("*.test")):
+        if re.fullmatch(r"(thread001|lock)" if quick else SQLITE_SCRIPTS, path.stem):
+            # A test that fails has no word behind its name.
+            pattern = r"^(?P<name>\S+?)\.\.\.(?: (?P<word>Ok|Omitted|)\S*)?$"
+            yield Lines(f"sqlite:{path.stem}", [str(program), str(path)], {}, None, pattern, {"Ok": "passed", "": "failed", None: "failed"})
+
+
 # Programs that start, each with a text that it prints.
 STARTS = {
     "node": (["node"], "node -e 'const w=require(\"worker_threads\"); console.log([1,2].map(x=>x*2).join()); new w.Worker(\"1\",{eval:true}).on(\"exit\",c=>console.log(\"worker\",c))'", "2,4\nworker 0"),
@@ -244,4 +268,4 @@ def starts(_, quick):
             yield Start(name, script, text)
 
 
-SUITES = {"cpython": cpython, "bash": bash, "make": make, "redis": redis, "coreutils": coreutils, "git": git, "starts": starts}
+SUITES = {"cpython": cpython, "bash": bash, "make": make, "redis": redis, "coreutils": coreutils, "git": git, "sqlite": sqlite, "starts": starts}

@@ -113,6 +113,11 @@ fn children_of_forks_without_handlers_are_not_recorded() {
 fn programs_behave_as_without_it() {
     assert_undisturbed(&["ls", "/proc/self/task/../attr"], &[]);
     assert_undisturbed(&["sh", "-c", "for i in 1 2 3; do echo $i | cat; done; ls missing; exit 3"], &[]);
+    // The descriptors of the program's own files are free, and the others an error.
+    assert_undisturbed(
+        &["sh", "-c", "for n in 3 4 5 6 9; do (echo mine >&$n) && echo open $n; done; exit 3"],
+        &[],
+    );
     if let Some(python) = python() {
         let script =
             "import json, threading; print(sum(len(json.dumps([i] * 50)) for i in range(500))); 1 / 0";

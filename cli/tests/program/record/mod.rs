@@ -83,6 +83,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
+        cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);

@@ -32,6 +32,18 @@ fn a_process_has_its_own_threads_only() {
     }
 }
 
+/// The first report opens the recording, which takes a while.
+#[test]
+fn threads_that_allocate_first_and_at_one_time_lose_no_block() {
+    for words in [&[&*program("first")][..], &[&program("first"), "in a child"]] {
+        let run = recorded(words);
+        assert_eq!(run.status, Some(0), "{}", run.err);
+        let lived: Vec<_> =
+            run.snapshots().iter().map(|(_, snapshot)| live_from(snapshot, 100_000)).collect();
+        assert!(lived.contains(&run.counted()), "{words:?}: {lived:?}, not {}", run.out);
+    }
+}
+
 #[test]
 fn a_process_ends_with_its_last_thread() {
     let words = ["timeout", "60", &program("program"), "last"];
