@@ -219,7 +219,10 @@ fn is_pipe(found: &Metadata) -> bool {
         found.file_type().is_fifo()
     }
     #[cfg(not(unix))]
-    false
+    {
+        let _ = found;
+        false
+    }
 }
 
 /// Text files from Windows may begin with this mark.

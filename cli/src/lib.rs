@@ -4,6 +4,10 @@
 //! use the library `memreel`, whose results are data and not text.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, unused_imports, reason = "commands that need Linux use them")
+)]
 
 mod asked;
 mod bytes;
@@ -166,7 +170,7 @@ const MEANT: [(&str, &str); 9] = [
 
 /// Whether a word is the name of a file, and so not a misspelt command.
 fn is_file_name(word: &str) -> bool {
-    Path::new(word).extension().is_some() || word.contains('/')
+    Path::new(word).extension().is_some() || word.contains(std::path::is_separator)
 }
 
 /// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.

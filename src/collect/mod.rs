@@ -21,9 +21,9 @@ pub use completed::Completed;
 pub use tape_snapshot::TapeSnapshot;
 
 use crate::{
+    process::unwritten,
     recorder::{ContextId, Log, LogTables, Recorder, Tally},
     stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
-    trigger,
 };
 use memreel_snapshot::words::{
     BlockState, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId,
@@ -394,7 +394,7 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
         ("memreel_stack_method", Value::text(stack_method().name())),
         ("memreel_stacks_refused", Value::unsigned(recorder.stack_counts().n_refused)),
-        ("memreel_dumps_failed", Value::unsigned(trigger::n_failed())),
+        ("memreel_dumps_failed", Value::unsigned(unwritten::n_failed())),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
     ];

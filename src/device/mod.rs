@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(target_os = "linux")]
 mod host;
 mod limit;
 mod places;
@@ -14,6 +15,7 @@ use std::{any::Any, fmt, sync::Arc};
 pub use cuda::Cuda;
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Lost, OwnContext, Twin};
+#[cfg(target_os = "linux")]
 pub use host::Host;
 pub use limit::Limit;
 pub(crate) use playback::Deed;

@@ -14,7 +14,7 @@
 //! locks, may fork while its own thread has it. Such a child can run another program (`exec`), but may wait for ever
 //! in memreel.
 
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 use std::cell::RefCell;
 use std::{
     cell::Cell,
@@ -260,17 +260,17 @@ impl Drop for Held {
     }
 }
 
-#[cfg(any(not(unix), miri))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn install() {}
 
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 thread_local! {
     /// What this thread has while it forks.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
 /// Registers the handlers, once a process.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn install() {
     static IS_INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
@@ -284,7 +284,7 @@ fn install() {
 }
 
 /// Takes every lock, before the fork.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn prepare() {
     // Its first use takes a lock of the loader, so it comes before any lock of memreel. A thread that ends has no
     // storage, and nothing would release the locks.
@@ -299,12 +299,12 @@ extern "C" fn prepare() {
     let _ = HELD.try_with(|place| place.replace(Some(held)));
 }
 
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn in_parent() {
     drop(HELD.try_with(RefCell::take));
 }
 
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn in_child() {
     crate::process::wiped::mark();
     GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -313,7 +313,7 @@ extern "C" fn in_child() {
     }
 }
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize};
 

@@ -2,18 +2,27 @@
 //! times as text.
 
 #[cfg(not(loom))]
-#[cfg_attr(any(not(unix), miri), allow(dead_code, reason = "nothing forks"))]
+#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;
 pub(crate) mod guard;
+#[cfg(target_os = "linux")]
 pub(crate) mod host;
+#[cfg(target_os = "linux")]
 pub(crate) mod mask;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) mod memory;
+#[cfg(target_os = "linux")]
 pub(crate) mod notice;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 pub mod own_memory;
 pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod uncancelled;
+pub(crate) mod unwritten;
 pub(crate) mod wiped;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::{mask, memory, notice};

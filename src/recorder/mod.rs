@@ -71,23 +71,23 @@ mod opening;
 mod handle;
 #[cfg(not(loom))]
 mod recovered;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 mod followed;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 mod follow;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 mod outside;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 mod tape_keeper;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) use follow::Follow;
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) use followed::{Counts, Followed, Held};
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub use outside::Onlooker;
 #[cfg(not(loom))]
 pub(crate) use recovered::{PastInventory, restore};
-#[cfg(not(loom))]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub use tape_keeper::{RoomMaker, TapeKeeper};
 
 pub use contradiction::{Contradiction, Reason};

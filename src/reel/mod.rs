@@ -8,8 +8,6 @@ pub mod integrate;
 pub(crate) mod process;
 #[cfg(not(loom))]
 pub(crate) mod follower;
-#[cfg(not(loom))]
-pub(crate) mod recover;
 mod verdict;
 
 use std::{

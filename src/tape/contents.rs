@@ -7,7 +7,11 @@
 //! The file is long because these readings are one protocol with `slot.rs`, which writes.
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, path::Path};
+#[cfg(unix)]
+use std::os::unix::fs::FileExt;
+#[cfg(windows)]
+use std::os::windows::fs::FileExt;
+use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use super::{
     layout::{
@@ -497,8 +501,12 @@ pub(super) fn start_of(number: u32) -> u64 {
 /// Fills a buffer from a place of the file on; returns how many bytes there were.
 pub(super) fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n_bytes = 0;
+    #[cfg(unix)]
+    let read = File::read_at;
+    #[cfg(windows)]
+    let read = File::seek_read;
     while n_bytes < buffer.len() {
-        match file.read_at(&mut buffer[n_bytes..], at + n_bytes as u64) {
+        match read(file, &mut buffer[n_bytes..], at + n_bytes as u64) {
             Ok(0) => break,
             Ok(n) => n_bytes += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -10,8 +10,8 @@ use std::{
 use super::{
     agreement::Agreement,
     contents::Contents,
-    layout::{BODY_BYTES, Kind, Owner},
-    mapped::{Beginning, Mapped},
+    layout::{BODY_BYTES, Beginning, Kind, Owner},
+    mapped::Mapped,
     notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
     slot::{Slot, TakenAt},
 };

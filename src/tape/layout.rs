@@ -106,6 +106,14 @@ pub(super) enum DeviceWord {
     ListSlots = 4,
 }
 
+/// What a file says about its beginning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) start_us: u64,
+    /// The nanoseconds of 2^30 ticks.
+    pub(crate) ns_of_ticks: u64,
+}
+
 /// The words of a slot's header, by their number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SlotWord {

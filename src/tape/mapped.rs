@@ -22,8 +22,8 @@ use rustix::{
 use super::{
     descriptor::{Descriptor, out_of_the_way},
     layout::{
-        BYTE_ORDER, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, N_DEVICE_WORDS, SLOT_BYTES,
-        STEP_BYTES, VERSION, checksum,
+        BYTE_ORDER, Beginning, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, N_DEVICE_WORDS,
+        SLOT_BYTES, STEP_BYTES, VERSION, checksum,
     },
     owner_process::{folder_of, own_start, pid_namespace},
     steps::{Slots, Step},
@@ -54,14 +54,6 @@ pub(super) struct Mapped {
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
-
-/// What a file says about its beginning.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beginning {
-    pub(crate) start_us: u64,
-    /// The nanoseconds of 2^30 ticks.
-    pub(crate) ns_of_ticks: u64,
-}
 
 impl Mapped {
     /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run

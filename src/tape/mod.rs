@@ -19,31 +19,50 @@
 mod layout;
 mod note_bytes;
 mod notes;
+#[cfg(target_os = "linux")]
 mod owner_process;
 mod rows;
+#[cfg(target_os = "linux")]
 mod descriptor;
+#[cfg(target_os = "linux")]
 mod windows;
+#[cfg(target_os = "linux")]
 mod steps;
+#[cfg(target_os = "linux")]
 mod mapped;
+#[cfg(not(target_os = "linux"))]
+mod unmapped;
 mod agreement;
 mod slot;
+#[cfg(target_os = "linux")]
 mod taken_name;
+#[cfg(target_os = "linux")]
 mod room;
 mod file;
 mod contents;
+#[cfg(target_os = "linux")]
 mod news;
+#[cfg(target_os = "linux")]
 mod seal;
 
 pub(crate) use agreement::Agreement;
 pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
-pub(crate) use layout::{BODY_BYTES, Kind, Owner, is_tape};
-pub(crate) use mapped::Beginning;
+pub(crate) use layout::{BODY_BYTES, Beginning, Kind, Owner, is_tape};
+#[cfg(target_os = "linux")]
 pub(crate) use news::Seen;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
+#[cfg(target_os = "linux")]
 pub(crate) use owner_process::own_start;
+#[cfg(target_os = "linux")]
 pub use room::Room;
 pub(crate) use rows::{ROW_BYTES, Rows};
+#[cfg(target_os = "linux")]
 pub(crate) use seal::seal;
 pub(crate) use slot::{Slot, TakenAt};
+#[cfg(target_os = "linux")]
 pub use taken_name::take_tape_name;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unmapped::own_start;
+#[cfg(not(target_os = "linux"))]
+use unmapped::{self as mapped, self as owner_process};

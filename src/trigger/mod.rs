@@ -17,7 +17,6 @@ pub use when::checked::{check, seconds};
 pub use when::signal_number::Signal;
 pub use when::triggers::Triggers;
 
-pub(crate) use files::unwritten::n_failed;
 pub(crate) use oom::files::OomFiles;
 pub(crate) use oom::on_oom::OnFailure;
 pub(crate) use when::armed::{Levels, Source};

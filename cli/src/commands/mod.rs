@@ -11,20 +11,24 @@ mod compare;
 mod completions;
 mod convert;
 mod diff;
+#[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod fix;
 mod flamegraph;
 mod fragmentation;
 mod gate;
 mod leaks;
 mod man;
-#[cfg(feature = "mcp")]
+#[cfg(all(target_os = "linux", feature = "mcp"))]
 mod mcp;
 mod memory;
 mod merge;
 mod oom;
 mod owners;
 mod ranks;
+#[cfg(target_os = "linux")]
 mod record;
 mod recover;
 mod replay;
@@ -41,8 +45,11 @@ pub(crate) mod torch;
 mod trace;
 mod validate;
 mod view;
+#[cfg(target_os = "linux")]
 mod watch;
 
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{doctor, mcp, record, watch};
 use row::{Row, command, of_program, question};
 
 /// Returns the headings of `memreel --help`, each with its commands.

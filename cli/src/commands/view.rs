@@ -148,7 +148,7 @@ fn ssh_server() -> Option<String> {
 
 /// Whether a browser that is started here is seen.
 pub(super) fn has_display() -> bool {
-    !is_remote() && (cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
+    !is_remote() && (cfg!(not(target_os = "linux")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
 }
 
 /// Whether the terminal is one of SSH.
@@ -161,7 +161,13 @@ fn is_set(name: &str) -> bool {
 }
 
 /// The program that opens the user's browser.
-pub(super) const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+pub(super) const OPENER: &str = if cfg!(windows) {
+    "explorer"
+} else if cfg!(target_os = "macos") {
+    "open"
+} else {
+    "xdg-open"
+};
 
 /// Opens the user's browser. If there is none, the address is printed anyway.
 ///

@@ -4,10 +4,8 @@
 //! Files"; debuginfod is not asked, because an export does not use the network.
 
 use std::{
-    ffi::OsStr,
     fmt::Write,
     fs::{self, File},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -72,7 +70,7 @@ fn by_link<'a>(
     arena: &'a Arena,
 ) -> Option<(PathBuf, object::File<'a>)> {
     let (name, checksum) = file.gnu_debuglink().ok()??;
-    let name = Path::new(OsStr::from_bytes(name));
+    let name = path_of(name);
     let path = fs::canonicalize(path).ok()?;
     let folder = path.parent()?;
     let installed = Path::new(DEBUG_FOLDER).join(folder.strip_prefix("/").ok()?);
@@ -95,7 +93,7 @@ pub(super) fn supplement<'a>(
     arena: &'a Arena,
 ) -> Option<object::File<'a>> {
     let (name, id) = debug.gnu_debugaltlink().ok()??;
-    let beside = fs::canonicalize(path).ok()?.parent()?.join(OsStr::from_bytes(name));
+    let beside = fs::canonicalize(path).ok()?.parent()?.join(path_of(name));
     [Some(beside), build_id_path(id)].into_iter().flatten().find_map(|place| {
         let file = parse(arena.map(&place)?)?;
         (file.build_id().ok()? == Some(id)).then_some(file)
@@ -123,4 +121,18 @@ fn build_id_path(id: &[u8]) -> Option<PathBuf> {
     }
     path.push_str(".debug");
     Some(path.into())
+}
+
+/// Returns a path that a binary has.
+#[cfg(unix)]
+pub(super) fn path_of(bytes: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// Returns a path that a binary has, empty if no path of this system can be so.
+#[cfg(not(unix))]
+pub(super) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(str::from_utf8(bytes).unwrap_or_default())
 }

@@ -6,7 +6,7 @@
 //! from what remains (functions without lines, then the module and an offset).
 #![forbid(unsafe_code)]
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use addr2line::{Context, FrameIter, LookupContinuation, LookupResult, SplitDwarfLoad};
 use gimli::{Dwarf, DwarfPackage, EndianSlice, NativeEndian};
@@ -135,9 +135,8 @@ impl<'a> Image<'a> {
         {
             return Some(Arc::new(unit));
         }
-        let folder =
-            load.comp_dir.map_or(Path::new(""), |folder| Path::new(OsStr::from_bytes(folder.slice())));
-        let path = folder.join(OsStr::from_bytes(load.path?.slice()));
+        let folder = load.comp_dir.map_or(Path::new(""), |folder| debug_file::path_of(folder.slice()));
+        let path = folder.join(debug_file::path_of(load.path?.slice()));
         let file = debug_file::parse(self.arena.map(&path)?)?;
         let mut dwarf = Dwarf::load(|id| Ok::<_, ()>(optional(&file, id.dwo_name(), self.arena))).ok()?;
         let header = dwarf.units().next().ok()??;

@@ -1,8 +1,7 @@
-//! The files of snapshots: their names, written as a whole, and what could not be written.
+//! The files of snapshots: their names, written as a whole.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod all;
 pub(in crate::trigger) mod pattern;
 pub(in crate::trigger) mod template;
-pub(in crate::trigger) mod unwritten;
 pub(in crate::trigger) mod whole_file;

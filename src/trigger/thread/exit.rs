@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::trigger::{
-    files::unwritten,
-    thread::{dumping, requests::EXIT, worker},
+use crate::{
+    process::unwritten,
+    trigger::thread::{dumping, requests::EXIT, worker},
 };
 
 /// How long an exit waits for snapshots.

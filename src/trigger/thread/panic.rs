@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::trigger::{
-    files::unwritten,
-    thread::{dumping, requests::PANIC, worker},
+use crate::{
+    process::unwritten,
+    trigger::thread::{dumping, requests::PANIC, worker},
 };
 
 /// How long a panic waits for the snapshot.

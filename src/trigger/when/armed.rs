@@ -8,15 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::trigger::{
-    files::{all::Files, template::Template, unwritten},
-    oom::{
-        on_oom::{OnFailure, SnapshotOf},
-        turn::{OomTurn, Turn},
-        verdict::{self, Existing},
+use crate::{
+    process::unwritten,
+    trigger::{
+        files::{all::Files, template::Template},
+        oom::{
+            on_oom::{OnFailure, SnapshotOf},
+            turn::{OomTurn, Turn},
+            verdict::{self, Existing},
+        },
+        thread::dumping::Dumping,
+        when::{cause::Cause, signal_number::Signal, triggers::Triggers},
     },
-    thread::dumping::Dumping,
-    when::{cause::Cause, signal_number::Signal, triggers::Triggers},
 };
 use memreel_snapshot::words::{Error, OomVerdict, OutOfMemory, Result};
 

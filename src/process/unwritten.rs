@@ -15,7 +15,7 @@ pub(crate) fn n_failed() -> u64 {
 }
 
 /// Counts a snapshot that could not be written, and prints the reason.
-pub(in crate::trigger) fn count(cause: &str, why: &dyn fmt::Display) {
+pub(crate) fn count(cause: &str, why: &dyn fmt::Display) {
     N_FAILED.fetch_add(1, Ordering::Relaxed);
     notice::print(&format!("no snapshot on {cause}: {why}"));
 }

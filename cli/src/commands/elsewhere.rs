@@ -1,0 +1,57 @@
+//! The commands that need Linux, on systems on which memreel only reads: each says so.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+
+use crate::{exit::Exit, failure::Failure, printed::Printed};
+
+/// The options of a command that needs Linux: whatever it has there.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+fn needs_linux(name: &str, _options: &Options) -> Result<Exit, Failure> {
+    Err(Failure::usage(format!("`memreel {name}` needs Linux; here memreel reads what was recorded there")))
+}
+
+/// Runs a program and records its memory.
+pub(super) mod record {
+    use super::*;
+
+    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+        needs_linux("record", options)
+    }
+}
+
+/// Watches processes that run.
+pub(super) mod watch {
+    use super::*;
+
+    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+        needs_linux("watch", options)
+    }
+}
+
+/// Serves assistants: what a question may use is limited by Linux.
+#[cfg_attr(not(feature = "mcp"), allow(unused, reason = "it was built without the server"))]
+pub(super) mod mcp {
+    use super::*;
+    use crate::commands::row::Program;
+
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+        needs_linux("mcp", options)
+    }
+}
+
+/// Checks what works for recording.
+pub(super) mod doctor {
+    use super::*;
+    use crate::commands::row::Program;
+
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+        needs_linux("doctor", options)
+    }
+}
