@@ -1,12 +1,12 @@
-//! What is asked of a watch.
+//! What is wanted of a watch.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// What is asked of a watch, which costs no more than that.
+/// What is wanted of a watch, which costs no more than that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Wanted {
     /// At most this number of owners, and of sites of each list.
     pub(super) n_owners: usize,
     pub(super) n_sites: usize,
@@ -18,16 +18,16 @@ pub(super) struct Asked {
     pub(super) search: Duration,
 }
 
-impl Asked {
+impl Wanted {
     /// Returns what a person looks at, with at most `n` rows of each list.
-    pub(super) fn by_a_person(n: usize) -> Asked {
+    pub(super) fn by_a_person(n: usize) -> Wanted {
         let search = Duration::from_secs(2);
-        Asked { n_owners: n, n_sites: n, explains: true, from_start: false, search }
+        Wanted { n_owners: n, n_sites: n, explains: true, from_start: false, search }
     }
 
     /// Returns what metrics have: all owners, and at most this number of sites.
-    pub(super) fn by_metrics(n_sites: usize) -> Asked {
+    pub(super) fn by_metrics(n_sites: usize) -> Wanted {
         let search = Duration::from_millis(100);
-        Asked { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
+        Wanted { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
     }
 }
