@@ -106,7 +106,7 @@ pub(super) struct HeldOfDevice {
 }
 
 impl Held {
-    /// Returns what a process holds now, compared with a minute ago and with the beginning if that is wanted for.
+    /// Returns what a process holds now, compared with a minute ago and with the beginning if that is wanted.
     pub(super) fn of(
         follower: &Follower,
         [minute, begin]: [&LiveSums; 2],
