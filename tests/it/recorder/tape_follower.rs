@@ -43,6 +43,26 @@ fn other(reel: &Reel, bytes: u64) -> memreel::Allocation {
 }
 
 #[test]
+fn from_the_start_what_came_before_counts_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tape");
+    let history = Recording::all().tape(&path);
+    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(history).build().unwrap();
+    let kept = [one(&reel, 77), one(&reel, 100)];
+    drop(other(&reel, 1000));
+    let attached = [Follower::attach(&path), Follower::attach_from_start(&path)];
+    drop(kept);
+    let counts = attached.map(|follower| {
+        let mut follower = follower.unwrap();
+        let before = follower.sums().live_bytes(DeviceId(0));
+        (0..3).for_each(|_| follower.look().unwrap());
+        let device = &follower.devices()[0];
+        (before, device.n_allocs, device.allocated_bytes, device.n_frees)
+    });
+    assert_eq!(counts, [(177, 0, 0, 2), (177, 3, 1177, 3)]);
+}
+
+#[test]
 fn a_follower_agrees_with_the_whole_file() {
     for (seed, ring) in [(1, 100_000), (2, 4096), (3, 4096)] {
         let mut random = Random::new(seed);
