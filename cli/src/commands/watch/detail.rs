@@ -1,12 +1,12 @@
-//! What is asked of a watch.
+//! How much a watch reads.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// What is asked of a watch, which costs no more than that.
+/// How much a watch reads, which costs no more than that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Detail {
     /// At most this number of owners, and of sites of each list.
     pub(super) n_owners: usize,
     pub(super) n_sites: usize,
@@ -18,16 +18,16 @@ pub(super) struct Asked {
     pub(super) search: Duration,
 }
 
-impl Asked {
+impl Detail {
     /// Returns what a person looks at, with at most `n` rows of each list.
-    pub(super) fn by_a_person(n: usize) -> Asked {
+    pub(super) fn by_a_person(n: usize) -> Detail {
         let search = Duration::from_secs(2);
-        Asked { n_owners: n, n_sites: n, explains: true, from_start: false, search }
+        Detail { n_owners: n, n_sites: n, explains: true, from_start: false, search }
     }
 
     /// Returns what metrics have: all owners, and at most this number of sites.
-    pub(super) fn by_metrics(n_sites: usize) -> Asked {
+    pub(super) fn by_metrics(n_sites: usize) -> Detail {
         let search = Duration::from_millis(100);
-        Asked { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
+        Detail { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
     }
 }
