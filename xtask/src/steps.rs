@@ -235,7 +235,8 @@ fn metrics(checkout: &Checkout) -> Ended {
     let memreel = checkout.program()?;
     cmd!(shell, "cargo build --quiet -p memreel-preload -p memreel-heap").run()?;
     let libraries = checkout.target.join("debug");
-    cmd!(shell, "{venv}/bin/python .ci/metrics {memreel} {libraries}").run()?;
+    let python = format!("{venv}/bin/python");
+    cmd!(shell, "{python} .ci/metrics {memreel} {libraries}").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -10,9 +10,9 @@ use std::{
 };
 
 use super::{
+    detail::Detail,
     figures::Figures,
     found::{Source, of_this_user},
-    wanted::Wanted,
     watched::Watched,
 };
 use crate::{exit::Exit, failure::Failure, input::unreadable};
@@ -35,7 +35,7 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(20);
 pub(super) struct All {
     /// None: all processes of this user.
     sources: Vec<Source>,
-    wanted: Wanted,
+    detail: Detail,
     pub(super) processes: BTreeMap<PathBuf, Watched>,
     /// Why tapes that were found cannot be read, such as those of another version.
     pub(super) refused: BTreeMap<PathBuf, String>,
@@ -48,10 +48,10 @@ pub(super) struct All {
 }
 
 impl All {
-    pub(super) fn new(sources: Vec<Source>, wanted: Wanted) -> All {
+    pub(super) fn new(sources: Vec<Source>, detail: Detail) -> All {
         let (processes, refused, ended) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let (worked, worked_before) = (Duration::ZERO, Duration::ZERO);
-        All { sources, wanted, processes, refused, ended, search_after: None, worked, worked_before }
+        All { sources, detail, processes, refused, ended, search_after: None, worked, worked_before }
     }
 
     /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
@@ -90,7 +90,7 @@ impl All {
             if self.processes.contains_key(&tape) || self.ended.contains(&tape) {
                 continue;
             }
-            match Watched::attach(&tape, self.wanted) {
+            match Watched::attach(&tape, self.detail) {
                 Ok(watched) => {
                     self.refused.remove(&tape);
                     self.processes.insert(tape, watched);
@@ -110,7 +110,7 @@ impl All {
             }
         }
         self.refused.retain(|tape, _| tape.exists());
-        self.search_after = Some(Instant::now() + self.wanted.search.max(begun.elapsed() * PAUSE_BY_WORK));
+        self.search_after = Some(Instant::now() + self.detail.search.max(begun.elapsed() * PAUSE_BY_WORK));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use memreel_snapshot::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::wanted::Wanted;
+use super::detail::Detail;
 use crate::sites::Sites;
 
 /// The calls of a site in its text.
@@ -106,16 +106,16 @@ pub(super) struct HeldOfDevice {
 }
 
 impl Held {
-    /// Returns what a process holds now, compared with a minute ago and with the beginning if that is wanted.
+    /// Returns what a process holds now, compared with a minute ago and with the beginning if the detail has that.
     pub(super) fn of(
         follower: &Follower,
         [minute, begin]: [&LiveSums; 2],
         devices: &[FollowedDevice],
-        wanted: Wanted,
+        detail: Detail,
     ) -> Held {
         let now = follower.snapshot_of(&follower.sums());
-        let before = wanted.explains.then(|| [minute, begin].map(|sums| follower.snapshot_of(sums)));
-        let n = wanted.n_sites;
+        let before = detail.explains.then(|| [minute, begin].map(|sums| follower.snapshot_of(sums)));
+        let n = detail.n_sites;
         let tables = owners(&[&now]);
         let of_device = |device: DeviceId| {
             let history = DeviceHistory::new(&now, device);
@@ -154,7 +154,7 @@ impl Held {
             let table = tables.iter().find(|table| table.device == device);
             HeldOfDevice {
                 device,
-                owners: table.map(|table| first_owners(&table.rows, wanted.n_owners)).unwrap_or_default(),
+                owners: table.map(|table| first_owners(&table.rows, detail.n_owners)).unwrap_or_default(),
                 holders: holders
                     .iter()
                     .take(n)

@@ -1,12 +1,13 @@
 //! `memreel watch`: what recorded processes hold while they run.
 //!
 //! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `wanted` is what is wanted of them. `metrics` serves them as OpenMetrics; `lines` prints them, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
+//! `detail` is how much is read of them. `metrics` serves them as OpenMetrics; `lines` prints them, and on a terminal `terminal`
+//! draws a `screen` of the `view`, whose keys are in `keys`.
 
 #![forbid(unsafe_code)]
 
 mod all;
-mod wanted;
+mod detail;
 mod figures;
 mod found;
 mod keys;
@@ -26,8 +27,8 @@ use std::{
 use crate::{exit::Exit, failure::Failure};
 
 use all::All;
+use detail::Detail;
 use found::Source;
-use wanted::Wanted;
 
 /// The time between two lines of a process, at least.
 const SECOND: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
-    let mut all = All::new(sources, Wanted::by_a_person(options.n));
+    let mut all = All::new(sources, Detail::by_a_person(options.n));
     all.begin()?;
     if !options.once && !options.json && io::stdout().is_terminal() {
         return terminal::run(all);

@@ -13,8 +13,8 @@ use memreel_snapshot::{DeviceId, analysis::DeviceHistory};
 
 use super::{
     super::record::TapeFile,
+    detail::Detail,
     figures::{Figures, Held, Oom, Totals, saturated},
-    wanted::Wanted,
 };
 use crate::text::clean_display;
 
@@ -30,7 +30,7 @@ pub(super) struct Watched {
     pub(super) path: PathBuf,
     pub(super) rank: Option<String>,
     follower: Follower,
-    wanted: Wanted,
+    detail: Detail,
     begun: Instant,
     first: LiveSums,
     /// What was held at moments of the last minute, oldest first.
@@ -52,14 +52,14 @@ struct Rate {
 }
 
 impl Watched {
-    pub(super) fn attach(path: &Path, wanted: Wanted) -> memreel::Result<Watched> {
-        let attach = if wanted.from_start { Follower::attach_from_start } else { Follower::attach };
+    pub(super) fn attach(path: &Path, detail: Detail) -> memreel::Result<Watched> {
+        let attach = if detail.from_start { Follower::attach_from_start } else { Follower::attach };
         let follower = attach(path)?;
         let first = follower.sums();
         let (begun, rank) = (Instant::now(), TapeFile::of(path).and_then(|tape| tape.rank));
         let recent = VecDeque::from([(begun, first.clone())]);
         let (path, rates, reasons) = (path.to_owned(), BTreeMap::new(), BTreeMap::new());
-        Ok(Watched { path, rank, follower, wanted, begun, first, recent, rates, reasons, lost: None })
+        Ok(Watched { path, rank, follower, detail, begun, first, recent, rates, reasons, lost: None })
     }
 
     pub(super) fn process(&self) -> u32 {
@@ -96,7 +96,7 @@ impl Watched {
         }
         for device in self.follower.devices() {
             self.count(&device, now);
-            if self.wanted.explains {
+            if self.detail.explains {
                 self.explain(&device);
             }
         }
@@ -148,7 +148,7 @@ impl Watched {
             devices.retain(is_used);
         }
         let minute = self.recent.front().map_or(&self.first, |(_, sums)| sums);
-        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, self.wanted);
+        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, self.detail);
         let mut problems = self.follower.problems();
         problems.extend(self.lost.clone());
         let watched_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::{all::All, found::Source, wanted::Wanted};
+use super::{all::All, detail::Detail, found::Source};
 use crate::{exit::Exit, failure::Failure};
 
 use owners::Owners;
@@ -56,7 +56,7 @@ impl Metrics {
     pub(in crate::commands) fn serve(self, run: &Path, n_sites: usize) {
         let text = Text::default();
         let (of_looks, sources) = (text.clone(), vec![Source::Run(run.to_owned())]);
-        let looks = move || look_again_and_again(All::new(sources, Wanted::by_metrics(n_sites)), &of_looks);
+        let looks = move || look_again_and_again(All::new(sources, Detail::by_metrics(n_sites)), &of_looks);
         let serve = move || server::serve(self.listener, text);
         // Without a thread there are no metrics, and the program runs all the same.
         let _ = thread::Builder::new().name("metrics".into()).spawn(looks);

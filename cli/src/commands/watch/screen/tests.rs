@@ -10,9 +10,9 @@ use ratatui::{
 use super::{
     super::{
         all::All,
+        detail::Detail,
         found::Source,
         keys::{Asked, press},
-        wanted::Wanted,
     },
     *,
 };
@@ -42,7 +42,7 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
     };
     let reels = [record("1-0-rank0.tape", 3 << 20), record("2-0-rank1.tape", 9 << 20)];
     drop(reels[1].0.alloc(2 << 30));
-    let mut all = All::new(vec![Source::Run(folder.path().to_owned())], Wanted::by_a_person(5));
+    let mut all = All::new(vec![Source::Run(folder.path().to_owned())], Detail::by_a_person(5));
     all.find().unwrap();
     all.look();
     let mut kept = Vec::new();
