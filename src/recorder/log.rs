@@ -88,7 +88,9 @@ impl Cut {
     ///
     /// Chunks that one thread filled one after the other are already in order and are not copied.
     pub(crate) fn read(mut self) -> Log {
-        self.chunks.retain(|(len, _)| *len > 0);
+        // Events with equal ticks are in any order in a chunk, and all others in theirs. A fold is of a small part of the ring.
+        let last_ticks = self.until >> ACTION_BITS;
+        self.chunks.retain(|(len, chunk)| *len > 0 && key(chunk, 0) >> ACTION_BITS <= last_ticks);
         self.chunks.sort_by_key(|(_, chunk)| key(chunk, 0));
         let n_all: usize = self.chunks.iter().map(|(len, _)| len).sum();
         // Events after the cut are not lost: a later cut contains them.
