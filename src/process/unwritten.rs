@@ -1,4 +1,5 @@
 //! Snapshots that could not be written: a line on standard error each, and their number.
+#![forbid(unsafe_code)]
 
 use std::{
     fmt,

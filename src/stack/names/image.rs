@@ -83,7 +83,7 @@ impl<'a> Image<'a> {
     /// None if the file is gone or is not the build that was loaded.
     fn open(module: &Module, arena: &'a Arena) -> Option<Image<'a>> {
         // The vDSO has a name, but no file.
-        let path = Some(&module.path).filter(|path| path.is_absolute())?;
+        let path = Some(&module.path).filter(|path| path.has_root())?;
         let data = arena.map(path)?;
         if Fingerprint::of_file(data)? != module.fingerprint {
             return None;

@@ -19,7 +19,7 @@ impl Past {
 
     /// Calls `look` with the path of each module whose file is not the one that was loaded, and why.
     pub(crate) fn for_each_missing(&self, mut look: impl FnMut(&Path, &'static str)) {
-        for module in self.modules.modules().filter(|module| module.path.is_absolute()) {
+        for module in self.modules.modules().filter(|module| module.path.has_root()) {
             let why = self.names.as_ref().map_or_else(|| missing::why(module), |names| names.missing(module));
             why.into_iter().for_each(|why| look(&module.path, why));
         }

@@ -86,6 +86,6 @@ fn key(module: &Module) -> (PathBuf, u64) {
 
 /// Returns the place of a target in its file. Code that is in no file may be other code in another process.
 fn in_file(target: &Target) -> Option<(&Module, Probe)> {
-    let module = target.module().filter(|module| Path::is_absolute(&module.path))?;
+    let module = target.module().filter(|module| Path::has_root(&module.path))?;
     Some((module, target.probe(module)))
 }

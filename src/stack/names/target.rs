@@ -82,7 +82,8 @@ impl Target {
     /// The text for an address without a name: `libfoo.so+0x1234`, which `addr2line` accepts, or
     /// the plain address of code without a file (made at run time, or the kernel's).
     fn number(&self) -> String {
-        let file = self.module().filter(|module| module.path.is_absolute());
+        // A path of a tape has a root on Windows too, and no drive, which would make it absolute there.
+        let file = self.module().filter(|module| module.path.has_root());
         match file.and_then(|module| Some((module, module.path.file_name()?))) {
             Some((module, name)) => {
                 format!("{}+{:#x}", name.to_string_lossy(), self.address.wrapping_sub(module.bias))
