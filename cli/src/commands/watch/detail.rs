@@ -1,22 +1,12 @@
-<<<<<<<< HEAD:cli/src/commands/watch/wanted.rs
-//! What is wanted of a watch.
-========
 //! How much a watch reads.
->>>>>>>> 17e79c64fa8d43a9af150180f27b75fe6831b194:cli/src/commands/watch/detail.rs
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-<<<<<<<< HEAD:cli/src/commands/watch/wanted.rs
-/// What is wanted of a watch, which costs no more than that.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-========
 /// How much a watch reads, which costs no more than that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Detail {
->>>>>>>> 17e79c64fa8d43a9af150180f27b75fe6831b194:cli/src/commands/watch/detail.rs
     /// At most this number of owners, and of sites of each list.
     pub(super) n_owners: usize,
     pub(super) n_sites: usize,
@@ -28,19 +18,6 @@ pub(super) struct Detail {
     pub(super) search: Duration,
 }
 
-<<<<<<<< HEAD:cli/src/commands/watch/wanted.rs
-impl Wanted {
-    /// Returns what a person looks at, with at most `n` rows of each list.
-    pub(super) fn by_a_person(n: usize) -> Wanted {
-        let search = Duration::from_secs(2);
-        Wanted { n_owners: n, n_sites: n, explains: true, from_start: false, search }
-    }
-
-    /// Returns what metrics have: all owners, and at most this number of sites.
-    pub(super) fn by_metrics(n_sites: usize) -> Wanted {
-        let search = Duration::from_millis(100);
-        Wanted { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
-========
 impl Detail {
     /// Returns what a person looks at, with at most `n` rows of each list.
     pub(super) fn by_a_person(n: usize) -> Detail {
@@ -52,6 +29,5 @@ impl Detail {
     pub(super) fn by_metrics(n_sites: usize) -> Detail {
         let search = Duration::from_millis(100);
         Detail { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }
->>>>>>>> 17e79c64fa8d43a9af150180f27b75fe6831b194:cli/src/commands/watch/detail.rs
     }
 }
