@@ -362,3 +362,41 @@ fn the_first_ranks_become_a_page() {
     assert_eq!(status, Some(1), "{error}");
     assert!(fs::read_to_string(page).unwrap().starts_with("<!doctype html>"));
 }
+
+/// What `memreel record` writes of a rank of a run with a GPU each: the rank has blocks on the GPU of its number, maps memory of
+/// the next one, as NCCL does, and has pinned memory.
+fn of_a_gpu(rank: usize, n_ranks: usize, mib: u64) -> Value {
+    let event = |action: &str, addr: u64, mib: u64| {
+        let frames = json!([{"name": "forward", "filename": "train.py", "line": 7}]);
+        json!({"action": action, "addr": addr, "size": mib << 20, "stream": 0, "time_us": 1 + rank, "frames": frames})
+    };
+    let mut traces = vec![json!([]); n_ranks + 1];
+    traces[rank] = json!([event("segment_alloc", 1 << 30, 900), event("alloc", 1 << 30, mib)]);
+    traces[(rank + 1) % n_ranks] = json!([event("segment_alloc", 1 << 40, 288)]);
+    traces[n_ranks] = json!([event("segment_alloc", 1 << 50, 2), event("alloc", 1 << 50, 2)]);
+    let gpus = (0..n_ranks)
+        .map(|gpu| json!({"device": gpu, "name": "GPU", "uuid": format!("GPU-{gpu}"), "reports": []}));
+    let pinned = json!({"device": n_ranks, "name": "pinned host memory", "uuid": "", "reports": []});
+    let usage: Vec<Value> = gpus.chain([pinned]).collect();
+    json!({"segments": [], "device_traces": traces, "allocator_settings": {"memreel_usage": usage}})
+}
+
+#[test]
+fn ranks_are_compared_by_the_gpu_of_each() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let mib = if rank == 2 { 700 } else { 500 };
+        fs::write(folder.path().join(format!("rank{rank}.json")), of_a_gpu(rank, 4, mib).to_string())
+            .unwrap();
+    }
+    let (out, err, status) = ranks(&[text(folder.path())]);
+    assert_eq!(status, Some(1), "{out}{err}");
+    let site =
+        "rank 2 differs from the others: forward (train.py:7) holds 200.00 MiB more than in the other ranks";
+    assert!(joined(&out).starts_with(site), "{out}");
+    assert!(out.contains("4 ranks of 4 files, 1 outlier; peaks from 500.00 MiB to 700.00 MiB"), "{out}");
+    assert!(joined(&out).contains("note: device 4 is memory of the host and not compared"), "{out}");
+    let (out, err, status) = ranks(&[text(folder.path()), "--device", "4"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+    assert!(out.contains("4 ranks of 4 files, no outlier"), "{out}");
+}

@@ -4,11 +4,14 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
-use memreel_snapshot::analysis::ranks::{MIN_RANKS, RankFigures, RankVerdict, outliers};
+use memreel_snapshot::{
+    DeviceId,
+    analysis::ranks::{MIN_RANKS, RankFigures, RankVerdict, outliers},
+};
 
 use super::read::{OfFile, Read};
 use crate::{
@@ -46,6 +49,8 @@ pub(super) struct All {
     pub(super) n_files: usize,
     /// The number of files that a program still writes.
     n_growing: usize,
+    /// The memory of the host, which is not compared where ranks have GPUs.
+    hosts: BTreeSet<DeviceId>,
 }
 
 impl All {
@@ -53,13 +58,15 @@ impl All {
     pub(super) fn new(files: Vec<Read>, no_files: Vec<Broken>) -> All {
         let (n_files, n_of_name) = (files.len(), n_of_name(&files));
         let (mut broken, mut named, mut figures, mut n_growing) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        let mut of_hosts = BTreeSet::new();
         for file in files {
             let name = full_name(&file, &n_of_name);
             let Read { path, rank, found } = file;
             match found {
                 Err((exit, why)) => broken.push(Broken { path, rank, why, exit }),
-                Ok(OfFile { devices, is_growing }) => {
+                Ok(OfFile { devices, hosts, is_growing }) => {
                     n_growing += usize::from(is_growing);
+                    of_hosts.extend(hosts);
                     let n_devices = devices.len();
                     for one in devices {
                         let device = one.device;
@@ -88,7 +95,7 @@ impl All {
                 one.rank,
             )
         });
-        All { ranks, broken, n_files, n_growing }
+        All { ranks, broken, n_files, n_growing, hosts: of_hosts }
     }
 
     pub(super) fn n_outliers(&self) -> usize {
@@ -100,6 +107,7 @@ impl All {
         let mut notes = Vec::new();
         notes.extend(self.first_failed());
         notes.extend(self.numbers());
+        notes.extend(self.not_compared());
         notes.extend(self.clocks());
         if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
             notes.push(format!(
@@ -157,6 +165,15 @@ impl All {
             notes.push(format!("no file is of rank {}", listed(&missing, n_missing)));
         }
         notes
+    }
+
+    /// Returns which devices are not compared.
+    fn not_compared(&self) -> impl Iterator<Item = String> {
+        self.hosts.iter().map(|device| {
+            format!(
+                "device {device} is memory of the host and not compared; --device {device} compares it alone"
+            )
+        })
     }
 
     /// Returns which rank ran out of memory first, if several did.

@@ -42,7 +42,8 @@ Of two ranks, one whose requests failed is compared with the other.
 FILE may be a folder or a pattern in quotes; the rank is the number behind
 `rank` in the name of a file or its folder. Ranks are aligned by their outermost
 scopes (step#0, step#1 and so on), and without scopes by the time since their
-first event. A file that cannot be read is a line of its own.
+first event. A rank is compared by the GPUs on which it has blocks; --device N
+compares its other memory. A file that cannot be read is a line of its own.
 
 Example:
   memreel ranks snapshots/

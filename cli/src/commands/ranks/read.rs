@@ -13,11 +13,12 @@ use std::{
 };
 
 use memreel_snapshot::{
-    DeviceId,
+    DeviceId, Snapshot,
     analysis::{
         Histories,
         ranks::{RankFigures, rank_of},
     },
+    words::DeviceUsage,
 };
 
 use crate::{
@@ -35,8 +36,10 @@ pub(super) type Found = Result<OfFile, (Exit, String)>;
 /// The figures of a file.
 #[derive(Debug)]
 pub(super) struct OfFile {
-    /// Those of each device.
+    /// Those of each device that is compared.
     pub(super) devices: Vec<RankFigures>,
+    /// The memory of the host, where a GPU is compared.
+    pub(super) hosts: Vec<DeviceId>,
     /// Whether the file is a tape that a program still writes.
     pub(super) is_growing: bool,
 }
@@ -77,6 +80,7 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
         .collect()
 }
 
+/// Reads the devices on which a rank has something of its own; of a rank without a GPU, all.
 fn figures(path: &Path, device: Devices) -> Found {
     let why = |failure: Failure| match failure {
         Failure::Message(exit, why) => (exit, why),
@@ -85,6 +89,27 @@ fn figures(path: &Path, device: Devices) -> Found {
     let opened = input::open_quietly(path).map_err(why)?;
     let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
     let histories = Histories::new(&opened.snapshot);
-    let devices = devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect();
-    Ok(OfFile { devices, is_growing: opened.is_growing })
+    let is_host = hosts(&opened.snapshot);
+    let (gpus, hosts): (Vec<_>, Vec<_>) = devices.into_iter().partition(|device| !is_host(*device));
+    let figures = |devices: Vec<DeviceId>| -> Vec<RankFigures> {
+        devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect()
+    };
+    let (own, mapped): (Vec<_>, Vec<_>) = figures(gpus).into_iter().partition(has_own);
+    if own.is_empty() {
+        let devices = mapped.into_iter().chain(figures(hosts)).collect();
+        return Ok(OfFile { devices, hosts: Vec::new(), is_growing: opened.is_growing });
+    }
+    Ok(OfFile { devices: own, hosts, is_growing: opened.is_growing })
+}
+
+/// Returns what tells the devices of a snapshot that are memory of the host: a heap, or pinned memory.
+fn hosts(snapshot: &Snapshot) -> impl Fn(DeviceId) -> bool {
+    let hosts: Vec<DeviceId> =
+        snapshot.usage().into_iter().filter(DeviceUsage::is_host).map(|usage| usage.device).collect();
+    move |device| device.index().is_none() || hosts.contains(&device)
+}
+
+/// Whether a rank has something of its own on a GPU. It may only map what another rank has there, as NCCL does.
+fn has_own(figures: &RankFigures) -> bool {
+    figures.peak.active_bytes > 0 || figures.oom.is_some()
 }
