@@ -22,7 +22,7 @@ fully_shard(model)
 optimizer = torch.optim.AdamW(model.parameters())
 
 kept = []
-for step in range(10):
+for _ in range(10):
     batch = torch.randn(4096, 1024, device="cuda")
     prediction = model(batch)
     (prediction - batch).square().mean().backward()
