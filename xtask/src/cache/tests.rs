@@ -72,7 +72,7 @@ fn a_folder_that_cannot_be_written_is_no_cache() {
     let machine = Machine::new();
     let file = machine.0.path().join("file");
     fs::write(&file, []).unwrap();
-    // Nobody can make a folder there, root included.
+    // No user can make a folder there, not even root.
     for folder in [file.join("cache"), PathBuf::from("/proc/memreel")] {
         let clone = machine.clone_at(folder, "first");
         assert!(clone.folder().is_none());

@@ -13,7 +13,7 @@ use std::{
 };
 
 use memreel_snapshot::{
-    DeviceId, Snapshot,
+    DeviceId,
     analysis::{
         Histories,
         ranks::{RankFigures, rank_of},
@@ -89,8 +89,8 @@ fn figures(path: &Path, device: Devices) -> Found {
     let opened = input::open_quietly(path).map_err(why)?;
     let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
     let histories = Histories::new(&opened.snapshot);
-    let is_host = hosts(&opened.snapshot);
-    let (gpus, hosts): (Vec<_>, Vec<_>) = devices.into_iter().partition(|device| !is_host(*device));
+    let usage = opened.snapshot.usage();
+    let (hosts, gpus): (Vec<_>, Vec<_>) = devices.into_iter().partition(|device| is_host(&usage, *device));
     let figures = |devices: Vec<DeviceId>| -> Vec<RankFigures> {
         devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect()
     };
@@ -102,11 +102,9 @@ fn figures(path: &Path, device: Devices) -> Found {
     Ok(OfFile { devices: own, hosts, is_growing: opened.is_growing })
 }
 
-/// Returns what tells the devices of a snapshot that are memory of the host: a heap, or pinned memory.
-fn hosts(snapshot: &Snapshot) -> impl Fn(DeviceId) -> bool {
-    let hosts: Vec<DeviceId> =
-        snapshot.usage().into_iter().filter(DeviceUsage::is_host).map(|usage| usage.device).collect();
-    move |device| device.index().is_none() || hosts.contains(&device)
+/// Whether a device is memory of the host: a heap, or pinned memory.
+fn is_host(usage: &[DeviceUsage], device: DeviceId) -> bool {
+    device.index().is_none() || usage.iter().any(|usage| usage.device == device && usage.is_host())
 }
 
 /// Whether a rank has something of its own on a GPU. It may only map what another rank has there, as NCCL does.

@@ -157,7 +157,7 @@ fn only_metrics_are_answered_and_often_asked_is_not_often_looked() {
         head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
         "{head}"
     );
-    assert!(!body.contains("memreel_site_bytes"), "nobody asked for sites");
+    assert!(!body.contains("memreel_site_bytes"), "sites come only with --metrics-sites");
     let (begun, mut looks) = (Instant::now(), Vec::new());
     for _ in 0..1000 {
         looks.push(Numbers::of(&staged.get("GET /metrics").1).0["memreel_look_timestamp_seconds"]);
