@@ -95,7 +95,7 @@ pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(),
     let said = run_gdb(
         target,
         None,
-        "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 10\n",
+        "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
     )?;
     if !waits_for_lock(&said) && !sleeps(target) {
         return Ok(());
@@ -162,7 +162,11 @@ fn reason(said: &str) -> String {
 
 /// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
 fn waits_for_lock(said: &str) -> bool {
-    said.lines().any(|line| line.starts_with('#') && line.contains("PyThread_acquire_lock_timed"))
+    // The second is `Thread.join` of 3.13.
+    let is_wait = |line: &str| {
+        ["PyThread_acquire_lock_timed", "PyEvent_WaitTimed"].iter().any(|name| line.contains(name))
+    };
+    said.lines().any(|line| line.starts_with('#') && is_wait(line))
 }
 
 /// Whether the main thread is in a call of the system that waits for time, for clients or for children. A wait for a lock or
