@@ -90,9 +90,7 @@ impl Interpreter {
         let beside = target.program.parent().map(|folder| folder.join(&name));
         let path = env::var_os("PATH").unwrap_or_default();
         let in_path = env::split_paths(&path).map(|folder| folder.join(&name));
-        let found =
-            [Some(target.program.clone()), beside].into_iter().flatten().chain(in_path).find(is_python);
-        found
+        [Some(target.program.clone()), beside].into_iter().flatten().chain(in_path).find(is_python)
     }
 }
 
