@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
+use super::dlsym::VERSIONS;
 use libc::{RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW};
 
 /// The driver's library.
@@ -18,8 +19,7 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// Finds the loader's `dlsym`, and returns it.
 pub(crate) extern "C" fn find_dlsym() -> *mut c_void {
-    // The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl.
-    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+    for version in VERSIONS {
         // SAFETY: the names end in nul; `dlvsym` itself is not replaced.
         let found = unsafe { libc::dlvsym(RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
         if !found.is_null() {

@@ -1,7 +1,4 @@
-//! `dlsym`, which hands out wrappers in place of the driver's functions.
-//!
-//! The loader looks at its caller: `RTLD_NEXT` means the libraries behind the caller's. So every call that is not for
-//! the driver is a jump, which keeps the caller's return address on the stack.
+//! The jump on x86-64, where the return address is on the stack.
 
 use std::{
     arch::naked_asm,
@@ -9,9 +6,12 @@ use std::{
 };
 
 use super::{
-    loader::{self, DLSYM, find_dlsym},
-    lookup,
+    super::loader::{DLSYM, find_dlsym},
+    wrapped,
 };
+
+/// The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl.
+pub(crate) const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 
 /// The loader's `dlsym`, in front of which this library is.
 ///
@@ -20,8 +20,6 @@ use super::{
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void {
-    // A name that begins with "cu" may be the driver's, and not for the pseudo libraries RTLD_NEXT (-1) and
-    // RTLD_DEFAULT (0), whose order has this library's functions where they belong.
     naked_asm!(
         "lea rax, [rdi + 1]",
         "cmp rax, 1",
@@ -63,17 +61,4 @@ pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mu
         known = sym DLSYM,
         find = sym find_dlsym,
     )
-}
-
-/// Returns the wrapper for a function of the driver; null for everything else, for which the loader is asked.
-///
-/// # Safety
-/// `name` ends in nul, and `library` is a library of the loader.
-unsafe extern "C" fn wrapped(library: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
-    let Some(entry) = lookup::by_symbol(name) else { return std::ptr::null_mut() };
-    // SAFETY: the caller's promise; the loader does not look at the caller for a library that is named.
-    let found = loader::of(library, name);
-    if !found.is_null() && loader::is_of_driver(found) { entry.replace(found) } else { std::ptr::null_mut() }
 }
