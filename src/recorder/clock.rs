@@ -78,11 +78,10 @@ impl Clock {
 
     #[inline(always)]
     fn inline_ticks(&self, raw: u64) -> Ticks {
-        Ticks(self.ticks(raw).0 << self.inline_shift())
+        if counter::MAY_BE_SLOW { Ticks(self.ticks(raw).0 << self.shift) } else { self.ticks(raw) }
     }
 
     /// The shift of a counter that is read inline: none where every counter is fast.
-    #[inline(always)]
     fn inline_shift(&self) -> u32 {
         if counter::MAY_BE_SLOW { self.shift } else { 0 }
     }

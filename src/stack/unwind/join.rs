@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::{
     super::limits::MAX_DEPTH,
     last::Last,
-    processor::return_address,
+    processor::{Depth, return_address},
     step::{Step, read},
 };
 
@@ -111,9 +111,9 @@ impl<'a> Join<'a> {
     fn is_same(&self, step: &Step) -> bool {
         let index = usize::from(self.n_ahead) - 1;
         let needs_bp = index.checked_sub(1).is_some_and(|outer| self.last.frames[outer].next_needs_bp);
-        step.word == self.last.words[index]
-            && step.rule.depth() == self.last.frames[index].depth
-            && (!needs_bp || step.bp == self.last.frames[index].bp)
+        let is_same =
+            step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp);
+        if Depth::IS_FIXED { is_same } else { is_same && step.rule.depth() == self.last.frames[index].depth }
     }
 }
 

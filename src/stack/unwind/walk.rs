@@ -45,12 +45,13 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     mut join: Join<'_>,
 ) -> (usize, End) {
     let Registers { mut ip, mut sp, mut bp } = start;
+    let highest = top - 8;
     for (n, next) in steps.iter_mut().enumerate() {
         let rule = cache::lookup(ip).unwrap_or_else(|| rarer_rule(ip));
         let places = rule.places::<POINTERS_FIRST>(sp, bp);
         // Within this thread's stack, and outside of the frames already walked. A rule
         // that ends the walk fails here too: it puts the slot below `sp`.
-        if !rule.is_within(places, sp, top) {
+        if !rule.is_within(places, sp, highest) {
             return (n, end_of(rule, sp));
         }
         let Places { slot, saved } = places;
@@ -60,7 +61,7 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
         let (expected, guess) = twice(join.slot());
         let is_as_last = slot == expected;
         let slot = if is_as_last { kept_apart(guess) } else { slot };
-        // SAFETY: both are at or above `sp`, which is at or above `start.sp`, and at most at `top - 8`
+        // SAFETY: both are at or above `sp`, which is at or above `start.sp`, and at most at `highest`
         // by the check above, and aligned: `slot` by the check, `saved` as it is a multiple
         // of 8 from it. All of it is this thread's own stack, from its stack
         // pointer up.

@@ -61,6 +61,8 @@ pub(in super::super) fn return_address(word: usize) -> usize {
 pub(in super::super) struct Depth(u32);
 
 impl Depth {
+    /// Whether it needs no comparison.
+    pub(in super::super) const IS_FIXED: bool = false;
     pub(in super::super) const NONE: Depth = Depth(0);
 }
 
@@ -155,11 +157,20 @@ impl Rule {
         Places { slot, saved: self.saved_slot(slot) }
     }
 
-    /// Whether the places are aligned, at or above the stack pointer and below `top`. A rule that ends the walk
-    /// puts the slot below the stack pointer.
+    /// Whether the places are aligned, at or above the stack pointer and at most at the stack's `highest` word. A rule
+    /// that ends the walk puts the slot below the stack pointer.
     #[inline(always)]
-    pub(in super::super) fn is_within(self, Places { slot, saved }: Places, sp: usize, top: usize) -> bool {
-        (sp <= slot) & (sp <= saved) & (slot <= top - 8) & (self.caller_sp(slot) <= top) & (slot & 7 == 0)
+    pub(in super::super) fn is_within(
+        self,
+        Places { slot, saved }: Places,
+        sp: usize,
+        highest: usize,
+    ) -> bool {
+        (sp <= slot)
+            & (sp <= saved)
+            & (slot <= highest)
+            & (self.caller_sp(slot).wrapping_sub(8) <= highest)
+            & (slot & 7 == 0)
     }
 
     /// Where the caller's frame pointer is saved, by the slot of the return address.
@@ -264,13 +275,13 @@ mod tests {
         assert!(!unfit.is_frame() && !unfit.has_frame_record());
         assert_eq!(unfit.why_stop(), Some(Stop::Unfit));
         let sp = 0x1000;
-        assert!(!unfit.is_within(unfit.places::<true>(sp, sp), sp, 0x10000), "it leads nowhere");
+        assert!(!unfit.is_within(unfit.places::<true>(sp, sp), sp, 0xfff8), "it leads nowhere");
     }
 
     #[test]
     fn what_is_outside_of_the_stack_is_not_read() {
-        let (sp, top) = (0x1000, 0x2000);
-        let is_within = |rule: Rule, bp: usize| rule.is_within(rule.places::<true>(sp, bp), sp, top);
+        let (sp, highest) = (0x1000, 0x1ff8);
+        let is_within = |rule: Rule, bp: usize| rule.is_within(rule.places::<true>(sp, bp), sp, highest);
         let record = Rule::frame(Base::Bp, 64, 56, Some(64));
         assert!(is_within(record, 0x1000) && is_within(record, 0x1fc0));
         for bp in [0xff8, 0xff0, 0x1fc8, 0x2000, 0x1004, 0, usize::MAX - 7, usize::MAX - 63] {

@@ -55,6 +55,8 @@ pub(in super::super) fn return_address(word: usize) -> usize {
 pub(in super::super) struct Depth;
 
 impl Depth {
+    /// Whether it needs no comparison.
+    pub(in super::super) const IS_FIXED: bool = true;
     pub(in super::super) const NONE: Depth = Depth;
 }
 
@@ -138,11 +140,16 @@ impl Rule {
         Places { slot: cfa.wrapping_sub(8), saved: cfa.wrapping_sub(self.saved_bp_bytes()) }
     }
 
-    /// Whether the places are aligned, at or above the stack pointer and below `top`. A rule that ends the walk
-    /// puts the slot below the stack pointer.
+    /// Whether the places are aligned, at or above the stack pointer and at most at the stack's `highest` word. A rule
+    /// that ends the walk puts the slot below the stack pointer.
     #[inline(always)]
-    pub(in super::super) fn is_within(self, Places { slot, saved }: Places, sp: usize, top: usize) -> bool {
-        (sp <= saved) & (saved <= slot) & (slot <= top - 8) & (slot & 7 == 0)
+    pub(in super::super) fn is_within(
+        self,
+        Places { slot, saved }: Places,
+        sp: usize,
+        highest: usize,
+    ) -> bool {
+        (sp <= saved) & (saved <= slot) & (slot <= highest) & (slot & 7 == 0)
     }
 
     /// Where the caller's frame pointer is saved, by the slot of the return address.
