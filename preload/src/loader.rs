@@ -6,11 +6,14 @@ use std::{
     sync::atomic::{AtomicPtr, Ordering},
 };
 
-use super::dlsym::VERSIONS;
 use libc::{RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW};
 
 /// The driver's library.
 const DRIVER: &CStr = c"libcuda.so.1";
+
+/// The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl, since the first version for the processor.
+const VERSIONS: [&CStr; 2] =
+    [c"GLIBC_2.34", if cfg!(target_arch = "aarch64") { c"GLIBC_2.17" } else { c"GLIBC_2.2.5" }];
 
 /// The loader's own `dlsym`, which this library's replaces; null until it is found.
 pub(crate) static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());

@@ -2,16 +2,13 @@
 
 use std::{
     arch::naked_asm,
-    ffi::{CStr, c_char, c_void},
+    ffi::{c_char, c_void},
 };
 
 use super::{
     super::loader::{DLSYM, find_dlsym},
     wrapped,
 };
-
-/// The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl.
-pub(crate) const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
 /// The loader's `dlsym`, in front of which this library is.
 ///

@@ -16,11 +16,7 @@ use std::ffi::{CStr, c_char, c_void};
 use super::{loader, lookup};
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::VERSIONS;
-#[cfg(target_arch = "aarch64")]
 pub use aarch64::dlsym;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::VERSIONS;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::dlsym;
 

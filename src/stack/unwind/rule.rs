@@ -1,4 +1,4 @@
-//! Unwind rules: 29 bits that locate the caller's frame. The processor says how ([`processor`](super::processor)).
+//! Unwind rules: 29 bits that locate the caller's frame. How is in `processor/`.
 #![forbid(unsafe_code)]
 
 /// The unwind rule of one address.
