@@ -272,18 +272,18 @@ mod tests {
 
     #[test]
     fn the_page_is_what_all_ranges_are_multiples_of() {
-        let area = |range: Range<u64>, holes: &[Range<u64>]| ResidentArea {
+        let area = |range: Range<u64>, hole: Option<Range<u64>>| ResidentArea {
             range,
-            holes: holes.to_vec(),
+            holes: Vec::from_iter(hole),
             ..ResidentArea::default()
         };
-        let (large, small) = (area(0x20_0000..0x41_0000, &[]), area(0x7f00_1000..0x7f00_3000, &[]));
-        let hole = area(0x20_0000..0x30_0000, &[0x21_0000..0x21_4000]);
-        let several = area(0..0, &[]);
+        let (large, small) = (area(0x20_0000..0x41_0000, None), area(0x7f00_1000..0x7f00_3000, None));
+        let hole = area(0x20_0000..0x30_0000, Some(0x21_0000..0x21_4000));
+        let several = area(0..0, None);
         assert_eq!(page_bytes(&[large.clone(), several.clone()]), 64 << 10);
         assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
         assert_eq!(page_bytes(&[small, large]), 4 << 10);
-        assert_eq!(page_bytes(&[area(1..3, &[])]), 4 << 10, "no address of pages");
+        assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
     }
 
     /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.
