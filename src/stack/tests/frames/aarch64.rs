@@ -1,8 +1,8 @@
 //! The frames of aarch64.
 
-use std::arch::global_asm;
+use std::{arch::global_asm, ffi::c_void};
 
-use super::{Call, Frame, memreel_chain_last, memreel_chain_tempting};
+use super::{Call, Frame};
 
 // As on x86-64: of a size given at run time; with `x29` pointing at two words that look like a frame record; with a rule
 // that does not fit 29 bits; one whose call is its last instruction. Others are here alone: one without a saved `x29`, one
@@ -195,9 +195,11 @@ global_asm!(
 );
 
 unsafe extern "C-unwind" {
-    fn memreel_chain_plain(call: Call, data: *mut std::ffi::c_void);
-    fn memreel_chain_high(call: Call, data: *mut std::ffi::c_void);
-    fn memreel_chain_signed(call: Call, data: *mut std::ffi::c_void);
+    fn memreel_chain_tempting(call: Call, data: *mut c_void);
+    fn memreel_chain_last(call: Call, data: *mut c_void);
+    fn memreel_chain_plain(call: Call, data: *mut c_void);
+    fn memreel_chain_high(call: Call, data: *mut c_void);
+    fn memreel_chain_signed(call: Call, data: *mut c_void);
 }
 
 /// Where the frame of `memreel_chain_sized` is counted from its frame pointer: an address behind an instruction.

@@ -17,9 +17,7 @@ pub(super) type Call = unsafe extern "C-unwind" fn(*mut c_void);
 
 unsafe extern "C-unwind" {
     pub(super) fn memreel_chain_sized(call: Call, data: *mut c_void, n_bytes: usize);
-    pub(super) fn memreel_chain_tempting(call: Call, data: *mut c_void);
     pub(super) fn memreel_chain_aligned(call: Call, data: *mut c_void);
-    pub(super) fn memreel_chain_last(call: Call, data: *mut c_void);
 }
 
 /// A function that calls another from such a frame.

@@ -1,8 +1,13 @@
 //! The frames of x86-64.
 
-use std::arch::global_asm;
+use std::{arch::global_asm, ffi::c_void};
 
-use super::{Frame, memreel_chain_last, memreel_chain_tempting};
+use super::{Call, Frame};
+
+unsafe extern "C-unwind" {
+    fn memreel_chain_tempting(call: Call, data: *mut c_void);
+    fn memreel_chain_last(call: Call, data: *mut c_void);
+}
 
 /// Where the frame of `memreel_chain_sized` is counted from its frame pointer: an address behind an instruction.
 pub(in super::super) const BY_POINTER: usize = 7;

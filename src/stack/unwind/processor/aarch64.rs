@@ -10,7 +10,7 @@ use super::{
         rule::{Base, Rule, Stop},
         step::Registers,
     },
-    Places, kept_apart,
+    places::{Places, kept_apart},
 };
 
 pub(in super::super) const CODE_ALIGN_BITS: u32 = 2;

@@ -14,28 +14,12 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod places;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use std::arch::asm;
-
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::*;
+pub(super) use places::{Places, kept_apart};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::*;
-
-/// Where a rule finds the return address, and the caller's frame pointer. Where none was saved, both are one place or any: then
-/// "the saved frame pointer" is read all the same, which saves a branch.
-#[derive(Clone, Copy)]
-pub(super) struct Places {
-    pub(super) slot: usize,
-    pub(super) saved: usize,
-}
-
-/// Returns `number`, and keeps the branch around it: a conditional move would wait for the condition.
-#[inline(always)]
-pub(super) fn kept_apart(mut number: usize) -> usize {
-    // SAFETY: no instruction at all. Not `pure`, or it would be moved out of the branch.
-    unsafe { asm!("/* {} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
-    number
-}

@@ -9,7 +9,7 @@ use super::{
         rule::{Base, Rule, Stop},
         step::Registers,
     },
-    Places,
+    places::Places,
 };
 
 pub(in super::super) const CODE_ALIGN_BITS: u32 = 0;
