@@ -26,6 +26,7 @@ use super::{
         SLOT_BYTES, STEP_BYTES, VERSION, checksum,
     },
     owner_process::{folder_of, own_start, pid_namespace},
+    source::Memory,
     steps::{Slots, Step},
     windows::Windows,
 };
@@ -254,6 +255,19 @@ impl Mapped {
         };
         let at = grown.inspect_err(give_back)?;
         Ok(Step { at, place: place as usize, is_alone: window.is_none() })
+    }
+
+    /// Returns what the process that records has mapped of its file.
+    #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
+    pub(super) fn memory(&self) -> Memory<'_> {
+        let [n_promised, n_steps] = [HeaderWord::NPromised, HeaderWord::NSteps]
+            .map(|word| self.word(word).load(Ordering::Acquire) as usize);
+        let slots = lock(&self.slots);
+        // Of other steps it is not known whether the file has them yet: to read one that it has not would be a signal.
+        let promised = |place: &usize| slots.windows.find(*place).filter(|_| *place < n_promised);
+        let steps = (0..n_steps).map(|place| slots.step(place).or_else(|| promised(&place)));
+        // SAFETY: steps and windows are unmapped when this is dropped.
+        unsafe { Memory::of(steps.collect()) }
     }
 
     /// Maps the first steps before the file has them: another process will promise them. Without room for that in memory,

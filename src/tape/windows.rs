@@ -49,7 +49,8 @@ impl Windows {
         })
     }
 
-    fn find(&self, place: usize) -> Option<NonNull<u8>> {
+    /// Returns the memory of a step in a window that is open.
+    pub(super) fn find(&self, place: usize) -> Option<NonNull<u8>> {
         let window = self.0.iter().find(|window| window.steps.contains(&place))?;
         // SAFETY: a step of the window.
         Some(unsafe { window.at.add((place - window.steps.start) * STEP_BYTES) })

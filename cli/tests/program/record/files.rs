@@ -249,20 +249,29 @@ fn a_process_without_its_first_thread_lives() {
     assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
 }
 
-/// In another namespace a process has another number there.
+/// In another namespace a process has another number, and the machine another age.
 #[test]
 fn a_process_of_another_namespace_lives() {
-    let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
-    if !Command::new(unshare[0]).args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success())
-    {
-        println!("skipped: no namespaces for processes");
-        return;
+    let in_pids = ["unshare", "--pid", "--fork", "--kill-child"];
+    let in_times = ["unshare", "--time", "--boottime", "100000"];
+    for (unshare, number) in [(in_pids.as_slice(), "1"), (in_times.as_slice(), "$!")] {
+        if !Command::new(unshare[0])
+            .args(&unshare[1..])
+            .arg("true")
+            .status()
+            .is_ok_and(|status| status.success())
+        {
+            println!("skipped: {} is refused here", unshare.join(" "));
+            continue;
+        }
+        let script = format!(
+            "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/{number}-0.tape ]; do sleep 0.1; done; sleep 1",
+            unshare.join(" ")
+        );
+        let run = record(&FILE, &["sh", "-c", &script]).run();
+        let process = run.out.trim();
+        assert!(Command::new("kill").arg(process).status().unwrap().success());
+        let number = number.replace("$!", process);
+        assert!(run.err.contains(&format!("memreel: process {number}, which still runs: ")), "{}", run.err);
     }
-    let script = format!(
-        "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/1-0.tape ]; do sleep 0.1; done; sleep 1",
-        unshare.join(" ")
-    );
-    let run = record(&FILE, &["sh", "-c", &script]).run();
-    assert!(Command::new("kill").arg(run.out.trim()).status().unwrap().success());
-    assert!(run.err.contains("memreel: process 1, which still runs: "), "{}", run.err);
 }
