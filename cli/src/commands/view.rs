@@ -13,6 +13,8 @@ use std::{
 
 use tempfile::{Builder, NamedTempFile};
 
+#[cfg(target_os = "linux")]
+use crate::view::{listener, serve_live};
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -30,12 +32,17 @@ files that the page compares.
 pictures of the whole history, and everything around the peak, failed requests
 and the end; it shows what it leaves out.
 
+--live follows programs that `memreel record` or a tape records while they run:
+FILE is then the folder of a run, the number of a process or a tape. `Pause and
+look` opens the views on the events so far.
+
 The server ends with Ctrl-C, with End in the page's menu, or after --idle.
 
 Example:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
   memreel view --html bug.html snapshot.pickle           one file for a bug report
+  memreel view --live 4711                               a program while it runs
   memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
 
 Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
@@ -44,6 +51,10 @@ pub(crate) struct Options {
     /// Snapshots or tapes; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Follow programs while they run: folders of runs, numbers of processes, or tapes
+    #[arg(long, conflicts_with = "html")]
+    live: bool,
 
     /// Listen on this port instead of a free one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -69,6 +80,9 @@ fn minutes(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    if options.live {
+        return follow(options, out);
+    }
     for path in options.files.iter().filter(|path| path.as_os_str() != "-") {
         path.metadata().map_err(|error| {
             Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
@@ -78,18 +92,58 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return save(&options.files, path);
     }
     let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
-    let opens = !options.no_open && has_display();
-    let (mut printed, mut opened) = (Ok(()), None);
-    serve(serving, |address, port| {
-        printed = print(address, port, out);
-        if opens {
-            opened = open(address);
+    let mut said = Said::new(options, out);
+    let served = serve(serving, |address, port| said.say(address, port));
+    said.end(served)
+}
+
+/// Serves the page that follows programs.
+#[cfg(target_os = "linux")]
+fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut said = Said::new(options, out);
+    // A port that is taken is said before anything is looked for.
+    let served = match listener(options.port) {
+        Ok(listener) => {
+            let live = super::watch::live::follow(&options.files)?;
+            serve_live(listener, options.idle, live, |address, port| said.say(address, port))
         }
-    })
-    .map_err(|error| Failure::Message(Exit::Unreadable, refused(options.port, &error)))?;
-    drop(opened);
-    printed?;
-    Ok(Exit::Fine)
+        Err(error) => Err(error),
+    };
+    said.end(served)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
+    Err(Failure::usage("`memreel view --live` needs Linux; here memreel reads what was recorded there"))
+}
+
+/// Says the address of a page, and opens it.
+struct Said<'a, W> {
+    options: &'a Options,
+    out: &'a mut W,
+    printed: io::Result<()>,
+    opened: Option<NamedTempFile>,
+}
+
+impl<'a, W: Write> Said<'a, W> {
+    fn new(options: &'a Options, out: &'a mut W) -> Self {
+        Said { options, out, printed: Ok(()), opened: None }
+    }
+
+    fn say(&mut self, address: &str, port: u16) {
+        self.printed = print(address, port, self.out);
+        if !self.options.no_open && has_display() {
+            self.opened = open(address);
+        }
+    }
+
+    /// Returns the status of a server that has ended.
+    fn end(self, served: io::Result<()>) -> Result<Exit, Failure> {
+        served.map_err(|error| Failure::Message(Exit::Unreadable, refused(self.options.port, &error)))?;
+        drop(self.opened);
+        self.printed?;
+        Ok(Exit::Fine)
+    }
 }
 
 /// Writes the page that is one file: the whole of it or nothing.

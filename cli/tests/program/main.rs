@@ -18,6 +18,7 @@
 //! - `ci`: the recipe of `docs/ci.md`.
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
+//! - `live`: the page that follows a program that runs.
 //! - `view`: the server of the page, and who gets its answers.
 //! - `watch`: processes that are watched while they run, and end.
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
@@ -33,6 +34,7 @@ mod hostile;
 mod json_lines;
 mod json_page;
 mod layouts;
+mod live;
 mod owners;
 mod pytorch;
 mod questions;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::{fixture, memreel};
 
 /// A server of the page, which ends with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
     /// The path of the page.
@@ -32,23 +32,29 @@ impl Drop for Server {
 }
 
 /// An answer of HTTP.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: Vec<u8>,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-fn serve(words: &[&str]) -> Server {
+/// Serves with a folder of its own as the current one.
+pub(crate) fn serve_in(folder: &Path, words: &[&str]) -> Server {
+    let mut command = memreel(&["view", "--no-open"]);
+    started(command.args(words).env_remove("SSH_CONNECTION").current_dir(folder))
+}
+
+pub(crate) fn serve(words: &[&str]) -> Server {
     let mut command = memreel(&["view", "--no-open"]);
     command.args(words).env_remove("SSH_CONNECTION");
     started(&mut command)
@@ -78,7 +84,12 @@ impl Server {
         Answer { status, head, body: bytes[end + 4..].to_vec() }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str) -> Answer {
+        let host = format!("127.0.0.1:{}", self.port);
+        self.send("POST", &format!("{}{path}", self.path), &[("Host", &host), ("Content-Length", "0")])
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
         let host = format!("127.0.0.1:{}", self.port);
         self.send("GET", &format!("{}{path}", self.path), &[("Host", &host)])
     }

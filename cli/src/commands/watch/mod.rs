@@ -1,7 +1,8 @@
 //! `memreel watch`: what recorded processes hold while they run.
 //!
 //! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `detail` is how much is read of them. `metrics` serves them as OpenMetrics; `lines` prints them, and on a terminal `terminal`
+//! `detail` is how much is read of them. `metrics` serves them as OpenMetrics, `live` is what
+//! the page of `memreel view --live` asks for, `saved` writes snapshots; `lines` prints them, and on a terminal `terminal`
 //! draws a `screen` of the `view`, whose keys are in `keys`.
 
 #![forbid(unsafe_code)]
@@ -12,7 +13,9 @@ mod figures;
 mod found;
 mod keys;
 mod lines;
+pub(super) mod live;
 pub(super) mod metrics;
+mod saved;
 mod screen;
 mod terminal;
 mod view;
