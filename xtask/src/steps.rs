@@ -184,6 +184,10 @@ fn python_reads(checkout: &Checkout) -> Ended {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     cmd!(shell, "cargo test --quiet -p memreel-snapshot --test it -- --ignored cpython").run()?;
+    if !has(checkout, "gdb") {
+        return Ok(Outcome::Skipped("no gdb: `memreel attach` was not tried".to_owned()));
+    }
+    cmd!(shell, "cargo test --quiet -p memreel-cli --test program -- --ignored cpython").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -4,6 +4,7 @@
 //! - `layouts`: every command reads every layout of PyTorch 2.0 to 2.15, and the answers agree.
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.
+//! - `attach`: programs that run already, whose PyTorch is recorded from then on.
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `owners`: who has a device's memory, as a table and as limits.
 //! - `ranks`: the ranks of a run, compared.
@@ -24,6 +25,7 @@
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
+mod attach;
 mod bad_input;
 mod ci;
 mod doctor;

@@ -54,6 +54,11 @@ impl All {
         All { sources, detail, processes, refused, ended, search_after: None, worked, worked_before }
     }
 
+    /// Whether these are all recorded processes of this user, those that begin later too.
+    pub(super) fn is_of_this_user(&self) -> bool {
+        self.sources.is_empty()
+    }
+
     /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         for _ in 0..BEGINNINGS {

@@ -1,0 +1,187 @@
+//! The way into a process before CPython 3.14: gdb has it queue a call that the interpreter makes between two lines.
+//!
+//! gdb stops the process for a moment and calls two functions in it: `mmap`, for a page with the text of the call, and
+//! `Py_AddPendingCall`, which may be called at any time. So no Python runs where the process was stopped.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{
+    elf::Exports,
+    interpreter::Interpreter,
+    target::{Target, refused},
+};
+use crate::{failure::Failure, text::clean};
+
+/// How long gdb may take until it is interrupted. It then takes back the call that it makes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The options: no file of the user's, no symbols but those that are asked for, nothing from the network.
+const OPTIONS: [&str; 14] = [
+    "-nx",
+    "-batch",
+    "-iex",
+    "set auto-solib-add off",
+    "-iex",
+    "set auto-load off",
+    "-iex",
+    "set debuginfod enabled off",
+    "-iex",
+    "set language c",
+    "-iex",
+    "set unwindonsignal on",
+    "-iex",
+    "handle all nostop noprint pass",
+];
+
+/// Reads no information for debugging, which takes long in a large program; without it there are no backtraces.
+const QUICK: &str = "--readnever";
+
+/// Whether there is a gdb.
+pub(super) fn is_there() -> bool {
+    let found = Command::new("gdb").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+/// Queues the call.
+pub(super) fn queue(target: &Target, interpreter: &Interpreter, script: &str) -> Result<(), Failure> {
+    let is_libc = |name: &str| ["libc.so", "libc-2.", "ld-musl"].iter().any(|start| name.starts_with(start));
+    let libc = target.mappings.iter().find(|mapping| is_libc(mapping.name()));
+    let mmap = libc.and_then(|libc| Exports::of(target, libc, &["mmap"])?.address("mmap"));
+    let mmap = mmap.ok_or_else(|| refused(format!("{}: its C library was not found", target.name())))?;
+    let (add, run) = (interpreter.address("Py_AddPendingCall")?, interpreter.address("PyRun_SimpleString")?);
+    let text = call(script);
+    let said = run_gdb(
+        target,
+        Some(QUICK),
+        &format!(
+            "set $page = ((unsigned long (*)(unsigned long, unsigned long, int, int, int, long)) {mmap}) (0, 4096, 3, \
+             0x22, -1, 0)\n\
+             if $page == 0 || $page > -4096ul\n  quit 7\nend\n\
+             set {{char[{}]}} $page = \"{}\"\n\
+             set $queued = ((int (*)(unsigned long, unsigned long)) {add}) ({run}, $page)\n\
+             printf \"queued %d\\n\", $queued\n",
+            text.len() + 1,
+            text.replace('\\', "\\\\").replace('\n', "\\n"),
+        ),
+    )?;
+    if !said.lines().any(|line| line == "queued 0") {
+        return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
+    }
+    Ok(())
+}
+
+/// Returns the text of the call, which must not fail. It binds no name in the program's module, and does nothing if the script
+/// is gone.
+fn call(script: &str) -> String {
+    let run = "with open(path) as file: text = file.read()\\nexec(text)";
+    format!("try:\n exec('{run}', {{'path': '{script}'}})\nexcept BaseException: pass\n")
+}
+
+/// Has the main thread make the call where it waits, if it waits for something that has no lock.
+pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    let said = run_gdb(
+        target,
+        None,
+        "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
+    )?;
+    if !waits_for_lock(&said) && !sleeps(target) {
+        return Ok(());
+    }
+    let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
+    let (Some(pc), Some(sp)) = (word("pc "), word("sp ")) else { return Ok(()) };
+    let [ensure, make, release] = ["PyGILState_Ensure", "Py_MakePendingCalls", "PyGILState_Release"]
+        .map(|name| interpreter.address(name));
+    // It may have gone on.
+    let commands = format!(
+        "if $pc != 0x{pc} || $sp != 0x{sp}\n  quit\nend\n\
+         set $state = ((int (*)(void)) {}) ()\n\
+         call (void) ((int (*)(void)) {}) ()\n\
+         call ((void (*)(int)) {}) ($state)\n",
+        ensure?, make?, release?
+    );
+    let folder = tempfile::tempdir()?;
+    let mut child = start(target, Some(QUICK), &commands, folder.path())?;
+    // gdb is left alone until it is done: what it does now cannot be taken back.
+    let _ = thread::Builder::new().spawn(move || {
+        let _ended = child.wait();
+        drop(folder);
+    });
+    Ok(())
+}
+
+/// Runs commands at the stopped process, up to the first that fails. Returns what gdb prints.
+fn run_gdb(target: &Target, how: Option<&str>, commands: &str) -> Result<String, Failure> {
+    let folder: TempDir = tempfile::tempdir()?;
+    let mut child = start(target, how, commands, folder.path())?;
+    let begun = Instant::now();
+    let mut is_interrupted = false;
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > LIMIT && !is_interrupted {
+            is_interrupted = true;
+            let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let _ = number.map(|number| kill_process(number, Signal::INT));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(folder.path().join("said"))?).into_owned())
+}
+
+fn start(target: &Target, how: Option<&str>, commands: &str, folder: &Path) -> io::Result<Child> {
+    let (script, said) = (folder.join("commands"), File::create(folder.join("said"))?);
+    fs::write(&script, commands)?;
+    let mut gdb = Command::new("gdb");
+    gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string()).arg("-x").arg(script);
+    gdb.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
+    // A Ctrl-C for this program must not end it in the middle.
+    gdb.process_group(0).spawn()
+}
+
+/// Returns the line that has the reason of a failure.
+fn reason(said: &str) -> String {
+    let is_reason = |line: &&str| {
+        ["ptrace", "not permitted", "Error", "error", "annot", "nterrupted"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let line = said.lines().find(is_reason).or_else(|| said.lines().next_back());
+    clean(line.unwrap_or("it said nothing").trim()).into_owned()
+}
+
+/// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
+fn waits_for_lock(said: &str) -> bool {
+    // The second is `Thread.join` of 3.13.
+    let is_wait = |line: &str| {
+        ["PyThread_acquire_lock_timed", "PyEvent_WaitTimed"].iter().any(|name| line.contains(name))
+    };
+    said.lines().any(|line| line.starts_with('#') && is_wait(line))
+}
+
+/// Whether the main thread is in a call of the system that waits for time, for clients or for children. A wait for a lock or
+/// of a driver is not one: what has called it may have a lock.
+fn sleeps(target: &Target) -> bool {
+    let call = fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default();
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number: u16| WAITING.contains(&number))
+}
+
+/// pause, nanosleep, clock_nanosleep, select, pselect6, epoll_wait, epoll_pwait, epoll_pwait2, accept, accept4, wait4, waitid,
+/// rt_sigtimedwait.
+#[cfg(target_arch = "x86_64")]
+const WAITING: [u16; 13] = [34, 35, 230, 23, 270, 232, 281, 441, 43, 288, 61, 247, 128];
+
+/// nanosleep, clock_nanosleep, pselect6, epoll_pwait, epoll_pwait2, accept, accept4, wait4, waitid, rt_sigtimedwait.
+#[cfg(not(target_arch = "x86_64"))]
+const WAITING: [u16; 10] = [101, 115, 72, 22, 441, 202, 242, 260, 95, 137];
