@@ -19,8 +19,9 @@ const CHUNK_ALIGN: u64 = 16;
 const BEFORE_BYTES: u64 = 16;
 const FREE_HEADER_BYTES: u64 = 48;
 
-/// What is given back to the kernel whole.
-const PAGE_BYTES: u64 = 4096;
+/// The least and the largest page of a kernel; what is given back to it is whole pages.
+const LEAST_PAGE_BYTES: u64 = 4 << 10;
+const MOST_PAGE_BYTES: u64 = 64 << 10;
 
 /// The most reports of a process that are used, the last ones: a recorder writes sixteen.
 const MOST_REPORTS: usize = 64;
@@ -94,6 +95,7 @@ impl<'a> Blocks<'a> {
     fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
         let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
         let mut recorder_bytes = report.recorder_bytes;
+        let page_bytes = page_bytes(&report.areas);
         for area in &report.areas {
             let blocks = if area.kind.has_blocks() { self.meeting(&area.range) } else { &[] };
             let mut left = area.resident_bytes;
@@ -113,7 +115,10 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Recorder, "memreel", own, area);
                 (left, recorder_bytes) = (left - own, recorder_bytes - own);
                 rows.add(RowKind::Allocator, MALLOC_FREE, left, area);
-                add(&mut unused_page_bytes, whole_pages(area, blocks).saturating_sub(own).min(left));
+                add(
+                    &mut unused_page_bytes,
+                    whole_pages(area, blocks, page_bytes).saturating_sub(own).min(left),
+                );
             } else {
                 let (kind, owner) = of_area(area);
                 rows.add(kind, owner, left, area).file(&area.name, left);
@@ -165,12 +170,19 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
     }
 }
 
+/// Returns the bytes of a page where the areas are from: all of them, and the holes in them, begin and end with one.
+fn page_bytes(areas: &[ResidentArea]) -> u64 {
+    let ranges = areas.iter().flat_map(|area| area.holes.iter().chain([&area.range]));
+    let ends = ranges.fold(MOST_PAGE_BYTES, |all, range| all | range.start | range.end);
+    (1 << ends.trailing_zeros()).max(LEAST_PAGE_BYTES)
+}
+
 /// Returns the bytes of resident pages that no block touches, with what is before each.
-fn whole_pages(area: &ResidentArea, blocks: &[&Life]) -> u64 {
+fn whole_pages(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
     let (mut bytes, mut at) = (0, area.range.start);
     let mut add = |from: u64, to: u64| {
-        let start = from.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to);
-        let pages = start..to / PAGE_BYTES * PAGE_BYTES;
+        let start = from.checked_next_multiple_of(page_bytes).unwrap_or(to);
+        let pages = start..to / page_bytes * page_bytes;
         if pages.start < pages.end {
             bytes += area.resident_of(&pages);
         }
@@ -256,6 +268,22 @@ mod tests {
     fn random_range(random: &mut Rng) -> Range<u64> {
         let start = number(random);
         start..start.saturating_add(number(random))
+    }
+
+    #[test]
+    fn the_page_is_what_all_ranges_are_multiples_of() {
+        let area = |range: Range<u64>, hole: Option<Range<u64>>| ResidentArea {
+            range,
+            holes: Vec::from_iter(hole),
+            ..ResidentArea::default()
+        };
+        let (large, small) = (area(0x20_0000..0x41_0000, None), area(0x7f00_1000..0x7f00_3000, None));
+        let hole = area(0x20_0000..0x30_0000, Some(0x21_0000..0x21_4000));
+        let several = area(0..0, None);
+        assert_eq!(page_bytes(&[large.clone(), several.clone()]), 64 << 10);
+        assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
+        assert_eq!(page_bytes(&[small, large]), 4 << 10);
+        assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
     }
 
     /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.
