@@ -82,13 +82,16 @@ impl Source for Memory<'_> {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let in_steps = usize::try_from(at).ok().and_then(|at| at.checked_sub(HEADER_BYTES));
         let place = in_steps.map(|at| (at / STEP_BYTES, at % STEP_BYTES));
-        let Some((Some(Some(step)), at)) = place.map(|(step, at)| (self.steps.get(step), at)) else { return Ok(0) };
+        let Some((Some(Some(step)), at)) = place.map(|(step, at)| (self.steps.get(step), at)) else {
+            return Ok(0);
+        };
         // A slot is in one step, and is whole words.
         let n_bytes = buffer.len().min(STEP_BYTES - at);
         for (index, part) in buffer[..n_bytes].chunks_mut(size_of::<u64>()).enumerate() {
             // SAFETY: a word of a step that is mapped (`of`), where this process and the keeper write. Words of later reads
             // are not older than words of earlier ones, which `slot` of `contents` relies on.
-            let word = unsafe { step.add(at).cast::<AtomicU64>().add(index).as_ref() }.load(Ordering::Acquire);
+            let word =
+                unsafe { step.add(at).cast::<AtomicU64>().add(index).as_ref() }.load(Ordering::Acquire);
             part.copy_from_slice(&word.to_ne_bytes()[..part.len()]);
         }
         Ok(n_bytes)
