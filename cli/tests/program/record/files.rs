@@ -86,6 +86,14 @@ fn placeholders_are_filled_in() {
 
 /// What a process recorded until SIGKILL or `abort` is on its tape.
 #[test]
+fn a_folder_that_takes_no_files_is_named() {
+    let run = record(&["-o", "/proc/self/../snapshot.pickle"], &["touch", "ran"]).run();
+    assert_eq!((run.status, run.files().len()), (Some(3), 0));
+    let told = run.err.strip_prefix("memreel: cannot write /proc: ").unwrap();
+    assert!(told.ends_with("; -o names another folder, as in -o /tmp/snapshot.pickle\n"), "{told}");
+}
+
+#[test]
 fn crashes_lose_nothing() {
     for (what, status) in [("killed", 137), ("aborted", 134)] {
         let run = recorded(&[what]);
