@@ -200,7 +200,7 @@ fn the_tape_of_a_process_that_lives_is_kept() {
 fn tapes_go_when_their_processes_have_ended() {
     let script = "for i in $(seq 30); do ls >/dev/null; done
         n=99; t=0
-        while [ $n -gt 6 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/*.tape; n=$#; t=$((t+1)); done
+        while [ $n -gt 6 ] && [ $t -lt 1200 ]; do sleep 0.1; set -- $MEMREEL_RECORD/*.tape; n=$#; t=$((t+1)); done
         echo $n";
     let run = record(&FILE, &["sh", "-c", script]).run();
     let n_tapes: usize = run.out.trim().parse().unwrap();
@@ -238,7 +238,7 @@ fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_left_is_saved_while_the_next_one_runs() {
     let script = r#"[ $0 = 9 ] && { n=99; t=0
-        while [ $n -gt 1 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/$$-*.tape; n=$#; t=$((t+1)); done
+        while [ $n -gt 1 ] && [ $t -lt 1200 ]; do sleep 0.1; set -- $MEMREEL_RECORD/$$-*.tape; n=$#; t=$((t+1)); done
         echo $n; exit; }
         exec sh -c "$1" $(($0+1)) "$1""#;
     let run = record(&FILE, &["sh", "-c", script, "0", script]).run();
