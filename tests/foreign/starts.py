@@ -10,19 +10,20 @@ from parts import Part
 STARTS = [
     # Descriptors that a script opens, and those that it has closed.
     ("sh-descriptors", ["sh"], True, r"""
-exec 3>three 4>four; echo a >&3; exec 3>&- 4>&- 5<three
-for fd in 3 4 6 7 8 9; do if (echo x >&$fd) 2>/dev/null; then echo "$fd is open"; exit 1; fi; done
+closed() { for fd; do if (: >&$fd) 2>/dev/null; then echo "$fd is open"; exit 1; fi; done; }
+closed 3 4 5 6 7 8 9; exec 3>three 4>four; echo a >&3; exec 3>&- 4>&- 5<three; closed 3 4 6 7 8 9
 read line <&5; echo "$line"; exec 5<&-; exec 3<three; read line <&3; echo "again $line"
 """, "a\nagain a\n"),
     ("sh-signals", ["sh"], True, r"""
 exec 2>/dev/null; trap 'echo usr1' USR1; kill -USR1 $$; sleep 100 & kill $!; wait $!; echo $?
 sh -c 'kill -SEGV $$'; echo $?; (trap '' TERM; sh -c 'kill -TERM $$; echo ignored'); sh -c 'trap "echo left" EXIT; exit 7'; echo $?
 """, "usr1\n143\n139\nignored\nleft\n7\n"),
-    # A program without the recorder's variables; standard descriptors that are closed.
-    ("sh-exec", ["sh", "env", "cat"], True, r"""
+    # A program without the recorder's variables, standard descriptors that are closed, and the threads of a program.
+    ("sh-exec", ["sh", "env", "cat", "ls", "wc"], True, r"""
 env -i "$(command -v sh)" -c 'echo "bare $0 $LD_PRELOAD"' name; (exec cat <&-) 2>/dev/null; echo $?
 (exec 2>&-; exec sh -c 'exec 5>five; echo to five >&5'); cat five; sh -c 'exec sh -c "exec sh -c \"echo deep; exit 3\""'; echo $?
-""", "bare name \n1\nto five\ndeep\n3\n"),
+echo threads $(ls /proc/self/task | wc -l)
+""", "bare name \n1\nto five\ndeep\n3\nthreads 1\n"),
     ("sh-pipes", ["sh", "seq", "sort", "head", "tail"], True, r"""
 seq 20000 | sort -rn | head -1; yes | head -3 | tail -1; (ulimit -n 12; seq 3 | cat | tail -1); mkfifo f; (echo through >f) & cat f; wait
 """, "20000\ny\n3\nthrough\n"),
@@ -93,7 +94,7 @@ class Start(Part):
     def results(self, status, text, folder):
         if status == 0 and self.text in text:
             return {self.name: "passed"}
-        return {self.name: f"status {status}" if status else f"printed {text[-200:]!r}"}
+        return {self.name: f"status {status}" if status else f"printed {text[:200]!r}"}
 
 
 def starts(_, quick):

@@ -73,10 +73,24 @@ class OfPython(Part):
 QUICK_MODULES = {
     "test_fork1": (),
     "test_wait3": (),
-    "test_atexit": (),
-    "test_sys": (),
-    "test_pthread_getcpuclockid": (),
+    "test_fcntl": (),
+    "test_fileio": (),
+    "test_openpty": (),
+    "test_pty": (),
+    "test_poll": (),
+    "test_resource": (),
+    "test_mmap": (),
     "test_threadsignals": (),
+    "test_threading_local": (),
+    "test_atexit": (),
+    "test_popen": (),
+    "test_posix": (),
+    "test_signal": ("*PosixTests*", "WakeupFDTests", "WakeupSignalTests", "PendingSignalsTests", "RaiseSignalTest", "PidfdSignalTest"),
+    "test_faulthandler": (),
+    "test_sys": (),
+    "test_os": (),
+    "test_subprocess": ("POSIXProcessTestCase",),
+    "test_threading": ("ThreadTests",),
 }
 
 
