@@ -43,6 +43,8 @@ pub(super) struct Sight {
     pub(super) rows: Vec<SightRow>,
     /// What `malloc` could give back: whole pages that are resident and have nothing of a block.
     pub(super) unused_page_bytes: u64,
+    /// What each arena of `malloc` has and no block has; one of them is that of the main thread.
+    pub(super) unused_of_arenas: BTreeMap<String, u64>,
 }
 
 /// Bytes of one owner, or of one kind.
@@ -94,6 +96,7 @@ impl<'a> Blocks<'a> {
 
     fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
         let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
+        let mut unused_of_arenas = BTreeMap::<String, u64>::new();
         let mut recorder_bytes = report.recorder_bytes;
         let page_bytes = page_bytes(&report.areas);
         for area in &report.areas {
@@ -115,10 +118,14 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Recorder, "memreel", own, area);
                 (left, recorder_bytes) = (left - own, recorder_bytes - own);
                 rows.add(RowKind::Allocator, MALLOC_FREE, left, area);
-                add(
-                    &mut unused_page_bytes,
-                    whole_pages(area, blocks, page_bytes).saturating_sub(own).min(left),
-                );
+                let arena = arena(area);
+                if let Some((name, _)) = arena {
+                    add(unused_of_arenas.entry(name.to_owned()).or_default(), left);
+                }
+                if arena.is_none_or(|(_, is_top)| !is_top) {
+                    let pages = whole_pages(area, blocks, page_bytes).saturating_sub(own).min(left);
+                    add(&mut unused_page_bytes, pages);
+                }
             } else {
                 let (kind, owner) = of_area(area);
                 rows.add(kind, owner, left, area).file(&area.name, left);
@@ -133,6 +140,7 @@ impl<'a> Blocks<'a> {
             report: ResidentReport { areas: Vec::new(), ..report.clone() },
             rows: rows.all(),
             unused_page_bytes,
+            unused_of_arenas,
         }
     }
 }
@@ -168,6 +176,20 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
         AreaKind::Recorder => (RowKind::Recorder, "memreel"),
         _ => (RowKind::Mapped, "anonymous maps"),
     }
+}
+
+/// The arena of the main thread.
+pub(super) const MAIN_ARENA: &str = "[heap]";
+
+/// Returns which arena of `malloc` an area is of, and whether it is the free chunk behind all others, which `malloc_trim` gives
+/// back of the main arena alone.
+fn arena(area: &ResidentArea) -> Option<(&str, bool)> {
+    let is_arena = area.kind == AreaKind::Malloc && area.name.starts_with('[');
+    let name = Some(&*area.name).filter(|_| is_arena)?;
+    Some(match name.strip_suffix(", top]") {
+        Some(of) => (of, true),
+        None => (name.strip_suffix(']').filter(|_| name != MAIN_ARENA).unwrap_or(name), false),
+    })
 }
 
 /// Returns the bytes of a page where the areas are from: all of them, and the holes in them, begin and end with one.
@@ -284,6 +306,26 @@ mod tests {
         assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
         assert_eq!(page_bytes(&[small, large]), 4 << 10);
         assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
+    }
+
+    #[test]
+    fn the_last_free_chunk_of_an_arena_counts_and_is_not_given_back() {
+        let area = |name: &str, start: u64| ResidentArea {
+            kind: AreaKind::Malloc,
+            name: name.into(),
+            range: start..start + 0x4000,
+            resident_bytes: 0x4000,
+            ..ResidentArea::default()
+        };
+        let names = ["[heap]", "[arena 1]", "[arena 1, top]", "[arena 12]", ""];
+        let areas = names.iter().zip(1..).map(|(name, nth)| area(name, nth * 0x10_0000)).collect();
+        let report = ResidentReport { areas, ..ResidentReport::default() };
+        let snapshot = Snapshot::default();
+        let sight = Blocks(Vec::new()).sight(&report, 0, &mut Owners::new(&snapshot));
+        let unused: Vec<(&str, u64)> =
+            sight.unused_of_arenas.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
+        assert_eq!(unused, [("[arena 1", 0x8000), ("[arena 12", 0x4000), ("[heap]", 0x4000)]);
+        assert_eq!(sight.unused_page_bytes, 0x10_000, "of all but the last chunk");
     }
 
     /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.

@@ -18,6 +18,7 @@ mod room;
 mod say;
 mod processes;
 mod saver;
+mod shared_files;
 mod table;
 mod tapes;
 
@@ -39,6 +40,7 @@ use preloadable::Unrecorded;
 use processes::Processes;
 use saver::Saver;
 use say::say;
+use shared_files::SharedFiles;
 
 pub(super) use folder::{TapeFile, tapes_in};
 pub(crate) use options::Options;
@@ -68,6 +70,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         say(&format!("metrics are at {}", metrics.address()));
         metrics.serve(folder.path(), options.metrics_sites);
     }
+    let shared_files = SharedFiles::before();
     let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
@@ -85,6 +88,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let _ = saver.finish(|processes| processes.print(options, &mut text));
             // Nothing is left to be done, so a reader that has gone loses the lines alone.
             let _ = io::stderr().write_all(&text);
+            shared_files.left().iter().for_each(|line| say(line));
             status
         }
     };
