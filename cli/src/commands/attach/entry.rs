@@ -74,7 +74,7 @@ impl<'a> Entry<'a> {
     /// Has the process run the script, and waits until it answers.
     pub(super) fn enter(&self, ring: u32, wait: Duration, asked: &Asked) -> Result<Talk<'a>, Failure> {
         let folder = Folder::create(self.target, ring)?;
-        let (begun, earlier) = (Instant::now(), gdb::system_call(self.target));
+        let begun = Instant::now();
         match &self.way {
             Way::Remote(program) => remote::request(program, self.target, &folder.script)?,
             Way::Gdb => gdb::queue(self.target, self.interpreter, &folder.script)?,
@@ -86,7 +86,7 @@ impl<'a> Entry<'a> {
             }
             if may_wait && begun.elapsed() > SOON {
                 may_wait = false;
-                self.run_now(&earlier)?;
+                self.run_now()?;
             }
             if !self.target.is_running() {
                 return Err(refused(format!("{} has ended", self.target.name())));
@@ -99,12 +99,12 @@ impl<'a> Entry<'a> {
     }
 
     /// Has the main thread run the script where it waits, if it does.
-    fn run_now(&self, earlier: &str) -> Result<(), Failure> {
+    fn run_now(&self) -> Result<(), Failure> {
         match self.way {
-            Way::Gdb => gdb::make_now(self.target, self.interpreter, earlier)?,
+            Way::Gdb => gdb::make_now(self.target, self.interpreter)?,
             // It runs without gdb too, when the wait is over.
             Way::Remote(_) if self.target.tracer().is_none() && gdb::is_there() => {
-                let _ = gdb::wake(self.target, self.interpreter, earlier);
+                let _ = gdb::wake(self.target, self.interpreter);
             }
             Way::Remote(_) => {}
         }

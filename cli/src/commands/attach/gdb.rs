@@ -101,30 +101,24 @@ fn call(script: &str) -> String {
 }
 
 /// Has the main thread make the queued call where it waits, if it waits for something that has no lock.
-pub(super) fn make_now(target: &Target, interpreter: &Interpreter, earlier: &str) -> Result<(), Failure> {
-    run_python_now(target, interpreter, earlier, "")
+pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, "")
 }
 
 /// Has the main thread run Python where it waits, as `make_now` does. The text that is queued does nothing: an interpreter
 /// that runs any text first runs the script that `sys.remote_exec` asked for.
-pub(super) fn wake(target: &Target, interpreter: &Interpreter, earlier: &str) -> Result<(), Failure> {
-    run_python_now(target, interpreter, earlier, &queueing(target, interpreter, "pass")?)
+pub(super) fn wake(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, &queueing(target, interpreter, "pass")?)
 }
 
 /// Has the main thread make all queued calls where it waits. gdb runs the commands `before` that.
-fn run_python_now(
-    target: &Target,
-    interpreter: &Interpreter,
-    earlier: &str,
-    before: &str,
-) -> Result<(), Failure> {
-    let not_yet_stopped = system_call(target);
+fn run_python_now(target: &Target, interpreter: &Interpreter, before: &str) -> Result<(), Failure> {
     let said = run_gdb(
         target,
         None,
         "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
     )?;
-    if !waits_for_lock(&said) && !sleeps(&system_call(target), [earlier, &not_yet_stopped]) {
+    if !waits_for_lock(&said) && !sleeps(&system_call(target), &said) {
         return Ok(());
     }
     let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
@@ -200,23 +194,20 @@ fn waits_for_lock(said: &str) -> bool {
 }
 
 /// Returns the call of the system that the main thread is in: its number, its arguments and where it was made.
-pub(super) fn system_call(target: &Target) -> String {
+fn system_call(target: &Target) -> String {
     fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default()
 }
 
 /// Whether a call of the system waits for time, for a socket or for children. A wait for a lock or of a driver is not one: what
-/// has called it may have a lock. Some calls have another number after a stop, so `earlier` are those before gdb stopped it.
-fn sleeps(now: &str, earlier: [&str; 2]) -> bool {
-    let waits = |call: &str| number_of(call).is_some_and(|(number, _)| WAITING.contains(&number));
-    let Some((number, rest)) = number_of(now) else { return false };
-    let is_same = |call: &&str| number_of(call).is_some_and(|(_, before)| before == rest);
-    waits(now) || number == RESTARTED && earlier.iter().any(|call| is_same(call) && waits(call))
-}
-
-/// Splits a call of the system into its number and the rest.
-fn number_of(call: &str) -> Option<(u16, &str)> {
-    let (number, rest) = call.split_once(' ')?;
-    Some((number.parse().ok()?, rest))
+/// has called it may have a lock. Some calls have another number after a stop, and gdb says which function made the call.
+fn sleeps(call: &str, said: &str) -> bool {
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    let mut newest = said.lines().filter(|line| line.starts_with('#')).take(4);
+    let is_restarted =
+        |line: &str| ["poll (", "nanosleep (", "nanosleep64 ("].iter().any(|name| line.contains(name));
+    number.is_some_and(|number: u16| {
+        WAITING.contains(&number) || number == RESTARTED && newest.any(is_restarted)
+    })
 }
 
 /// The number of a call that was stopped and goes on, `restart_syscall`.
@@ -238,17 +229,17 @@ mod tests {
 
     #[test]
     fn a_wait_is_known_again_after_a_stop() {
-        let (poll, other) = ("7 0x10 0x1 0xff 0x7f 0x8f\n", "7 0x20 0x1 0xff 0x7f 0x8f\n");
-        let (restarted, futex) = ("219 0x10 0x1 0xff 0x7f 0x8f\n", "202 0x10 0x1 0xff 0x7f 0x8f\n");
-        for (now, earlier, expected) in [
-            (poll, ["", "running\n"], true),
-            (restarted, [poll, restarted], true),
-            (restarted, ["running\n", poll], true),
-            (restarted, [other, futex], false),
-            (futex, [poll, poll], false),
-            ("running\n", [poll, poll], false),
+        let poll =
+            "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in __GI___poll (fds=0x1) at ../poll.c:29\n#2  0x7f in f ()\n";
+        let lock = "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in pthread_cond_timedwait ()\n#2  0x7f in g ()\n";
+        for (call, said, expected) in [
+            ("7 0x10 0x1\n", "", true),
+            ("219 0x10 0x1\n", poll, true),
+            ("219 0x10 0x1\n", lock, false),
+            ("202 0x10 0x1\n", lock, false),
+            ("running\n", poll, false),
         ] {
-            assert_eq!(sleeps(now, earlier), expected, "{now} {earlier:?}");
+            assert_eq!(sleeps(call, said), expected, "{call} {said}");
         }
     }
 }
