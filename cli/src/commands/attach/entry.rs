@@ -50,15 +50,22 @@ impl<'a> Entry<'a> {
         {
             return of(Way::Remote(program));
         }
-        if let Some(tracer) = target.tracer() {
-            return Err(refused(format!("{} is traced already, by process {tracer}", target.name())));
+        let begun = Instant::now();
+        while let Some(tracer) = target.tracer() {
+            if begun.elapsed() > gdb::TRACED {
+                return Err(refused(format!("{} is traced already, by process {tracer}", target.name())));
+            }
+            thread::sleep(LOOK);
         }
         if gdb::is_there() {
             return of(Way::Gdb);
         }
         let minor = interpreter.minor;
         Err(refused(if interpreter.has_remote() {
-            format!("{} takes a python3.{minor} in PATH, or gdb; neither is installed", target.name())
+            format!(
+                "{} takes a python3.{minor} in PATH that no other user can replace, or gdb; neither is installed",
+                target.name()
+            )
         } else {
             format!("{} is CPython 3.{minor}, which takes gdb; it is not installed", target.name())
         }))
@@ -72,14 +79,14 @@ impl<'a> Entry<'a> {
             Way::Remote(program) => remote::request(program, self.target, &folder.script)?,
             Way::Gdb => gdb::queue(self.target, self.interpreter, &folder.script)?,
         }
-        let mut may_wait = matches!(self.way, Way::Gdb);
+        let mut may_wait = true;
         loop {
             if let Some(stream) = folder.guest()? {
                 return Talk::with(self.target, stream);
             }
             if may_wait && begun.elapsed() > SOON {
                 may_wait = false;
-                gdb::make_now(self.target, self.interpreter)?;
+                self.run_now()?;
             }
             if !self.target.is_running() {
                 return Err(refused(format!("{} has ended", self.target.name())));
@@ -91,14 +98,33 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Has the main thread run the script where it waits, if it does.
+    fn run_now(&self) -> Result<(), Failure> {
+        match self.way {
+            Way::Gdb => gdb::make_now(self.target, self.interpreter)?,
+            // It runs without gdb too, when the wait is over.
+            Way::Remote(_) if self.target.tracer().is_none() && gdb::is_there() => {
+                let _ = gdb::wake(self.target, self.interpreter);
+            }
+            Way::Remote(_) => {}
+        }
+        Ok(())
+    }
+
     fn give_up(&self, folder: Folder, waited: Duration) -> Failure {
         // What was asked for may still be run. Without a socket it does nothing.
-        if matches!(self.way, Way::Remote(_)) {
+        let is_remote = matches!(self.way, Way::Remote(_));
+        if is_remote {
             folder.leave();
         }
+        let or_gdb = if is_remote && !gdb::is_there() {
+            ", or gdb, which is not installed: it has a script run while the main thread waits"
+        } else {
+            ""
+        };
         refused(format!(
             "{} did not answer within {:.1} s: {}; the request has expired, and does nothing if it is run later. A longer \
-             --wait may help",
+             --wait may help{or_gdb}",
             self.target.name(),
             waited.as_secs_f64(),
             self.target.what_it_does(),

@@ -1,4 +1,5 @@
-//! The way into a process before CPython 3.14: gdb has it queue a call that the interpreter makes between two lines.
+//! The way into a process before CPython 3.14: gdb has it queue a call that the interpreter makes between two lines. Where
+//! its main thread waits, in any version, gdb has it run Python there.
 //!
 //! gdb stops the process for a moment and calls two functions in it: `mmap`, for a page with the text of the call, and
 //! `Py_AddPendingCall`, which may be called at any time. So no Python runs where the process was stopped.
@@ -27,6 +28,9 @@ use crate::{failure::Failure, text::clean};
 
 /// How long gdb may take until it is interrupted. It then takes back the call that it makes.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the gdb of another `memreel attach` is waited for.
+pub(super) const TRACED: Duration = Duration::from_secs(3);
 
 /// The options: no file of the user's, no symbols but those that are asked for, nothing from the network.
 const OPTIONS: [&str; 14] = [
@@ -57,30 +61,36 @@ pub(super) fn is_there() -> bool {
 
 /// Queues the call.
 pub(super) fn queue(target: &Target, interpreter: &Interpreter, script: &str) -> Result<(), Failure> {
+    let (commands, begun) = (queueing(target, interpreter, &call(script))?, Instant::now());
+    loop {
+        let said = run_gdb(target, Some(QUICK), &commands)?;
+        if said.lines().any(|line| line == "queued 0") {
+            return Ok(());
+        }
+        if !said.contains("ptrace: Operation not permitted") || begun.elapsed() > TRACED {
+            return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Returns the commands that queue a text of Python.
+fn queueing(target: &Target, interpreter: &Interpreter, text: &str) -> Result<String, Failure> {
     let is_libc = |name: &str| ["libc.so", "libc-2.", "ld-musl"].iter().any(|start| name.starts_with(start));
     let libc = target.mappings.iter().find(|mapping| is_libc(mapping.name()));
     let mmap = libc.and_then(|libc| Exports::of(target, libc, &["mmap"])?.address("mmap"));
     let mmap = mmap.ok_or_else(|| refused(format!("{}: its C library was not found", target.name())))?;
     let (add, run) = (interpreter.address("Py_AddPendingCall")?, interpreter.address("PyRun_SimpleString")?);
-    let text = call(script);
-    let said = run_gdb(
-        target,
-        Some(QUICK),
-        &format!(
-            "set $page = ((unsigned long (*)(unsigned long, unsigned long, int, int, int, long)) {mmap}) (0, 4096, 3, \
-             0x22, -1, 0)\n\
-             if $page == 0 || $page > -4096ul\n  quit 7\nend\n\
-             set {{char[{}]}} $page = \"{}\"\n\
-             set $queued = ((int (*)(unsigned long, unsigned long)) {add}) ({run}, $page)\n\
-             printf \"queued %d\\n\", $queued\n",
-            text.len() + 1,
-            text.replace('\\', "\\\\").replace('\n', "\\n"),
-        ),
-    )?;
-    if !said.lines().any(|line| line == "queued 0") {
-        return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
-    }
-    Ok(())
+    Ok(format!(
+        "set $page = ((unsigned long (*)(unsigned long, unsigned long, int, int, int, long)) {mmap}) (0, 4096, 3, \
+         0x22, -1, 0)\n\
+         if $page == 0 || $page > -4096ul\n  quit 7\nend\n\
+         set {{char[{}]}} $page = \"{}\"\n\
+         set $queued = ((int (*)(unsigned long, unsigned long)) {add}) ({run}, $page)\n\
+         printf \"queued %d\\n\", $queued\n",
+        text.len() + 1,
+        text.replace('\\', "\\\\").replace('\n', "\\n"),
+    ))
 }
 
 /// Returns the text of the call, which must not fail. It binds no name in the program's module, and does nothing if the script
@@ -90,14 +100,25 @@ fn call(script: &str) -> String {
     format!("try:\n exec('{run}', {{'path': '{script}'}})\nexcept BaseException: pass\n")
 }
 
-/// Has the main thread make the call where it waits, if it waits for something that has no lock.
+/// Has the main thread make the queued call where it waits, if it waits for something that has no lock.
 pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, "")
+}
+
+/// Has the main thread run Python where it waits, as `make_now` does. The text that is queued does nothing: an interpreter
+/// that runs any text first runs the script that `sys.remote_exec` asked for.
+pub(super) fn wake(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, &queueing(target, interpreter, "pass")?)
+}
+
+/// Has the main thread make all queued calls where it waits. gdb runs the commands `before` that.
+fn run_python_now(target: &Target, interpreter: &Interpreter, before: &str) -> Result<(), Failure> {
     let said = run_gdb(
         target,
         None,
         "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
     )?;
-    if !waits_for_lock(&said) && !sleeps(target) {
+    if !waits_for_lock(&said) && !sleeps(&system_call(target), &said) {
         return Ok(());
     }
     let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
@@ -106,7 +127,7 @@ pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(),
         .map(|name| interpreter.address(name));
     // It may have gone on.
     let commands = format!(
-        "if $pc != 0x{pc} || $sp != 0x{sp}\n  quit\nend\n\
+        "if $pc != 0x{pc} || $sp != 0x{sp}\n  quit\nend\n{before}\
          set $state = ((int (*)(void)) {}) ()\n\
          call (void) ((int (*)(void)) {}) ()\n\
          call ((void (*)(int)) {}) ($state)\n",
@@ -144,6 +165,8 @@ fn start(target: &Target, how: Option<&str>, commands: &str, folder: &Path) -> i
     fs::write(&script, commands)?;
     let mut gdb = Command::new("gdb");
     gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string()).arg("-x").arg(script);
+    // What it says is read here.
+    gdb.env("LC_ALL", "C");
     gdb.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
     // A Ctrl-C for this program must not end it in the middle.
     gdb.process_group(0).spawn()
@@ -162,26 +185,61 @@ fn reason(said: &str) -> String {
 
 /// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
 fn waits_for_lock(said: &str) -> bool {
-    // The second is `Thread.join` of 3.13.
+    // The second is `Thread.join` of 3.13. The third is under any wait of 3.14, and under `SimpleQueue.get` of 3.13.
     let is_wait = |line: &str| {
-        ["PyThread_acquire_lock_timed", "PyEvent_WaitTimed"].iter().any(|name| line.contains(name))
+        let names = ["PyThread_acquire_lock_timed", "PyEvent_WaitTimed", "_PySemaphore_Wait"];
+        names.iter().any(|name| line.contains(name))
     };
     said.lines().any(|line| line.starts_with('#') && is_wait(line))
 }
 
-/// Whether the main thread is in a call of the system that waits for time, for clients or for children. A wait for a lock or
-/// of a driver is not one: what has called it may have a lock.
-fn sleeps(target: &Target) -> bool {
-    let call = fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default();
-    let number = call.split(' ').next().and_then(|number| number.parse().ok());
-    number.is_some_and(|number: u16| WAITING.contains(&number))
+/// Returns the call of the system that the main thread is in: its number, its arguments and where it was made.
+fn system_call(target: &Target) -> String {
+    fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default()
 }
 
-/// pause, nanosleep, clock_nanosleep, select, pselect6, epoll_wait, epoll_pwait, epoll_pwait2, accept, accept4, wait4, waitid,
-/// rt_sigtimedwait.
-#[cfg(target_arch = "x86_64")]
-const WAITING: [u16; 13] = [34, 35, 230, 23, 270, 232, 281, 441, 43, 288, 61, 247, 128];
+/// Whether a call of the system waits for time, for a socket or for children. A wait for a lock or of a driver is not one: what
+/// has called it may have a lock. Some calls have another number after a stop, and gdb says which function made the call.
+fn sleeps(call: &str, said: &str) -> bool {
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    let mut newest = said.lines().filter(|line| line.starts_with('#')).take(4);
+    let is_restarted =
+        |line: &str| ["poll (", "nanosleep (", "nanosleep64 ("].iter().any(|name| line.contains(name));
+    number.is_some_and(|number: u16| {
+        WAITING.contains(&number) || number == RESTARTED && newest.any(is_restarted)
+    })
+}
 
-/// nanosleep, clock_nanosleep, pselect6, epoll_pwait, epoll_pwait2, accept, accept4, wait4, waitid, rt_sigtimedwait.
+/// The number of a call that was stopped and goes on, `restart_syscall`.
+const RESTARTED: u16 = if cfg!(target_arch = "x86_64") { 219 } else { 128 };
+
+/// pause, nanosleep, clock_nanosleep, select, pselect6, poll, ppoll, epoll_wait, epoll_pwait, epoll_pwait2, accept, accept4,
+/// recvfrom, recvmsg, wait4, waitid, rt_sigtimedwait.
+#[cfg(target_arch = "x86_64")]
+const WAITING: [u16; 17] = [34, 35, 230, 23, 270, 7, 271, 232, 281, 441, 43, 288, 45, 47, 61, 247, 128];
+
+/// nanosleep, clock_nanosleep, pselect6, ppoll, epoll_pwait, epoll_pwait2, accept, accept4, recvfrom, recvmsg, wait4, waitid,
+/// rt_sigtimedwait.
 #[cfg(not(target_arch = "x86_64"))]
-const WAITING: [u16; 10] = [101, 115, 72, 22, 441, 202, 242, 260, 95, 137];
+const WAITING: [u16; 13] = [101, 115, 72, 73, 22, 441, 202, 242, 207, 212, 260, 95, 137];
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_known_again_after_a_stop() {
+        let poll =
+            "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in __GI___poll (fds=0x1) at ../poll.c:29\n#2  0x7f in f ()\n";
+        let lock = "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in pthread_cond_timedwait ()\n#2  0x7f in g ()\n";
+        for (call, said, expected) in [
+            ("7 0x10 0x1\n", "", true),
+            ("219 0x10 0x1\n", poll, true),
+            ("219 0x10 0x1\n", lock, false),
+            ("202 0x10 0x1\n", lock, false),
+            ("running\n", poll, false),
+        ] {
+            assert_eq!(sleeps(call, said), expected, "{call} {said}");
+        }
+    }
+}

@@ -4,14 +4,12 @@
 fails here is said to `memreel attach` over a socket, and never to the program.
 """
 
+import _signal
 import _socket
 import _thread
 import atexit
 import contextlib
-import json
 import os
-import pickle
-import signal
 import sys
 
 # Seconds that the exit of the program waits for a snapshot in progress, or for a reader.
@@ -40,15 +38,16 @@ def attach(orders):
             return
         if not isinstance(_thread.start_new_thread, type(len)):
             # Its threads are not threads: one that waits would stop the program.
+            import_modules()
             tell(channel, {"refused": "its threads were replaced, as gevent and eventlet do it"})
             channel.close()
             return
         attached = Attached(channel, orders["ring"])
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         try:
             _thread.start_new_thread(attached.run, ())
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
     except Exception:
         return
 
@@ -67,6 +66,13 @@ def connected(folder):
             os.unlink(os.path.join(folder, "script.py"))
             os.rmdir(folder)
         return None
+
+
+def import_modules():
+    """A thread of its own waits here for an import that the main thread is in; in the main thread the module lacks names."""
+    global json, pickle
+    import json
+    import pickle
 
 
 def tell(channel, what):
@@ -103,6 +109,7 @@ class Attached:
 
     def run(self):
         try:
+            import_modules()
             why_not = self.begin()
             if why_not is not None:
                 tell(self.channel, {"refused": why_not})
@@ -117,7 +124,8 @@ class Attached:
             self.end("asked" if order else None)
         except Exception as error:
             self.why = in_a_line(error)
-            self.end(None)
+            with contextlib.suppress(Exception):
+                self.end(None)
         finally:
             self.channel.close()
 

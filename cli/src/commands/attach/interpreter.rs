@@ -4,8 +4,11 @@
 
 use std::{
     env,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use rustix::process::geteuid;
 
 use super::{
     elf::Exports,
@@ -80,18 +83,29 @@ impl Interpreter {
         self.exports.address(name).ok_or_else(missing)
     }
 
-    /// Finds a program that is this interpreter: that of the process, or one of the same version.
+    /// Finds a program that is this interpreter: that of the process, or one of the same version. For a process of another
+    /// user it is none that this user could have put there, because it runs with the rights of the caller, such as root.
     pub(super) fn program(&self, target: &Target) -> Option<PathBuf> {
         let name = format!("python3.{}", self.minor);
         let is_python = |path: &PathBuf| {
             path.file_name().is_some_and(|found| found.to_string_lossy().starts_with("python"))
                 && path.is_file()
+                && (target.user == geteuid().as_raw() || is_trusted(path))
         };
         let beside = target.program.parent().map(|folder| folder.join(&name));
         let path = env::var_os("PATH").unwrap_or_default();
         let in_path = env::split_paths(&path).map(|folder| folder.join(&name));
         [Some(target.program.clone()), beside].into_iter().flatten().chain(in_path).find(is_python)
     }
+}
+
+/// Whether only root and the caller can change which program is at a path.
+fn is_trusted(path: &Path) -> bool {
+    let is_owned = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| [0, geteuid().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0)
+    };
+    path.canonicalize().is_ok_and(|path| path.ancestors().all(is_owned))
 }
 
 /// Returns N of the first `python3.N` in a text.
@@ -116,7 +130,19 @@ fn recorded(target: &Target, _library: &Mapping) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_program_that_others_can_replace_is_not_trusted() {
+        assert!(is_trusted(Path::new("/bin/sh")));
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("python3.14");
+        std::fs::copy("/bin/sh", &program).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o757)).unwrap();
+        assert!(!is_trusted(&program) && !is_trusted(&folder.path().join("python3.15")));
+    }
 
     #[test]
     fn versions_are_in_names() {

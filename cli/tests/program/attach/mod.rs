@@ -127,10 +127,12 @@ fn n_events(snapshot: &Snapshot) -> usize {
     snapshot.device_traces.iter().map(Vec::len).sum()
 }
 
+fn is_before_314(version: &str) -> bool {
+    version.split('.').nth(1).is_some_and(|minor| minor.parse::<u8>().unwrap() < 14)
+}
+
 /// Returns an interpreter that gdb attaches to.
 fn python() -> PathBuf {
-    let is_before_314 =
-        |version: &str| version.split('.').nth(1).is_some_and(|minor| minor.parse::<u8>().unwrap() < 14);
     interpreters()
         .into_iter()
         .rev()
@@ -147,7 +149,7 @@ fn a_cpython_is_attached_to_and_left_as_it_was() {
     let interpreters = interpreters();
     assert!(!interpreters.is_empty(), "no CPython of 3.9 or later was found");
     for (version, python) in interpreters {
-        for kind in ["busy", "locked", "asleep"] {
+        for kind in ["busy", "locked", "asleep", "queued", "receiving", "polling"] {
             println!("{version} {kind}");
             let mut running = Running::start(&python, kind);
             let output = running.attach(&["--for", "300ms"]).output().unwrap();
@@ -197,6 +199,21 @@ fn a_cpython_sends_it_at_a_signal_or_at_its_end() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(n_events(&running.snapshot()) > 0);
     assert_eq!(running.end(), LEFT_NOTHING);
+
+    // Two at once: one is served, and the other is told so.
+    let mut running = Running::start(&python, "busy");
+    let two = [(); 2].map(|()| running.attach(&["--for", "2s"]).spawn().unwrap());
+    let mut ended = two.map(|child| child.wait_with_output().unwrap());
+    ended.sort_by_key(|output| output.status.code());
+    assert_eq!(ended.each_ref().map(|output| output.status.code()), [Some(0), Some(2)], "{ended:?}");
+    assert!(stderr(&ended[1]).contains("another `memreel attach`"), "{}", stderr(&ended[1]));
+    assert_eq!((running.calls().len(), &*running.end()), (3, LEFT_NOTHING));
+
+    // In an import of a module that the script needs.
+    let mut running = Running::start(&python, "importing");
+    let output = running.attach(&["--for", "10ms"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!((running.calls().len(), &*running.end()), (3, LEFT_NOTHING));
 
     // Its end, also of one that forks.
     for kind in ["busy", "forks"] {
@@ -277,6 +294,17 @@ fn a_cpython_that_does_not_answer_is_given_up() {
         assert!(stderr(&output).contains(part), "{}", stderr(&output));
     }
     assert!(!running.output().exists());
+    let text = running.end();
+    assert_eq!((running.calls(), &*text), (Vec::new(), LEFT_NOTHING), "it ran later, and did nothing");
+
+    // Without gdb, a wait is not interrupted.
+    let Some(python) = interpreters().into_iter().find(|(version, _)| !is_before_314(version)) else {
+        return;
+    };
+    let mut running = Running::start(&python.1, "asleep");
+    let output = running.attach(&["--wait", "2s"]).env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("or gdb, which is not installed"), "{}", stderr(&output));
     let text = running.end();
     assert_eq!((running.calls(), &*text), (Vec::new(), LEFT_NOTHING), "it ran later, and did nothing");
 }
