@@ -11,6 +11,7 @@
 //! - `resident`: the table of a heap's process, from outside.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `metrics`: what Prometheus is told while a program runs.
+//! - `live`: the page of a run.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod environment;
 mod files;
 mod heap;
 mod limits;
+mod live;
 mod metrics;
 mod python;
 mod resident;
