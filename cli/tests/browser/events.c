@@ -59,12 +59,12 @@ int main(int argc, char **argv) {
       keep();
       say("kept", ++n_kept, now_us());
     }
-    // A request and its release are two events.
-    for (long until = n_events * tick / n_ticks; 2 * n_used + 10 * n_kept + 2 <= until; n_used++) use((n_used & 63) | 64);
+    // A request is an event, its release two.
+    for (long until = n_events * tick / n_ticks; 3 * n_used + 10 * n_kept + 3 <= until; n_used++) use((n_used & 63) | 64);
     due.tv_nsec += 1000000000 / N_TICKS_S;
     if (due.tv_nsec >= 1000000000) due.tv_sec++, due.tv_nsec -= 1000000000;
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, 0);
   }
-  say("done", 2 * n_used + 10 * n_kept, now_us());
+  say("done", 3 * n_used + 10 * n_kept, now_us());
   for (;;) pause();
 }

@@ -59,11 +59,11 @@ const is_ready = page => page.waitForFunction(() => document.documentElement.dat
 /** Has the page note each number of blocks that it draws, and when the frame after that began. */
 const watch = page => page.evaluate(() => {
   window.drawn = [];
-  let before = 0;
+  let before = -1;
   const frame = () => {
     const text = document.querySelector(".live-details p")?.textContent ?? "";
     const n_blocks = Number(text.match(/in ([\d,]+) blocks?/)?.[1].replaceAll(",", ""));
-    if (n_blocks > 0 && n_blocks !== before) {
+    if (Number.isInteger(n_blocks) && n_blocks !== before) {
       before = n_blocks;
       requestAnimationFrame(next => window.drawn.push({n_blocks, at_ms: performance.timeOrigin + next}));
     }
@@ -74,7 +74,7 @@ const watch = page => page.evaluate(() => {
 
 /** Returns how late the picture of each kept block was, in milliseconds, the least first. */
 function lags(kept, drawn) {
-  const base = drawn[0].n_blocks;
+  const base = drawn[0]?.n_blocks ?? 0;
   const shown = drawn.map(({n_blocks, at_ms}) => ({nth: Math.floor((n_blocks - base) / N_KEPT), at_ms}));
   const late = kept.map(({nth, at_ms}) => shown.find(of => of.nth >= nth)?.at_ms - at_ms);
   check(late.every(Number.isFinite), `${late.filter(ms => !Number.isFinite(ms)).length} of ${late.length} changes were never drawn`);

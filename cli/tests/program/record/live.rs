@@ -6,8 +6,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader, Read},
-    process::ChildStderr,
-    thread,
+    process::{ChildStderr, ChildStdout, Command},
 };
 
 use super::{Start, metrics::wait_for, program, record};
@@ -36,13 +35,19 @@ fn address(lines: &mut BufReader<ChildStderr>) -> String {
     address.to_owned()
 }
 
+/// Starts the run. Returns its page and what it prints, which has a reader until the end.
+fn serve(start: &mut Start) -> (Server, ChildStdout, BufReader<ChildStderr>) {
+    let mut child = start.spawn();
+    let out = child.stdout.take().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let address = address(&mut lines);
+    (Server::of(child, &address), out, lines)
+}
+
 #[test]
 fn the_page_of_a_run_has_what_the_program_holds_and_ends_with_it() {
     let mut start = start(&[&program("staged")]);
-    let mut child = start.spawn();
-    let mut out = child.stdout.take().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap());
-    let mut server = Server::of(child, &address(&mut lines));
+    let (mut server, mut out, _lines) = serve(&mut start);
     let reaches =
         |stage: u32| wait_for("a stage", || start.path(&format!("at-{stage}")).exists().then_some(()));
     let go_on = |stage: u32| fs::write(start.path(&format!("go-{stage}")), "").unwrap();
@@ -78,4 +83,19 @@ fn the_page_of_a_run_has_what_the_program_holds_and_ends_with_it() {
     for (moment, found) in of_look {
         assert_eq!(found, finished[&moment], "moment {moment}");
     }
+}
+
+#[test]
+fn a_device_that_is_not_used_leaves_the_page_once_another_is() {
+    let mut start = start(&[&program("events"), "500", "1"]);
+    let (mut server, _out, _lines) = serve(&mut start);
+    // Before its first block the process uses no device, and all of them are shown.
+    let before = wait_for_device(&server, "the process", |device| device["is_running"] == true);
+    assert_eq!(before["devices"][0]["n_live"], 0);
+    fs::write(start.path("go"), "").unwrap();
+    let after = wait_for_device(&server, "the blocks", |device| device["n_live"] == 30);
+    assert_eq!(after["devices"].as_array().unwrap().len(), 1, "{after}");
+    let process = after["devices"][0]["process"].to_string();
+    assert!(Command::new("kill").arg(process).status().unwrap().success());
+    assert_eq!(server.wait().code(), Some(128 + 15));
 }

@@ -68,6 +68,7 @@ pub(crate) fn cc(arguments: &[&str]) {
 fn source(name: &str) -> String {
     let path = match name {
         "counting.c" | "shim.c" => format!("heap/tests/{name}"),
+        "events.c" => format!("cli/tests/browser/{name}"),
         "client.c" | "cuda.c" | "nvml.c" => format!("preload/tests/mock/{name}"),
         _ => format!("cli/tests/program/record/{name}"),
     };
@@ -85,6 +86,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
+        cc(&["-o", &at("events"), &source("events.c")]);
         cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
