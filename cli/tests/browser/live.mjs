@@ -5,18 +5,18 @@
 // totals of a look, which began while events were made, are those of `memreel timeline` on the snapshot of the end.
 import {execFileSync, spawn} from "node:child_process";
 import fs from "node:fs";
+import os from "node:os";
 import path from "node:path";
-import {monitorEventLoopDelay} from "node:perf_hooks";
 import {PROGRAM, browser, check, faults_of, finish, open, serve} from "./page.mjs";
 import {compare_with_timeline, totals_of} from "./timeline.mjs";
 
 const N_EVENTS = Number(process.env.MEMREEL_LIVE_EVENTS ?? 1000000);
 const SECONDS = Number(process.env.MEMREEL_LIVE_S ?? 25);
 const MOST_P95_MS = 1000;
-// Where this script itself waits longer for a processor, the machine is too busy to say how late memreel is.
-const MOST_WAIT_MS = 50;
+// Where more programs than this wait for each processor, the machine is too busy to say how late memreel is.
+const MOST_LOAD = 2;
 // The look begins after this part of the events; what comes before is measured.
-const LOOK_AFTER = 0.8;
+const LOOK_AFTER = 0.6;
 // The blocks that the program keeps each time.
 const N_KEPT = 10;
 
@@ -96,8 +96,6 @@ await live.waitForSelector(".live-details p");
 await sleep(1500);
 await watch(live);
 await sleep(500);
-const waits = monitorEventLoopDelay({resolution: 10});
-waits.enable();
 const begun = Date.now();
 fs.writeFileSync(path.join(folder, "go"), "");
 await sleep(SECONDS * 1000 * LOOK_AFTER);
@@ -105,9 +103,9 @@ const kept = recording.kept();
 await sleep(MOST_P95_MS + 1000);
 const late = lags(kept, await live.evaluate(() => window.drawn));
 check(late.length >= SECONDS, `only ${late.length} changes were measured`);
-const wait_ms = Math.round(waits.percentile(95) / 1e6) - 10;
-if (wait_ms <= MOST_WAIT_MS) check(part(late, 0.95) <= MOST_P95_MS, `a picture is late by ${part(late, 0.95)} ms (p95)`);
-else console.log(`skipped: the machine is busy (a processor comes ${wait_ms} ms late), so how late a picture is was not checked`);
+const load = Math.round(10 * os.loadavg()[0] / os.cpus().length) / 10;
+if (load <= MOST_LOAD) check(part(late, 0.95) <= MOST_P95_MS, `a picture is late by ${part(late, 0.95)} ms (p95)`);
+else console.log(`skipped: the machine is busy (${load} programs for each processor), so how late a picture is was not checked`);
 check(await live.$$eval(".live-tile", tiles => tiles.length) >= 1, "there is no chart");
 check(await live.$eval(".live-details", of => of.textContent.includes("Owners")), "the owners are not shown");
 
@@ -145,7 +143,7 @@ const n_totals = compare_with_timeline("live", path.join(folder, "out.pickle"), 
 check(n_totals > n_look, `${n_totals} totals were compared, of ${n_look} events`);
 console.log(JSON.stringify({
   n_events: Number(n_made), seconds: SECONDS, n_changes: late.length,
-  lag_ms: {p50: part(late, 0.5), p95: part(late, 0.95), most: part(late, 1)}, wait_ms,
+  lag_ms: {p50: part(late, 0.5), p95: part(late, 0.95), most: part(late, 1)}, load,
   n_look, look_after_ms: paused_ms, n_totals, took_s: Math.round((Date.now() - begun) / 100) / 10,
 }));
 finish("live");
