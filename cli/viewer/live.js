@@ -4,7 +4,9 @@
 import {create as create_chart} from "./chart.js";
 import {bytes, counted, device_name, element, frame, number, plain, reason_of} from "./text.js";
 
-const POLL_MS = 400;
+// Between two pictures, at least, and between two questions to a server that does not answer.
+const BETWEEN_MS = 100;
+const AGAIN_MS = 1000;
 
 /** @param {string} id */
 const at = id => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -110,19 +112,23 @@ function draw() {
   const device = devices.find(of => key_of(of) === selected);
   at("details").replaceChildren(...(device ? details(device) : []));
   const n_running = new Set(devices.filter(of => of.is_running).map(of => of.file)).size;
-  at("state").textContent = n_running ? `Following ${counted(n_running, "recording")}.` : "All recordings have ended.";
+  const none = devices.length ? "All recordings have ended." : "No recording has begun yet.";
+  at("state").textContent = n_running ? `Following ${counted(n_running, "recording")}.` : none;
   document.documentElement.dataset.nowUs = String(last.now_us);
   document.documentElement.dataset.state = "ready";
 }
 
 async function poll() {
+  let wait_ms = BETWEEN_MS;
   try {
-    last = await ask("live");
+    // The answer comes with the next look.
+    last = await ask(last ? `live?after=${last.now_us ?? 0}` : "live");
     draw();
   } catch (error) {
-    at("state").textContent = `The server does not answer (${reason_of(error)}); what it said last is shown.`;
+    at("state").textContent = `The server has ended or does not answer (${reason_of(error)}); what it said last is shown.`;
+    wait_ms = AGAIN_MS;
   }
-  setTimeout(poll, POLL_MS);
+  setTimeout(poll, wait_ms);
 }
 
 /** @param {string} id @param {() => Promise<string>} act */

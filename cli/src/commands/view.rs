@@ -8,13 +8,16 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
 use tempfile::{Builder, NamedTempFile};
 
 #[cfg(target_os = "linux")]
-use crate::view::{listener, serve_live};
+use super::watch::live;
+#[cfg(target_os = "linux")]
+use crate::view::Address;
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -93,23 +96,51 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
     let mut said = Said::new(options, out);
-    let served = serve(serving, |address, port| said.say(address, port));
+    let served = serve(serving, |url, port| said.say(url, port));
     said.end(served)
 }
 
 /// Serves the page that follows programs.
 #[cfg(target_os = "linux")]
 fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut said = Said::new(options, out);
     // A port that is taken is said before anything is looked for.
-    let served = match listener(options.port) {
-        Ok(listener) => {
-            let live = super::watch::live::follow(&options.files)?;
-            serve_live(listener, options.idle, live, |address, port| said.say(address, port))
+    let LivePage(address) = LivePage::listen(options.port)?;
+    let live = live::follow(&options.files)?;
+    let mut said = Said::new(options, out);
+    said.say(&address.url(), address.port());
+    said.end(address.serve_live(options.idle, live))
+}
+
+/// A port at which the page that follows programs will be.
+#[cfg(target_os = "linux")]
+pub(super) struct LivePage(Address);
+
+#[cfg(target_os = "linux")]
+impl LivePage {
+    /// Takes a port; 0 lets the system choose.
+    pub(super) fn listen(port: u16) -> Result<LivePage, Failure> {
+        let taken = Address::take(port);
+        taken.map(LivePage).map_err(|error| Failure::Message(Exit::Unreadable, refused(port, &error)))
+    }
+
+    /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
+    /// is to be kept while the page is opened.
+    pub(super) fn serve_run(self, run: &Path, say: impl Fn(&str)) -> Option<NamedTempFile> {
+        let LivePage(address) = self;
+        let (url, port) = (address.url(), address.port());
+        let served = live::follow_run(run).and_then(|live| {
+            let serve = move || address.serve_live(None, live);
+            thread::Builder::new().name("live-page".into()).spawn(serve)
+        });
+        // The program runs all the same.
+        if let Err(error) = served {
+            say(&format!("the live page cannot be served: {error}"));
+            return None;
         }
-        Err(error) => Err(error),
-    };
-    said.end(served)
+        say(&format!("the live page is at {url}"));
+        ssh_line(port).iter().for_each(|line| say(line));
+        opened(&url)
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -130,10 +161,10 @@ impl<'a, W: Write> Said<'a, W> {
         Said { options, out, printed: Ok(()), opened: None }
     }
 
-    fn say(&mut self, address: &str, port: u16) {
-        self.printed = print(address, port, self.out);
-        if !self.options.no_open && has_display() {
-            self.opened = open(address);
+    fn say(&mut self, url: &str, port: u16) {
+        self.printed = print(url, port, self.out);
+        if !self.options.no_open {
+            self.opened = opened(url);
         }
     }
 
@@ -181,15 +212,18 @@ fn refused(port: u16, error: &io::Error) -> String {
     }
 }
 
-fn print(address: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{address}")?;
-    if let Some(server) = ssh_server() {
-        writeln!(
-            out,
-            "on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"
-        )?;
+fn print(url: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{url}")?;
+    if let Some(line) = ssh_line(port) {
+        writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+/// Returns how to see the page from elsewhere, if the terminal is one of SSH.
+fn ssh_line(port: u16) -> Option<String> {
+    let server = ssh_server()?;
+    Some(format!("on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"))
 }
 
 /// Returns the user and the address of this machine, if the terminal is one of SSH.
@@ -223,6 +257,11 @@ pub(super) const OPENER: &str = if cfg!(windows) {
     "xdg-open"
 };
 
+/// Opens the user's browser where it is seen.
+fn opened(url: &str) -> Option<NamedTempFile> {
+    if has_display() { open(url) } else { None }
+}
+
 /// Opens the user's browser. If there is none, the address is printed anyway.
 ///
 /// The words of a process can be read by every user of the machine, so the browser is given a file that only its user can
@@ -237,7 +276,7 @@ fn open(address: &str) -> Option<NamedTempFile> {
     command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // Some openers run as long as the browser.
-        std::thread::spawn(move || child.wait());
+        thread::spawn(move || child.wait());
     }
     Some(file)
 }

@@ -101,7 +101,11 @@ async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, end
             saved.unwrap_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
         }
         _ if *request.method() != Method::GET => text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"),
-        ("live", Some(live)) => live.now(),
+        ("live", Some(live)) => match Request::new(path, request.uri().query()).number("after") {
+            Ok(Some(us)) => live.after(us).await,
+            Ok(None) => live.now(),
+            Err(refusal) => refusal.into(),
+        },
         (path, live) => {
             match page::file(if live.is_some() && path.is_empty() { "live.html" } else { path }) {
                 Some((kind, bytes)) => Answer { status: 200, kind, bytes: bytes.to_vec() },

@@ -1,7 +1,8 @@
 //! A page that follows programs while they run: what they hold now, and looks at a moment of theirs.
 //!
-//! `live` is answered with the text of the last reading. `pause` begins a look: the tapes as they are at that moment, read
-//! into memory, with a page of their own at `look/N/`, which is that of any file.
+//! `live` is answered with the text of the last reading, and `live?after=N` with that of a later one than N,
+//! as soon as there is one. `pause` begins a look: the tapes as they are at that moment, read into memory, with a page of their
+//! own at `look/N/`, which is that of any file.
 
 #![forbid(unsafe_code)]
 
@@ -10,9 +11,11 @@ use std::{
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
+use tokio::{sync::Notify, time::timeout};
 
 use super::{
     answering::{answer_about, desk},
@@ -24,9 +27,14 @@ use super::{
 /// The most looks that are kept. An older one ends: the memory of the server has a bound.
 const MAX_LOOKS: usize = 2;
 
+/// How long a page waits for a reading, at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
 /// What is followed.
-#[derive(Default)]
-pub(crate) struct Live(Mutex<State>);
+pub(crate) struct Live {
+    state: Mutex<State>,
+    has_read: Notify,
+}
 
 #[derive(Default)]
 struct State {
@@ -43,24 +51,38 @@ pub(crate) type Save = fn(&[PathBuf]) -> Result<Vec<PathBuf>, String>;
 impl Live {
     /// Returns what is followed; `save` writes snapshots.
     pub(crate) fn new(save: Save) -> Live {
-        Live(Mutex::new(State { now: json!({"devices": []}), save: Some(save), ..State::default() }))
+        let state = State { now: json!({"devices": []}), save: Some(save), ..State::default() };
+        Live { state: Mutex::new(state), has_read: Notify::new() }
     }
 
     /// Keeps what the last reading found: the text for the page, and the tapes that a look reads.
     pub(crate) fn set(&self, now: Value, tapes: Vec<PathBuf>) {
         let mut state = self.lock();
         (state.now, state.tapes) = (now, tapes);
+        drop(state);
+        self.has_read.notify_waiters();
     }
 
     pub(super) fn now(&self) -> Answer {
         Answer::json(&self.lock().now)
     }
 
+    /// Waits for a reading that is later than a time of another one, and returns its text.
+    pub(super) async fn after(&self, us: u64) -> Answer {
+        // From here on it is woken, also by what is read before it waits.
+        let has_read = self.has_read.notified();
+        if self.lock().now["now_us"].as_u64().unwrap_or(0) <= us {
+            // Without a new one in this time, the last.
+            let _ = timeout(LONGEST_WAIT, has_read).await;
+        }
+        self.now()
+    }
+
     /// Begins a look at the tapes as they are now.
     pub(super) fn pause(&self) -> Answer {
         let mut state = self.lock();
         if state.tapes.is_empty() {
-            return Refusal::missing("no tape is there to look at: all processes have ended").into();
+            return Refusal::missing("no tape is there to look at: no recorded process runs").into();
         }
         let (desk, queues) = desk();
         let tapes = state.tapes.clone();
@@ -84,7 +106,7 @@ impl Live {
             (state.tapes.clone(), state.save)
         };
         let saved = match save {
-            Some(_) if tapes.is_empty() => Err("no tape is there: all processes have ended".to_owned()),
+            Some(_) if tapes.is_empty() => Err("no tape is there: no recorded process runs".to_owned()),
             Some(save) => save(&tapes),
             None => Err("nothing is followed".to_owned()),
         };
@@ -103,6 +125,6 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -45,4 +45,4 @@ mod window;
 mod words;
 
 pub(crate) use live::Live;
-pub(crate) use server::{Serving, html, listener, serve, serve_live};
+pub(crate) use server::{Address, Serving, html, listener, serve};

@@ -34,10 +34,8 @@ pub(crate) struct Serving {
 /// Serves until the page ends it, or until no request came for the time of `idle`. `begin` is called with the address of the
 /// page.
 pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Result<()> {
-    let listener = listener(serving.port)?;
-    let port = listener.local_addr()?.port();
-    let token = token::new()?;
-    begin(&format!("http://127.0.0.1:{port}/{token}/"), port);
+    let Address { listener, port, token } = Address::take(serving.port)?;
+    begin(&url(port, &token), port);
     let (desk, queues) = desk();
     answer_about(&serving.paths, &queues, |is_read| {
         // The threads that answer end when the door, which has the senders, is gone.
@@ -50,17 +48,36 @@ pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Resu
     })
 }
 
-/// Serves a page that follows programs, at a port of [`listener`]. Ends as [`serve`] does.
-pub(crate) fn serve_live(
+/// A port that is taken for a page, and the token of its address.
+pub(crate) struct Address {
     listener: TcpListener,
-    idle: Option<Duration>,
-    live: Arc<Live>,
-    begin: impl FnOnce(&str, u16),
-) -> io::Result<()> {
-    let port = listener.local_addr()?.port();
-    let token = token::new()?;
-    begin(&format!("http://127.0.0.1:{port}/{token}/"), port);
-    http::serve(listener, Door { token, files: None, live: Some(live), idle })
+    port: u16,
+    token: String,
+}
+
+impl Address {
+    /// Takes a port; 0 lets the system choose.
+    pub(crate) fn take(port: u16) -> io::Result<Address> {
+        let listener = listener(port)?;
+        Ok(Address { port: listener.local_addr()?.port(), listener, token: token::new()? })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        url(self.port, &self.token)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Serves a page that follows programs. Ends as [`serve`] does.
+    pub(crate) fn serve_live(self, idle: Option<Duration>, live: Arc<Live>) -> io::Result<()> {
+        http::serve(self.listener, Door { token: self.token, files: None, live: Some(live), idle })
+    }
+}
+
+fn url(port: u16, token: &str) -> String {
+    format!("http://127.0.0.1:{port}/{token}/")
 }
 
 /// Opens a port for the page; 0 lets the system choose.

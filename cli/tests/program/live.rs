@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs, thread,
+    fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -17,7 +19,7 @@ use crate::{
 };
 
 /// Waits until the first device is as it must be.
-fn wait_for(server: &Server, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn wait_for(server: &Server, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let answer = server.get("live").json();
@@ -30,13 +32,13 @@ fn wait_for(server: &Server, what: &str, is_so: impl Fn(&Value) -> bool) -> Valu
 }
 
 /// Begins a look, and returns the path of its page.
-fn pause(server: &Server) -> String {
+pub(crate) fn pause(server: &Server) -> String {
     let look = server.post("pause").json()["look"].as_u64().unwrap();
     format!("look/{look}/")
 }
 
 /// Waits until the device of a look is read.
-fn device_of(server: &Server, look: &str) -> Value {
+pub(crate) fn device_of(server: &Server, look: &str) -> Value {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let file = server.get(&format!("{look}files")).json()["files"][0].clone();
@@ -46,6 +48,26 @@ fn device_of(server: &Server, look: &str) -> Value {
         assert!(Instant::now() < until, "{file}");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Returns the allocated and the reserved bytes at a moment of a look.
+pub(crate) fn totals(server: &Server, look: &str, moment: u64) -> [u64; 2] {
+    let totals = server.get(&format!("{look}totals?moment={moment}")).json();
+    ["allocated_bytes", "reserved_bytes"].map(|name| totals[name].as_u64().unwrap())
+}
+
+/// Returns the moments of `memreel timeline` on a file of one device, with the totals at each.
+pub(crate) fn timeline(snapshot: &Path) -> Vec<(u64, [u64; 2])> {
+    let output = run(&["timeline", "--csv", snapshot.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let csv = String::from_utf8(output.stdout).unwrap();
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|of| *of == name).unwrap();
+    let event = column("event");
+    let totals = ["allocated_bytes", "reserved_bytes"].map(column);
+    let moment = |row: &[&str]| row[event].parse::<u64>().map_or(0, |event| event + 1);
+    rows.map(|row| (moment(&row), totals.map(|at| row[at].parse().unwrap()))).collect()
 }
 
 #[test]
@@ -70,36 +92,23 @@ fn a_program_is_followed_and_a_look_stays_while_it_goes_on() {
     wait_for(&server, "the second block", |device| device["live_bytes"] == 12 << 20);
     // The look is the history as it was; a new one has more.
     assert_eq!(device_of(&server, &look)["n_events"], n_events);
-    let totals = |look: &str, moment: u64| server.get(&format!("{look}totals?moment={moment}")).json();
-    assert_eq!(totals(&look, n_events)["allocated_bytes"], 5 << 20);
+    assert_eq!(totals(&server, &look, n_events)[0], 5 << 20);
     assert!(server.get(&look).text().contains("main.js"), "the page of a look is that of any file");
     let later = pause(&server);
     let n_later = device_of(&server, &later)["n_events"].as_u64().unwrap();
     assert!(n_later > n_events);
-    assert_eq!(totals(&later, n_later)["allocated_bytes"], 12 << 20);
+    assert_eq!(totals(&server, &later, n_later)[0], 12 << 20);
 
     drop((first, second));
     let snapshot = folder.path().join("end.pickle");
     pickle::save(&reel.snapshot(), &snapshot).unwrap();
     // The totals at each event of the look are those of `memreel timeline` on the finished file.
-    let output = run(&["timeline", "--csv", snapshot.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let csv = String::from_utf8(output.stdout).unwrap();
-    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let head = rows.next().unwrap();
-    let column = |name: &str| head.iter().position(|of| *of == name).unwrap();
-    let (event, allocated, reserved) = (column("event"), column("allocated_bytes"), column("reserved_bytes"));
-    let mut n_compared = 0;
-    for row in rows {
-        let moment = row[event].parse::<u64>().map_or(0, |event| event + 1);
-        if moment <= n_later {
-            let of = totals(&later, moment);
-            assert_eq!(of["allocated_bytes"].to_string(), row[allocated], "event {}", row[event]);
-            assert_eq!(of["reserved_bytes"].to_string(), row[reserved], "event {}", row[event]);
-            n_compared += 1;
-        }
+    let (of_look, ended): (Vec<_>, Vec<_>) =
+        timeline(&snapshot).into_iter().partition(|(moment, _)| *moment <= n_later);
+    assert!(of_look.len() > 2 && !ended.is_empty(), "{of_look:?} {ended:?}");
+    for (moment, expected) in of_look {
+        assert_eq!(totals(&server, &later, moment), expected, "moment {moment}");
     }
-    assert!(n_compared > 2, "{csv}");
 
     drop(reel);
     let ended = wait_for(&server, "the end", |device| device["is_running"] == false);
@@ -111,6 +120,30 @@ fn a_program_is_followed_and_a_look_stays_while_it_goes_on() {
     assert_eq!(server.get(&format!("{later}files")).status, 200);
     fs::remove_file(&tape).unwrap();
     wait_for(&server, "the last figures", |device| device["is_running"] == false);
+}
+
+#[test]
+fn an_answer_comes_with_the_next_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let tape = folder.path().join("1-0.tape");
+    let history = Recording::all().tape(&tape);
+    let reel = Reel::builder().device(Simulated::new(1 << 30)).history(history).build().unwrap();
+    let _block = reel.alloc(5 << 20).unwrap();
+    let server = serve(&["--live", tape.to_str().unwrap()]);
+    let of_look = |answer: &Value| answer["now_us"].as_u64().unwrap();
+    let first = of_look(&wait_for(&server, "the block", |device| device["live_bytes"] == 5 << 20));
+    let (begun, mut n_asked, mut last) = (Instant::now(), 0, first);
+    while last < first + 1_000_000 {
+        last = of_look(&server.get(&format!("live?after={last}")).json());
+        n_asked += 1;
+        assert!(begun.elapsed() < Duration::from_secs(60), "no look comes");
+    }
+    // In a second there are at most four looks; where they are late, the last is answered again every two seconds.
+    let most = 5 + begun.elapsed().as_secs() / 2;
+    assert!(n_asked <= most, "{n_asked} answers, at most {most} were due");
+    // What does not come is not waited for for ever.
+    assert!(of_look(&server.get("live?after=9000000000000000000").json()) >= last);
+    assert_eq!(server.get("live?after=soon").status, 400);
 }
 
 #[test]

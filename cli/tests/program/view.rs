@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -64,12 +64,27 @@ fn started(command: &mut Command) -> Server {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let rest = line.trim_end().strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{line:?}"));
-    let (port, path) = rest.split_once('/').unwrap();
-    Server { child, port: port.parse().unwrap(), path: format!("/{path}") }
+    Server::of(child, line.trim_end())
 }
 
 impl Server {
+    /// A process that has printed the address of its page.
+    pub(crate) fn of(child: Child, address: &str) -> Server {
+        let rest = address.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{address:?}"));
+        let (port, path) = rest.split_once('/').unwrap();
+        Server { child, port: port.parse().unwrap(), path: format!("/{path}") }
+    }
+
+    /// Whether something listens at its port.
+    pub(crate) fn is_there(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    }
+
+    /// Waits until the process has ended.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// Sends a request with these headers, and returns the answer.
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();

@@ -29,7 +29,7 @@ use std::{
 
 use memreel::integrate;
 
-use super::watch::metrics::Metrics;
+use super::{view::LivePage, watch::metrics::Metrics};
 use crate::{exit::Exit, failure::Failure};
 
 use folder::Folder;
@@ -53,6 +53,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let libraries = Libraries::find(options.heap)?;
     // Before the program starts: it should not run without what was asked for.
     let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let page = options.live.then(|| LivePage::listen(0)).transpose()?;
     let folder = Folder::create(names.folder())?;
     of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
@@ -71,6 +72,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         metrics.serve(folder.path(), options.metrics_sites);
     }
     let shared_files = SharedFiles::before();
+    let opened = page.and_then(|page| page.serve_run(folder.path(), say));
     let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
@@ -93,6 +95,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
     };
     folder.remove_if_empty();
+    drop(opened);
     // The statuses of programs are any number, and not those of this program.
     process::exit(status)
 }

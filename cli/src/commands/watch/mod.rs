@@ -1,7 +1,7 @@
 //! `memreel watch`: what recorded processes hold while they run.
 //!
 //! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `detail` is how much is read of them. `metrics` serves them as OpenMetrics, `live` is what
+//! `detail` is how much is read of them, `work` what that costs. `metrics` serves them as OpenMetrics, `live` is what
 //! the page of `memreel view --live` asks for, `saved` writes snapshots; `lines` prints them, and on a terminal `terminal`
 //! draws a `screen` of the `view`, whose keys are in `keys`.
 
@@ -20,6 +20,7 @@ mod screen;
 mod terminal;
 mod view;
 mod watched;
+mod work;
 
 use std::{
     io::{self, IsTerminal, Write},

@@ -12,6 +12,7 @@
 //! - `truth`: the rows of that table, against programs that know what they have.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `metrics`: what Prometheus is told while a program runs.
+//! - `live`: the page of a run.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod environment;
 mod files;
 mod heap;
 mod limits;
+mod live;
 mod metrics;
 mod python;
 mod resident;
@@ -68,6 +70,7 @@ pub(crate) fn cc(arguments: &[&str]) {
 fn source(name: &str) -> String {
     let path = match name {
         "counting.c" | "resident.c" | "shim.c" => format!("heap/tests/{name}"),
+        "events.c" => format!("cli/tests/browser/{name}"),
         "client.c" | "cuda.c" | "nvml.c" => format!("preload/tests/mock/{name}"),
         _ => format!("cli/tests/program/record/{name}"),
     };
@@ -86,6 +89,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-o", &at("resident"), &source("resident.c"), "-lpthread", "-lrt"]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
+        cc(&["-o", &at("events"), &source("events.c")]);
         cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);

@@ -52,6 +52,9 @@ impl Kept {
                 seen.insert(key);
             }
         }
+        // Before a process uses its first device, all of its devices are shown; then one that it does not use is gone.
+        let running: BTreeSet<&String> = seen.iter().map(|(file, _)| file).collect();
+        self.devices.retain(|key, _| seen.contains(key) || !running.contains(&key.0));
         for (key, device) in &mut self.devices {
             if !seen.contains(key) && !self.ended.contains(key) {
                 device.is_running = false;

@@ -7,7 +7,13 @@
 mod curve;
 mod kept;
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use super::{all::All, detail::Detail, found::Source, saved::write};
 use crate::{exit::Exit, failure::Failure, view::Live};
@@ -33,12 +39,21 @@ pub(in crate::commands) fn follow(words: &[PathBuf]) -> Result<Arc<Live>, Failur
         let none = "no recorded process is there to follow; `memreel record -- PROGRAM` starts one";
         return Err(Failure::usage(why.unwrap_or_else(|| none.to_owned())));
     }
+    on_a_thread(all).map_err(|error| {
+        Failure::Message(Exit::Unreadable, format!("the processes cannot be followed: {error}"))
+    })
+}
+
+/// Follows the processes of a run that may have none yet, until this process ends.
+pub(in crate::commands) fn follow_run(run: &Path) -> io::Result<Arc<Live>> {
+    on_a_thread(All::new(vec![Source::Run(run.to_owned())], Detail::of_a_run(N_ROWS)))
+}
+
+fn on_a_thread(all: All) -> io::Result<Arc<Live>> {
     let live = Arc::new(Live::new(save));
     let of_thread = live.clone();
     let looks = move || look_again_and_again(all, &of_thread);
-    thread::Builder::new().name("looks".into()).spawn(looks).map_err(|error| {
-        Failure::Message(Exit::Unreadable, format!("the processes cannot be followed: {error}"))
-    })?;
+    thread::Builder::new().name("looks".into()).spawn(looks)?;
     Ok(live)
 }
 
