@@ -86,7 +86,7 @@ elif mode == 'threads':
 print(f'{row}: {size}')
 text = open('/proc/self/smaps_rollup').read()
 print('resident:', int(re.search(r'\nRss: +(\d+) kB', text)[1]) * 1024, flush=True)
-time.sleep(2.5)
+time.sleep(4)
 os._exit(0)
 "#;
 
@@ -193,13 +193,18 @@ fn resident_alone(words: &[&str], mode: &str) -> i128 {
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("{mode}: {text}"))
 }
 
+/// What a recording adds to the rows of others: pages of the C library that are read to walk stacks.
+const READ_BYTES: i128 = 192 << 10;
+
 #[test]
 fn the_recorders_row_is_what_a_recording_adds() {
     let in_c = program("resident");
     let python = python();
-    let mut all = ["survivors", "untouched", "stacks", "arenas"].map(|mode| (vec![&*in_c], mode)).to_vec();
-    all.extend(python.iter().map(|python| (vec![&**python, "-c", SCRIPT], "blocks")));
-    for (words, mode) in all {
+    let modes = ["survivors", "untouched", "stacks", "arenas"];
+    let mut all = modes.map(|mode| (vec![&*in_c], mode, 20)).to_vec();
+    // What the hook imports is the interpreter's.
+    all.extend(python.iter().map(|python| (vec![&**python, "-c", SCRIPT], "part", 10)));
+    for (words, mode, one_of) in all {
         let alone = resident_alone(&words, mode);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file").display().to_string();
@@ -209,6 +214,7 @@ fn the_recorders_row_is_what_a_recording_adds() {
         let added = line.unwrap().parse::<i128>().unwrap() - alone;
         let known = Known { row: "memreel".into(), said: added, found: found(&table(&run), "memreel") };
         println!("{}", known.text(mode));
-        assert!(known.parts_wrong().abs() <= 0.05, "{}\n{}", known.text(mode), run.err);
+        let wrong = (known.found - known.said).abs();
+        assert!(wrong <= added / one_of + READ_BYTES, "{}\n{}", known.text(mode), run.err);
     }
 }
