@@ -91,7 +91,10 @@ static long rollup(int process, const char *key) {
   return kibibytes * 1024;
 }
 
-static void hold(void) { sleep(4); }
+static void hold(void) {
+  const char *seconds = getenv("HOLD_SECONDS");
+  sleep(seconds ? atoi(seconds) : 4);
+}
 
 static char *mapped(long bytes, int flags, int file) {
   char *at = mmap(NULL, bytes, PROT_READ | (file < 0 ? PROT_WRITE : 0), flags, file, 0);
