@@ -51,25 +51,24 @@ static void *with_stack(void *argument) {
 }
 
 // Grows and empties an arena, one thread after the other. A block behind all others stays, if there is to be one.
-static void *grow(void *argument, int has_last) {
-  enum { N = 16384, SIZE = 1000 };
-  void *blocks[N];
+static void *grow(void *argument, int n, long size, int has_last) {
+  void *blocks[n];
   pthread_mutex_lock(&turn);
-  // A large block that was freed has the arenas keep more.
+  // A large block that was freed has the arenas keep more, and have larger blocks.
   if (!has_last) free(malloc(31 * MIB));
-  for (int i = 0; i < N; i++) memset(blocks[i] = malloc(SIZE), 1, SIZE);
+  for (int i = 0; i < n; i++) memset(blocks[i] = malloc(size), 1, size);
   // Too large for a free chunk, so it is behind all others.
-  void *last = has_last ? malloc(100 * SIZE) : NULL;
+  void *last = has_last ? malloc(100 * size) : NULL;
   __asm__ volatile("" : : "r"(last) : "memory");
-  for (int i = 0; i < N; i++) free(blocks[i]);
+  for (int i = 0; i < n; i++) free(blocks[i]);
   pthread_mutex_unlock(&turn);
   pthread_barrier_wait(&touched);
   pthread_barrier_wait(&never);
   return argument;
 }
 
-static void *in_arena(void *argument) { return grow(argument, 1); }
-static void *without_last(void *argument) { return grow(argument, 0); }
+static void *in_arena(void *argument) { return grow(argument, 16384, 1000, 1); }
+static void *without_last(void *argument) { return grow(argument, 16, MIB, 0); }
 
 static void threads(int n, void *(*run)(void *)) {
   pthread_t thread;
@@ -92,7 +91,10 @@ static long rollup(int process, const char *key) {
   return kibibytes * 1024;
 }
 
-static void hold(void) { usleep(2500000); }
+static void hold(void) {
+  const char *seconds = getenv("HOLD_SECONDS");
+  sleep(seconds ? atoi(seconds) : 4);
+}
 
 static char *mapped(long bytes, int flags, int file) {
   char *at = mmap(NULL, bytes, PROT_READ | (file < 0 ? PROT_WRITE : 0), flags, file, 0);
@@ -173,7 +175,7 @@ int main(int n, char **arguments) {
     row("malloc, unused", 3 * 16384L * 1008);
   } else if (!strcmp(mode, "tops")) {
     threads(3, without_last);
-    row("malloc, unused", 3 * 16384L * 1008);
+    row("malloc, unused", 3 * 16 * MIB);
   } else if (!strcmp(mode, "untouched")) {
     char *block = malloc(1024 * MIB);
     memset(block, 1, 8 * MIB);

@@ -108,7 +108,12 @@ impl<'a> Blocks<'a> {
                 let stack = life.stack;
                 rows.add(RowKind::Owner, &judge.of(stack), estimated(bytes, life), area).stack(stack, bytes);
             }
-            if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
+            if has_mapped_chunks(area, blocks, page_bytes) {
+                let headers = beside_mapped(area, blocks, page_bytes).min(left);
+                rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
+                let (kind, owner) = of_area(area);
+                rows.add(kind, owner, left - headers, area);
+            } else if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
                 let headers =
                     blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
@@ -163,6 +168,23 @@ fn estimated(bytes: u64, life: &Life) -> u64 {
 fn header_bytes(life: &Life) -> u64 {
     let chunk = life.requested_bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(CHUNK_ALIGN);
     chunk.map_or(0, |chunk| chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes)
+}
+
+/// Returns whether all blocks of a mapping are chunks that glibc mapped for them alone. The kernel makes one mapping of such a
+/// chunk and what a program mapped beside it.
+fn has_mapped_chunks(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> bool {
+    let is_mapped = |life: &&Life| life.address.0 % page_bytes == BEFORE_BYTES;
+    area.kind == AreaKind::Anonymous && !blocks.is_empty() && blocks.iter().all(is_mapped)
+}
+
+/// Returns what is resident of the pages of such chunks, beside their blocks.
+fn beside_mapped(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
+    let beside = |life: &&Life| {
+        let start = life.address.0 - BEFORE_BYTES;
+        let pages = start..end(life).checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX);
+        area.resident_of(&pages).saturating_sub(area.resident_of(&(life.address.0..end(life))))
+    };
+    blocks.iter().map(beside).fold(0, u64::saturating_add)
 }
 
 fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
@@ -306,6 +328,39 @@ mod tests {
         assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
         assert_eq!(page_bytes(&[small, large]), 4 << 10);
         assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
+    }
+
+    #[test]
+    fn what_is_mapped_beside_a_large_block_is_not_mallocs() {
+        let area = ResidentArea {
+            // Pages of 4 KiB.
+            range: 0x10_1000..0x20_1000,
+            resident_bytes: 0x10_0000,
+            ..ResidentArea::default()
+        };
+        let report = ResidentReport { areas: vec![area], ..ResidentReport::default() };
+        let rows = |address: u64| {
+            let life = Life {
+                address: Address(address),
+                requested_bytes: 0x4_0000,
+                represented_bytes: 0x4_0000,
+                bytes: 0x4_0000,
+                stream: StreamId::DEFAULT,
+                stack: None,
+                from: Moment::START,
+                requested: Moment::NEVER,
+                until: Moment::NEVER,
+            };
+            let lives = [life];
+            let snapshot = Snapshot::default();
+            let sight = Blocks::at(Moment::START, &lives).sight(&report, 0, &mut Owners::new(&snapshot));
+            let row = |row: &SightRow| (row.owner.to_string(), row.bytes);
+            sight.rows.iter().map(row).filter(|(owner, _)| owner != "unknown").collect::<Vec<_>>()
+        };
+        let of = |name: &str, bytes: u64| (name.to_owned(), bytes);
+        assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous maps", 0xB_F000)]);
+        // The memory of another allocator: the rest is its own.
+        assert_eq!(rows(0x11_0040), [of(MALLOC_HEADERS, 16), of(MALLOC_FREE, 0xB_FFF0)]);
     }
 
     #[test]

@@ -314,8 +314,9 @@ fn anonymise_texts(
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
     }
     let mut resident = snapshot.resident();
-    // The names of arenas are glibc's.
-    let has_file = |area: &&mut ResidentArea| !area.name.is_empty() && area.kind != AreaKind::Malloc;
+    // The names of arenas are the recorder's.
+    let is_arena = |area: &ResidentArea| area.kind == AreaKind::Malloc && area.name.starts_with('[');
+    let has_file = |area: &&mut ResidentArea| !area.name.is_empty() && !is_arena(area);
     for area in resident.iter_mut().flat_map(|report| &mut report.areas).filter(has_file) {
         area.name = number(&mut names.texts, &area.name.as_str().into(), "file").to_string();
     }

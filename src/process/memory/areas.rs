@@ -86,11 +86,11 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn of(maps: &'a [Map], process: &'a Path, known: &'a Known) -> Found<'a> {
         let may_run = maps.iter().filter(|map| map.may_run()).map(|map| &*map.path);
-        let loaded = loaded::all(maps, process);
+        let libraries: BTreeSet<&str> = may_run.filter(|path| !path.is_empty()).collect();
+        let loaded = loaded::all(maps, &libraries, process);
         let for_own = loaded::needed_by_own(&loaded, |path| is_own(path, known));
         let own = loaded.iter().filter(|(path, _)| is_own(path, known) || for_own.contains(&**path));
         let own_storage_bytes = own.map(|(_, library)| library.storage_bytes).fold(0, u64::saturating_add);
-        let libraries = may_run.filter(|path| !path.is_empty()).collect();
         Found { process, known, libraries, loaded, for_own, own_storage_bytes }
     }
 
@@ -126,10 +126,13 @@ impl<'a> Found<'a> {
             _ => AreaKind::Anonymous,
         };
         let whole = area(AreaKind::Anonymous, map);
-        let mut all = match map.range.end {
-            _ if end <= map.range.start => return None,
-            all if all == end => vec![ResidentArea { kind, ..whole }],
-            _ => parts(&whole, &[map.range.start..end], kind, self.process),
+        if end <= map.range.start {
+            return None;
+        }
+        let mut all = if end == map.range.end {
+            vec![ResidentArea { kind, ..whole }]
+        } else {
+            parts(&whole, &[map.range.start..end], kind, self.process)
         };
         all[0].name.clone_from(&library.path);
         Some(all)
@@ -342,5 +345,23 @@ mod tests {
             ]
         );
         assert_eq!(parts.iter().map(|part| part.resident_bytes).sum::<u64>(), 0x4000);
+    }
+
+    #[test]
+    fn what_is_mapped_behind_a_library_is_not_all_its_data() {
+        let [library, behind] =
+            [map(0x1000..0x3000, b"r-xp", "/lib/libx.so", 4096), map(0x3000..0x9000, b"rw-p", "", 4096)];
+        let known = Known::default();
+        let maps = [library.clone()];
+        let of = |end: u64| {
+            let mut found = Found::of(&maps, Path::new(OWN), &known);
+            found.loaded.insert(library.path.clone(), Loaded { end, ..Loaded::default() });
+            let areas = found.behind_library(&behind, Some(&library))?;
+            Some(areas.into_iter().map(|area| (area.name, area.range)).collect::<Vec<_>>())
+        };
+        let data = |range: Range<u64>| (library.path.clone(), range);
+        assert_eq!(of(0x4800), Some(vec![data(0x3000..0x5000), (String::new(), 0x5000..0x9000)]));
+        assert_eq!(of(0xA000), Some(vec![data(0x3000..0x9000)]));
+        assert_eq!(of(0x2800), None);
     }
 }

@@ -35,15 +35,16 @@ pub(super) struct Loaded {
     /// The bytes that each thread has for it.
     pub(super) storage_bytes: u64,
     /// What others call it.
-    name: String,
-    needed: Vec<String>,
+    pub(super) name: String,
+    pub(super) needed: Vec<String>,
 }
 
-/// Returns all libraries of a process by their paths, with the program. What cannot be read is not there.
-pub(super) fn all(maps: &[Map], process: &Path) -> BTreeMap<String, Loaded> {
+/// Returns all libraries of a process by their paths, with the program. What cannot be read is not there. Other files are not
+/// looked at: reading a page makes it resident, and devices are mapped too.
+pub(super) fn all(maps: &[Map], libraries: &BTreeSet<&str>, process: &Path) -> BTreeMap<String, Loaded> {
     let mut all = BTreeMap::new();
     let Ok(memory) = File::open(process.join("mem")) else { return all };
-    for map in maps.iter().filter(|map| map.path.starts_with('/')) {
+    for map in maps.iter().filter(|map| libraries.contains(&*map.path) && map.path.starts_with('/')) {
         // The first mapping of a library has its headers.
         if !all.contains_key(&map.path)
             && let Some(loaded) = read(&memory, map.range.start)
@@ -170,7 +171,8 @@ mod tests {
         use crate::process::memory::{OWN, maps};
 
         let maps = maps::read(Path::new(OWN)).unwrap();
-        let all = all(&maps, Path::new(OWN));
+        let libraries = maps.iter().filter(|map| map.may_run()).map(|map| &*map.path).collect();
+        let all = all(&maps, &libraries, Path::new(OWN));
         let program = std::env::current_exe().unwrap();
         let of_program = &all[program.to_str().unwrap()];
         assert!(of_program.needed.iter().any(|name| name == "libc.so.6"), "{of_program:?}");
