@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
     path::Path,
+    slice,
 };
 
 use super::{
@@ -132,7 +133,7 @@ impl<'a> Found<'a> {
         let mut all = if end == map.range.end {
             vec![ResidentArea { kind, ..whole }]
         } else {
-            parts(&whole, &[map.range.start..end], kind, self.process)
+            parts(&whole, slice::from_ref(&(map.range.start..end)), kind, self.process)
         };
         all[0].name.clone_from(&library.path);
         Some(all)
@@ -184,7 +185,7 @@ fn of_arena(map: &Map, part: &arenas::Part, process: &Path) -> Vec<ResidentArea>
     let name = format!("[arena {}]", part.number);
     let whole = ResidentArea { name, ..area(AreaKind::Malloc, map) };
     let Some(top) = part.top.map(|top| top.next_multiple_of(page_bytes)) else { return vec![whole] };
-    let mut parts = parts(&whole, &[top..map.range.end], AreaKind::Malloc, process);
+    let mut parts = parts(&whole, slice::from_ref(&(top..map.range.end)), AreaKind::Malloc, process);
     let of_top = parts.iter_mut().filter(|part| part.range.start == top);
     of_top.for_each(|of_top| of_top.name = format!("[arena {}, top]", part.number));
     parts
