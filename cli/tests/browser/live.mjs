@@ -118,6 +118,8 @@ check(await live.isHidden("#end"), "a look ends the server");
 const {files} = await live.evaluate(() => fetch("files").then(answer => answer.json()));
 const {device, n_events: n_look} = files[0].devices[0];
 const all = await totals_of(live, n_look);
+// A look and the finished file differ in the reserved bytes of a heap, which are not compared.
+delete all.reserved_bytes;
 const [, n_made] = await recording.line("done");
 check(Number(n_made) > 0.99 * N_EVENTS, `${n_made} events were made`);
 check(n_look > N_EVENTS / 2 && n_look < Number(n_made), `the look has ${n_look} of ${n_made} events`);

@@ -23,7 +23,7 @@ export function compare_with_timeline(name, file, device, all) {
     const row = line.split(",");
     const event = row[column("event")];
     const moment = /^\d+$/.test(event) ? Number(event) + 1 : 0;
-    if (moment >= all.reserved_bytes.length) break;
+    if (moment >= all.active_bytes.length) break;
     n_compared += 1;
     for (const [key, at] of columns) {
       if (Number(row[at]) !== all[key][moment]) return check(false, `${name}: ${key} after event ${event}: timeline ${row[at]}, page ${all[key][moment]}`);
