@@ -19,7 +19,8 @@ from torch import distributed, nn
 RANK = int(os.environ["RANK"])
 ASKS = os.environ.get("ASK") != "0"
 N_MOMENTS = 10
-BLOCK_BYTES = 64 << 20
+# More than what PyTorch may have left over, which would serve the first.
+BLOCK_BYTES = 256 << 20
 # More than the longest pause between two readings, which is 5 s.
 PATIENCE = 15
 

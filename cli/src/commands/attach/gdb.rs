@@ -179,7 +179,9 @@ fn reason(said: &str) -> String {
             .iter()
             .any(|word| line.contains(word))
     };
-    let line = said.lines().find(is_reason).or_else(|| said.lines().next_back());
+    // That a command failed has a line of its own, before the line that says why.
+    let mut lines = said.lines().filter(|line| !line.contains("Error in sourced command file"));
+    let line = lines.clone().find(is_reason).or_else(|| lines.next_back());
     clean(line.unwrap_or("it said nothing").trim()).into_owned()
 }
 
