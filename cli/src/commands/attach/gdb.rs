@@ -172,16 +172,16 @@ fn start(target: &Target, how: Option<&str>, commands: &str, folder: &Path) -> i
     gdb.process_group(0).spawn()
 }
 
-/// Returns the line that has the reason of a failure.
+/// Returns the line that has the reason of a failure: the one behind that which says that a command failed, if one did.
 fn reason(said: &str) -> String {
     let is_reason = |line: &&str| {
-        ["ptrace", "not permitted", "Error", "error", "annot", "nterrupted"]
+        ["ptrace", "not permitted", "rror", "annot", "ouldn't", "nterrupted"]
             .iter()
             .any(|word| line.contains(word))
     };
-    // That a command failed has a line of its own, before the line that says why.
-    let mut lines = said.lines().filter(|line| !line.contains("Error in sourced command file"));
-    let line = lines.clone().find(is_reason).or_else(|| lines.next_back());
+    let is_failed_command = |line: &&str| line.contains("Error in sourced command file");
+    let behind = said.lines().skip_while(|line| !is_failed_command(line)).nth(1);
+    let line = behind.or_else(|| said.lines().find(is_reason)).or_else(|| said.lines().next_back());
     clean(line.unwrap_or("it said nothing").trim()).into_owned()
 }
 
@@ -228,6 +228,18 @@ const WAITING: [u16; 13] = [101, 115, 72, 73, 22, 441, 202, 242, 207, 212, 260, 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_is_behind_the_command_that_failed() {
+        let failed = "0x7f in ?? ()\n/tmp/c:1: Error in sourced command file:\nCouldn't write extended state status: \
+                      Bad address.\n[Inferior 1 (process 4) detached]\n";
+        assert_eq!(reason(failed), "Couldn't write extended state status: Bad address.");
+        let refused =
+            "warning: process 4\nptrace: Operation not permitted.\nThe program has no registers now.\n";
+        assert_eq!(reason(refused), "ptrace: Operation not permitted.");
+        assert_eq!(reason("x\nlast\n"), "last");
+        assert_eq!(reason(""), "it said nothing");
+    }
 
     #[test]
     fn a_wait_is_known_again_after_a_stop() {
