@@ -182,7 +182,10 @@ fn reason(said: &str) -> String {
     let is_failed_command = |line: &&str| line.contains("Error in sourced command file");
     let behind = said.lines().skip_while(|line| !is_failed_command(line)).nth(1);
     let line = behind.or_else(|| said.lines().find(is_reason)).or_else(|| said.lines().next_back());
-    clean(line.unwrap_or("it said nothing").trim()).into_owned()
+    let reason = clean(line.unwrap_or("it said nothing").trim()).into_owned();
+    // gdb 13 did so on an Intel Xeon with AMX, and gdb 16 did not.
+    let is_old = reason.contains("extended state");
+    if is_old { reason + " This gdb is too old for the processor; gdb 16 is not" } else { reason }
 }
 
 /// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
@@ -233,7 +236,10 @@ mod tests {
     fn the_reason_is_behind_the_command_that_failed() {
         let failed = "0x7f in ?? ()\n/tmp/c:1: Error in sourced command file:\nCouldn't write extended state status: \
                       Bad address.\n[Inferior 1 (process 4) detached]\n";
-        assert_eq!(reason(failed), "Couldn't write extended state status: Bad address.");
+        assert_eq!(
+            reason(failed),
+            "Couldn't write extended state status: Bad address. This gdb is too old for the processor; gdb 16 is not"
+        );
         let refused =
             "warning: process 4\nptrace: Operation not permitted.\nThe program has no registers now.\n";
         assert_eq!(reason(refused), "ptrace: Operation not permitted.");
