@@ -7,11 +7,15 @@
 #![allow(missing_docs)]
 
 fn main() {
-    #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+    #[cfg(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
     on_linux::main();
 }
 
-#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod on_linux {
 
     use std::{arch::global_asm, env, ffi::c_void, hint::black_box, process::Command, ptr};
@@ -26,6 +30,7 @@ mod on_linux {
     const STACK_BYTES: usize = 256 << 10;
 
     // Calls `call(data)` on the stack that ends at `top`, whose outermost frame it is.
+    #[cfg(target_arch = "x86_64")]
     global_asm!(
         ".globl memreel_on_stack",
         ".hidden memreel_on_stack",
@@ -40,6 +45,26 @@ mod on_linux {
         "call rsi",
         "mov rsp, rbp",
         "pop rbp",
+        "ret",
+        ".cfi_endproc",
+        ".size memreel_on_stack, . - memreel_on_stack",
+    );
+
+    #[cfg(target_arch = "aarch64")]
+    global_asm!(
+        ".globl memreel_on_stack",
+        ".hidden memreel_on_stack",
+        ".type memreel_on_stack, @function",
+        "memreel_on_stack:",
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, sp",
+        "mov sp, x0",
+        "mov x0, x2",
+        "blr x1",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
         "ret",
         ".cfi_endproc",
         ".size memreel_on_stack, . - memreel_on_stack",

@@ -5,7 +5,7 @@
 //! because a library can be preloaded only when a process starts.
 //! std's locks call the kernel directly and would not be counted;
 //! `tests/it/stack/locks.rs` checks that the files of a capture name none.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(missing_docs)]
 
 use std::{
@@ -53,7 +53,10 @@ fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/preload/count.rs");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcount.so");
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    // The test may run in an emulator, and the compiler outside of it.
+    let target = ["--target=aarch64-unknown-linux-gnu", "-Clinker=cc"];
     let built = Command::new(rustc)
+        .args(target.iter().filter(|_| cfg!(target_arch = "aarch64")))
         .args(["--edition=2024", "--crate-type=cdylib", "-O", "-o"])
         .args([&library, &source])
         .output()

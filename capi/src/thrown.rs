@@ -131,7 +131,11 @@ impl OutOfMemoryError {
         FOUND.get_or_try_init(|| OutOfMemoryError::find().map(Box::new).ok_or(())).ok().copied()
     }
 
-    #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+    #[cfg(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
     fn find() -> Option<OutOfMemoryError> {
         let standard = |name| symbol(&[c"libstdc++.so.6"], name);
         let torch = |name| symbol(&[c"libc10.so", c"libc10_cuda.so"], name);
@@ -152,8 +156,12 @@ impl OutOfMemoryError {
         }
     }
 
-    /// The layouts of C++ objects above are known for one platform only.
-    #[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+    /// The layouts of C++ objects above are known for two platforms only.
+    #[cfg(not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )))]
     fn find() -> Option<OutOfMemoryError> {
         None
     }

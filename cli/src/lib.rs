@@ -31,6 +31,7 @@ mod moment;
 mod names;
 mod options;
 mod output;
+mod own_memory;
 mod owner_table;
 mod plot;
 mod printed;

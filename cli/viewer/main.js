@@ -109,7 +109,10 @@ async function open_panels() {
 const tabs = () => /** @type {HTMLElement[]} */ ([...at("tabs").children]);
 
 function connect_bar() {
-  at("end").hidden = app.source.is_offline === true;
+  const is_look = /\/look\/\d+\/$/.test(location.pathname) && !app.source.is_offline;
+  at("follow").hidden = !is_look;
+  // A look ends with the page that follows.
+  at("end").hidden = app.source.is_offline === true || is_look;
   for (const [index, [name, title]] of VIEWS.entries()) {
     const tab = element("button", "", title);
     tab.type = "button";

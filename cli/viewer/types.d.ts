@@ -276,6 +276,43 @@ interface Segments {
   chosen: number | null;
 }
 
+// --- The page that follows programs.
+
+interface LiveSite {
+  bytes: number;
+  stack: {name: string, filename: string | null, line: number}[] | null;
+}
+
+/** A device of a process at the last look, as `memreel watch --json` prints it, with its curve. */
+interface LiveDevice {
+  file: string;
+  process: number;
+  rank: string | null;
+  is_running: boolean;
+  device: number;
+  name: string;
+  used_bytes: number | null;
+  limit_bytes: number | null;
+  live_bytes: number;
+  live_peak_bytes: number;
+  reserved_bytes: number;
+  n_live: number;
+  allocations_per_s: number;
+  owners: {owner: string, bytes: number}[];
+  holders: LiveSite[];
+  grown_in_a_minute: LiveSite[];
+  grown_since_begin: LiveSite[];
+  oom: {n_ooms: number, why: string | null} | null;
+  problems: string[];
+  /** The time in microseconds since the Unix epoch, and the most bytes until the next point. */
+  curve: [us: number, bytes: number][];
+}
+
+interface LiveAnswer {
+  now_us: number;
+  devices: LiveDevice[];
+}
+
 // --- The browser.
 
 interface Performance {

@@ -11,6 +11,7 @@ use super::{
     apart::silently,
     early, loader, next,
     other::reallocated,
+    processor::jump_with_caller,
     reports::{allocated, freed},
 };
 
@@ -24,36 +25,24 @@ fn refused() -> *mut c_void {
 /// The functions that the loader calls too, which pass their return address to one of this library: the loader's own
 /// requests are not reported (`loader.rs`).
 macro_rules! with_caller {
-    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $register:literal => $with:ident;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $caller:tt => $with:ident;)*) => {$(
         /// The C library's function.
         ///
         /// # Safety
         /// As in the C library, for this function and all below.
-        #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
-            std::arch::naked_asm!(concat!("mov ", $register, ", [rsp]"), "jmp {}", sym $with)
-        }
-
-        /// The C library's function.
-        ///
-        /// # Safety
-        /// As in the C library.
-        #[cfg(not(target_arch = "x86_64"))]
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the caller's promise.
-            unsafe { $with($($argument,)* 0) }
+            jump_with_caller!($caller, $with)
         }
     )*};
 }
 
 with_caller! {
-    malloc(bytes: usize) -> *mut c_void, "rsi" => malloc_for;
-    calloc(n: usize, bytes: usize) -> *mut c_void, "rdx" => calloc_for;
-    free(block: *mut c_void), "rsi" => free_for;
-    realloc(block: *mut c_void, bytes: usize) -> *mut c_void, "rdx" => realloc_for;
+    malloc(bytes: usize) -> *mut c_void, 1 => malloc_for;
+    calloc(n: usize, bytes: usize) -> *mut c_void, 2 => calloc_for;
+    free(block: *mut c_void), 1 => free_for;
+    realloc(block: *mut c_void, bytes: usize) -> *mut c_void, 2 => realloc_for;
 }
 
 /// # Safety

@@ -4,7 +4,7 @@
 //! the next one that has them (`next.rs`), such as glibc or another allocator, and report to the other library, if it is
 //! there (`connect.rs`, `reports.rs`). Nothing here allocates, except to find a function in a library that one part of the
 //! program has for itself (`libraries.rs`): what is asked for while the next functions are looked up comes from `early.rs`.
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod apart;
 mod early;
@@ -12,6 +12,7 @@ mod libraries;
 mod loader;
 mod next;
 mod imports;
+mod processor;
 mod small_stack;
 mod reports;
 mod connect;

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::{apart::silently, next};
+use super::{apart::silently, next, processor::call_on};
 
 /// The room that a report may need on the stack that it is made on.
 const ROOM_BYTES: usize = 32 << 10;
@@ -194,33 +194,3 @@ unsafe extern "C" fn start<T, F: FnOnce() -> T>(work: *mut c_void) {
     let work = unsafe { &mut *work.cast::<Work<T, F>>() };
     work.done = work.report.take().map(|report| report());
 }
-
-/// Calls a function on another stack, which ends at `end`.
-///
-/// # Safety
-/// The memory below `end`, which is a multiple of 16, is enough for the function and nothing else uses it; the function may
-/// be called with `argument`.
-#[cfg(target_arch = "x86_64")]
-unsafe fn call_on(end: *mut u8, function: unsafe extern "C" fn(*mut c_void), argument: *mut c_void) {
-    // SAFETY: the function keeps r12, as every function of C does, so the stack pointer is what it was.
-    unsafe {
-        std::arch::asm!(
-            "mov r12, rsp",
-            "mov rsp, {end}",
-            "call {function}",
-            "mov rsp, r12",
-            end = in(reg) end,
-            function = in(reg) function,
-            in("rdi") argument,
-            out("r12") _,
-            clobber_abi("C"),
-        );
-    }
-}
-
-/// Nothing is reported on other machines.
-///
-/// # Safety
-/// None is needed.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn call_on(_: *mut u8, _: unsafe extern "C" fn(*mut c_void), _: *mut c_void) {}

@@ -7,7 +7,7 @@
 //!
 //! Three rules hold for all wrappers: the program gets what the driver returns; a failure of this library ends the
 //! recording and not the program; a free is recorded before the driver is called, an allocation after.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod types;
 mod notice;

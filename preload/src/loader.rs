@@ -11,6 +11,10 @@ use libc::{RTLD_NEXT, RTLD_NOLOAD, RTLD_NOW};
 /// The driver's library.
 const DRIVER: &CStr = c"libcuda.so.1";
 
+/// The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl, since the first version for the processor.
+const VERSIONS: [&CStr; 2] =
+    [c"GLIBC_2.34", if cfg!(target_arch = "aarch64") { c"GLIBC_2.17" } else { c"GLIBC_2.2.5" }];
+
 /// The loader's own `dlsym`, which this library's replaces; null until it is found.
 pub(crate) static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -18,8 +22,7 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// Finds the loader's `dlsym`, and returns it.
 pub(crate) extern "C" fn find_dlsym() -> *mut c_void {
-    // The versions of `dlsym` in glibc: since 2.34 in libc, before that in libdl.
-    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+    for version in VERSIONS {
         // SAFETY: the names end in nul; `dlvsym` itself is not replaced.
         let found = unsafe { libc::dlvsym(RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
         if !found.is_null() {

@@ -58,6 +58,7 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    announce()
     licences()
     libraries()
     use_target()
@@ -70,6 +71,7 @@ def prepare_metadata_for_build_editable(metadata_directory, config_settings=None
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    announce()
     licences()
     libraries()
     use_target()
@@ -153,6 +155,23 @@ def tracked():
         paths = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
         paths = [path for path in paths if not path.startswith(MADE) and "__pycache__" not in path and not path.endswith(".so")]
     return [path for path in paths if path and not path.startswith(NOT_IN_SDIST)]
+
+
+def announce():
+    """Says what the build does and how long it takes, on the terminal: pip shows what a backend prints only if it fails."""
+    rust = shutil.which("cargo")
+    text = (
+        "memreel: Rust builds the program and three libraries; this takes about ten minutes the first time "
+        f"({os.cpu_count()} processors). `pip install -v` shows each step."
+        if rust
+        else "memreel: cargo is not on the path, and the build needs Rust 1.88 or newer: https://rustup.rs"
+    )
+    try:
+        with open("/dev/tty", "w") as terminal:
+            terminal.write(f"\n  {text}\n")
+    except OSError:
+        # No terminal: the log has it.
+        print(text, file=sys.stderr, flush=True)
 
 
 def licences():

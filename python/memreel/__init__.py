@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memreel.serving import install
     from memreel.snapshot import Snapshot, load
     from memreel.table import Table
+    from memreel.viewing import live
 
 __all__ = [
     "Error",
@@ -53,6 +54,7 @@ __all__ = [
     "gate",
     "install",
     "leaks",
+    "live",
     "load",
     "merge",
     "on_oom",
@@ -77,6 +79,7 @@ _MODULES = {
     **dict.fromkeys(("dump", "on_oom", "record", "scope", "start", "stop"), "memreel.recording"),
     "Table": "memreel.table",
     "install": "memreel.serving",
+    "live": "memreel.viewing",
 }
 
 

@@ -770,6 +770,12 @@ class HostFigures(Record):
     """The resident bytes in huge pages."""
     unused_page_bytes: int
     """Whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return."""
+    n_arenas: int
+    """The arenas that glibc's `malloc` made for threads, beside the main one."""
+    arena_unused_bytes: int
+    """The resident bytes of these arenas in which no block is."""
+    one_arena_saves_bytes: int
+    """What all arenas have unused, less what the one with the most has: what `MALLOC_ARENA_MAX=1` would save at most."""
     group: GroupFigures | None
     """What the group of the processes (cgroup) has; null without one."""
 

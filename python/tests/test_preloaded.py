@@ -41,6 +41,47 @@ def test_everything_is_recorded_with_the_scopes_of_the_program(tmp_path):
     assert memreel.load(tmp_path / "all.pickle").n_events > memreel.load(tmp_path / "part.pickle").n_events
 
 
+FOLLOWED = """
+import json, sys, time, urllib.request
+import memreel
+block = None
+with memreel.record("part.pickle", live=True) as recording:
+    address = recording._page.address
+    block = bytearray(10_000_000)
+    until = time.monotonic() + 60
+    while True:
+        with urllib.request.urlopen(address + "live") as answer:
+            devices = json.load(answer)["devices"]
+        if devices and devices[0]["live_bytes"] > 10_000_000:
+            break
+        assert time.monotonic() < until, devices
+        time.sleep(0.05)
+print(address, devices[0]["process"])
+try:
+    urllib.request.urlopen(address)
+except OSError:
+    print("closed")
+"""
+
+
+def test_a_page_follows_the_program_while_it_is_recorded(tmp_path):
+    command = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "all.pickle", "--", sys.executable, "-c", FOLLOWED]
+    # A terminal of SSH: no browser is opened.
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "SSH_TTY": "none"})
+    assert ended.returncode == 0, ended.stderr
+    address, process = ended.stdout.splitlines()[0].split()
+    assert f"memreel: the live page is at {address}" in ended.stderr
+    assert f"process {process}:" in ended.stderr
+    assert ended.stdout.splitlines()[1] == "closed"
+    # What serves the page is not recorded with the program.
+    assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["all.pickle", "part.pickle"]
+
+
+def test_a_process_without_a_tape_has_no_page():
+    with pytest.raises(memreel.RecordingError, match="memreel record -- python"):
+        memreel.live(open=False)
+
+
 def test_the_program_s_status_is_passed_on(tmp_path):
     command = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "x.pickle", "--", "sh", "-c", "exit 7"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 7

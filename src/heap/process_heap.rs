@@ -10,7 +10,7 @@ use super::{
     table::Table,
 };
 use crate::{
-    process::sync::settle_loads,
+    process::counter::settle_loads,
     recorder::{OwnWork, Recorder, Track},
 };
 use memreel_snapshot::words::{

@@ -14,8 +14,6 @@
 //! locks, may fork while its own thread has it. Such a child can run another program (`exec`), but may wait for ever
 //! in memreel.
 
-#[cfg(all(target_os = "linux", not(miri)))]
-use std::cell::RefCell;
 use std::{
     cell::Cell,
     sync::{
@@ -25,6 +23,8 @@ use std::{
     thread::{self, LocalKey},
     time::{Duration, Instant},
 };
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::{cell::RefCell, mem::ManuallyDrop};
 
 use crate::process::{pause, sync::ReentryGuard};
 
@@ -265,8 +265,18 @@ fn install() {}
 
 #[cfg(all(target_os = "linux", not(miri)))]
 thread_local! {
-    /// What this thread has while it forks.
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// What this thread has while it forks. It has no destructor: the C library allocates for one, in the program's name.
+    static HELD: RefCell<ManuallyDrop<Option<Held>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+const _: () = assert!(!std::mem::needs_drop::<RefCell<ManuallyDrop<Option<Held>>>>());
+
+/// Replaces what this thread has, and returns it.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn exchange(held: Option<Held>) -> Option<Held> {
+    let before = HELD.try_with(|place| place.replace(ManuallyDrop::new(held)));
+    before.ok().and_then(ManuallyDrop::into_inner)
 }
 
 /// Registers the handlers, once a process.
@@ -286,8 +296,8 @@ fn install() {
 /// Takes every lock, before the fork.
 #[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn prepare() {
-    // Its first use takes a lock of the loader, so it comes before any lock of memreel. A thread that ends has no
-    // storage, and nothing would release the locks.
+    // Its first use takes a lock of the loader, so it comes before any lock of memreel. Without storage nothing would
+    // release the locks.
     if HELD.try_with(|_| ()).is_err() {
         return;
     }
@@ -296,19 +306,19 @@ extern "C" fn prepare() {
     parts.iter().for_each(|(_, part)| part.hold(&mut held));
     // Released last, so that another thread's fork begins when this one has undone everything.
     held.steps.insert(0, Box::new(Some(parts)));
-    let _ = HELD.try_with(|place| place.replace(Some(held)));
+    exchange(Some(held));
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn in_parent() {
-    drop(HELD.try_with(RefCell::take));
+    drop(exchange(None));
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 extern "C" fn in_child() {
     crate::process::wiped::mark();
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    if let Some(mut held) = HELD.try_with(RefCell::take).ok().flatten() {
+    if let Some(mut held) = exchange(None) {
         held.steps.iter_mut().for_each(|step| step.in_child());
     }
 }

@@ -1,6 +1,7 @@
 //! Facts of one process: its locks and forks, the signals of its threads, its rank, its machine, its resident memory,
 //! times as text.
 
+pub(crate) mod counter;
 #[cfg(not(loom))]
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;

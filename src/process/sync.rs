@@ -101,61 +101,6 @@ impl Drop for ReentryGuard {
     }
 }
 
-/// Load fence for timestamp reads: earlier loads complete before a subsequent read of the counter, and an
-/// earlier read of the counter completes before this returns.
-#[inline(always)]
-pub(crate) fn settle_loads() {
-    // A memory fence alone does not order the counter, which is not memory.
-    fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 processor has the instruction.
-    unsafe {
-        std::arch::x86_64::_mm_lfence();
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: the instruction changes neither memory nor registers.
-    unsafe {
-        std::arch::asm!("isb", options(nostack, preserves_flags));
-    }
-}
-
-/// Reads the processor's counter where one instruction does so; returns 0 elsewhere. The caller must know
-/// that the counter runs at a constant rate.
-#[inline(always)]
-pub(crate) fn counter() -> u64 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a program
-    // opts out.
-    return unsafe { std::arch::x86_64::_rdtsc() };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    0
-}
-
-/// Reads the processor's counter after all earlier loads have completed. Otherwise like [`counter`].
-///
-/// The caller must know that the counter runs at a constant rate; processors for which that is so have the
-/// instruction that is used here.
-///
-/// Under loom there is a fence. On x86-64 none is needed: loads keep their order, and so do stores, so a
-/// thread that sees a value stored after another thread read its counter reads a later time. `Tape::cut` in
-/// `recorder/tape.rs` relies on this too.
-#[inline(always)]
-pub(crate) fn counter_after_loads() -> u64 {
-    #[cfg(loom)]
-    fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        // The processor waits by itself; this keeps the compiler from moving loads.
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        let mut processor = 0;
-        // SAFETY: a processor whose counter runs at a constant rate has this instruction; it writes the
-        // processor's number to a local variable.
-        unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    0
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -41,7 +41,8 @@ fn date(day: u64) -> (u64, u64, u64) {
 const UNITS_MS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
 /// Reads a whole number of a unit such as `30s`, at least 1 ms; `None` for another text.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = text[digits..].trim_start();
     let (_, factor) = UNITS_MS.iter().find(|(name, _)| *name == unit)?;

@@ -9,13 +9,18 @@ use std::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
 };
 
-const PAGE_BYTES: usize = 4096;
+/// The largest page that a kernel of this machine may have.
+const MOST_PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 64 << 10 };
 
 /// Whether this process is one whose forks were seen, alone on its page: [`install`] puts another page in its place.
-#[repr(C, align(4096))]
-struct Page(AtomicBool, [u8; PAGE_BYTES - 1]);
+#[repr(C)]
+#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
+struct Page(AtomicBool, [u8; MOST_PAGE_BYTES - 1]);
 
-static PAGE: Page = Page(AtomicBool::new(true), [0; PAGE_BYTES - 1]);
+const _: () = assert!(align_of::<Page>() == MOST_PAGE_BYTES);
+
+static PAGE: Page = Page(AtomicBool::new(true), [0; MOST_PAGE_BYTES - 1]);
 
 /// Returns whether this process is a child whose fork no handler saw. It costs one load.
 #[inline(always)]
@@ -54,34 +59,38 @@ pub(crate) fn mark() {
 
 /// Has the system wipe the page in children, once a process. If it refuses, children that no handler saw are not found.
 pub(crate) fn install() {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     let _ = install_page();
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 fn install_page() -> rustix::io::Result<()> {
     use rustix::mm::{
         Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap_fixed, munmap,
     };
     use std::ptr;
 
+    let page_bytes = rustix::param::page_size();
+    if page_bytes > MOST_PAGE_BYTES {
+        return Err(rustix::io::Errno::NOTSUP);
+    }
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the new page belongs to this function until it takes the place of the static's, in one step and with the
     // same contents; the static has the page alone.
     unsafe {
-        let page = mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE)?;
+        let page = mmap_anonymous(ptr::null_mut(), page_bytes, access, MapFlags::PRIVATE)?;
         (*page.cast::<AtomicBool>()).store(true, Ordering::Relaxed);
         let place = (&raw const PAGE).cast_mut().cast();
-        let moved = madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork)
-            .and_then(|()| mremap_fixed(page, PAGE_BYTES, PAGE_BYTES, MremapFlags::MAYMOVE, place));
+        let moved = madvise(page, page_bytes, Advice::LinuxWipeOnFork)
+            .and_then(|()| mremap_fixed(page, page_bytes, page_bytes, MremapFlags::MAYMOVE, place));
         if moved.is_err() {
-            let _ = munmap(page, PAGE_BYTES);
+            let _ = munmap(page, page_bytes);
         }
         moved.map(|_| ())
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64", not(miri)))]
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod tests {
     use super::*;
     use crate::process::fork;

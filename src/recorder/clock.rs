@@ -4,7 +4,7 @@
 //! measured when a snapshot is taken, not when an event is recorded.
 #![forbid(unsafe_code)]
 
-use crate::process::sync;
+use crate::process::counter::{self, counter, counter_after_loads};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A time, in ticks since the recorder was created.
@@ -58,22 +58,32 @@ impl Clock {
 
     #[inline(always)]
     pub(super) fn now(&self) -> Ticks {
-        if self.is_inline { self.ticks(sync::counter()) } else { self.now_by_call() }
+        if self.is_inline { self.inline_ticks(counter()) } else { self.now_by_call() }
     }
 
     /// Returns the current time, read after all earlier loads have completed. Otherwise like [`Clock::now`].
     #[inline(always)]
     pub(super) fn now_after_loads(&self) -> Ticks {
         if self.is_inline {
-            return self.ticks(sync::counter_after_loads());
+            return self.inline_ticks(counter_after_loads());
         }
-        sync::settle_loads();
+        counter::settle_loads();
         self.now_by_call()
     }
 
     #[inline(never)]
     fn now_by_call(&self) -> Ticks {
         Ticks(self.ticks(self.counter.raw()).0 << self.shift)
+    }
+
+    #[inline(always)]
+    fn inline_ticks(&self, raw: u64) -> Ticks {
+        if counter::MAY_BE_SLOW { Ticks(self.ticks(raw).0 << self.shift) } else { self.ticks(raw) }
+    }
+
+    /// The shift of a counter that is read inline: none where every counter is fast.
+    fn inline_shift(&self) -> u32 {
+        if counter::MAY_BE_SLOW { self.shift } else { 0 }
     }
 
     #[inline(always)]
@@ -92,7 +102,7 @@ impl Clock {
     /// calibration.
     #[cfg(not(loom))]
     pub(super) fn beginning(&self) -> (u64, u64) {
-        let shift = if self.is_inline { 0 } else { self.shift };
+        let shift = if self.is_inline { self.inline_shift() } else { self.shift };
         let ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw.saturating_add(1 << 30 >> shift));
         (self.start_us, ns)
     }
@@ -104,7 +114,7 @@ impl Clock {
         }
         let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let raw_ticks = if self.is_inline { ticks } else { ticks >> self.shift };
+        let raw_ticks = ticks >> if self.is_inline { self.inline_shift() } else { self.shift };
         let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + raw_ticks);
         let ns = if elapsed_ns < CALIBRATED_NS { calibrated_ns } else { elapsed_ns };
         Scale::new(self.start_us, ns, ticks.max(1))
@@ -131,8 +141,9 @@ fn at_once<T>(counter: impl Fn() -> u64, clock: impl Fn() -> T) -> (u64, T) {
 
 /// Returns whether quanta's clock is the processor's counter: its value is between two reads of the counter.
 fn reads_the_counter(clock: &quanta::Clock) -> bool {
-    let (before, read, after) = (sync::counter(), clock.raw(), sync::counter());
-    before < read && read < after
+    // A slow counter may have the same value three times.
+    let (before, read, after) = (counter(), clock.raw(), counter());
+    before <= read && read <= after
 }
 
 /// Converts ticks to microseconds since the Unix epoch; the conversion is monotonic.

@@ -11,11 +11,10 @@ use super::{
     shared::Shared,
     tape::Tape,
 };
-use crate::{
-    process::sync::lock,
-    tape::{Base, TapeFile},
-};
-use memreel_snapshot::words::DeviceId;
+use crate::process::sync::lock;
+
+/// How often a list is looked for: a keeper that writes a new one meanwhile may free the old one before the reader is there.
+const READS: usize = 3;
 
 /// Returns what the keeper of a recorder's file does.
 pub(super) fn duties(shared: &Arc<Shared>) -> Duties {
@@ -42,19 +41,23 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let mut live = match fold.start {
         Start::Live(live) => live,
         // The keeper in another process has left, and its list stays.
-        Start::InFile { may_lack } => match base_in_file(&file, device, fold.folded, until, may_lack) {
-            Found::Base(base) => {
-                cut.after = base.until;
-                Live::of(&base.segments)
+        Start::InFile { may_lack } => {
+            let read = |_| file.last_list(device, fold.folded, may_lack).ok();
+            match (0..READS).find_map(read) {
+                Some(Some(base)) => {
+                    cut.after = base.until;
+                    Live::of(&base.segments)
+                }
+                // It left before it wrote one.
+                Some(None) => Live::default(),
+                None => {
+                    // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may
+                    // read it.
+                    fold.start = Start::InFile { may_lack };
+                    return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
+                }
             }
-            // It left before it wrote one.
-            Found::Nothing => Live::default(),
-            Found::Unreadable => {
-                // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may read it.
-                fold.start = Start::InFile { may_lack };
-                return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
-            }
-        },
+        }
     };
     // Contexts are numbered before an event has them, so those of the cut are in this copy.
     let contexts = lock(&shared.contexts).all();
@@ -65,25 +68,4 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let base = in_file::write(&file, device, &live.inventory(), (until, until), fold.n_missing);
     fold.start = Start::Live(live);
     tape.end_work(|in_file| in_file.end_fold(fold, until, base));
-}
-
-/// How often a file is read for a list: a keeper that writes a new one meanwhile may free the old one before the reader is
-/// there.
-const READS: usize = 3;
-
-/// What a file has of its keeper.
-enum Found {
-    Base(Base),
-    Nothing,
-    Unreadable,
-}
-
-/// Returns the list of a device that its keeper left in the file, up to the order word `folded` at least; none only if the file
-/// `may_lack` one.
-fn base_in_file(file: &TapeFile, device: DeviceId, folded: u64, until: u64, may_lack: bool) -> Found {
-    let read = |_| match file.read_until(device, until).ok()?.bases.into_iter().next() {
-        Some(base) => (base.until >= folded).then_some(Found::Base(base)),
-        None => may_lack.then_some(Found::Nothing),
-    };
-    (0..READS).find_map(read).unwrap_or(Found::Unreadable)
 }

@@ -169,11 +169,13 @@ impl Recorder {
         let tape = tape_of(&lock(&self.shared.tapes), inventory.device());
         let Some(tape) = tape else { return };
         // A heap has no settings; what the file says of them is that of an allocator.
-        if inventory.has_segments() {
-            file.note(&opening::settings_note(&inventory.settings()));
-        }
-        if let Some(bytes) = inventory.sample_bytes() {
-            file.note(&Note::Sampling { device: inventory.device().0, bytes });
+        let settings = inventory.has_segments().then(|| opening::settings_note(&inventory.settings()));
+        let sampling =
+            inventory.sample_bytes().map(|bytes| Note::Sampling { device: inventory.device().0, bytes });
+        {
+            // The heap may capture a stack for what a note allocates and frees, and name it in a note.
+            let _guard = Guard::enter();
+            settings.iter().chain(&sampling).for_each(|note| file.note(note));
         }
         let mut cut = None;
         let segments = inventory.segments_at(&mut |_| cut = tape.cut_base());

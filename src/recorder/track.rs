@@ -13,10 +13,7 @@ use super::{
     writer::{self, ByLock, ByTime, TickSource, WithLast},
 };
 use crate::{
-    process::{
-        guard::Guard,
-        sync::{lock, settle_loads},
-    },
+    process::{counter::settle_loads, guard::Guard, sync::lock},
     stack,
 };
 use memreel_snapshot::words::{Action, DeviceId, Event, StackId};

@@ -115,7 +115,7 @@ pub use crate::process::{
     host::host,
     own_memory,
     rank::{n_ranks, rank},
-    time::time_text,
+    time::{duration, time_text},
     uncancelled::Uncancelled,
 };
 pub use crate::{

@@ -17,7 +17,7 @@ pub enum StackMethod {
     /// `-C force-frame-pointers=yes`, and the default there.
     FramePointers = 1,
     /// Follows cached unwind rules, down to the first frame that is unchanged since
-    /// this thread's last capture. The default in other programs on x86-64 Linux with glibc.
+    /// this thread's last capture. The default in other programs on Linux with glibc, on x86-64 and aarch64.
     Reuse = 2,
     /// Follows cached unwind rules, all the way each time. Never the default.
     Rules = 3,

@@ -14,7 +14,12 @@ mod frames;
 mod index;
 mod insert;
 #[cfg_attr(
-    not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    )),
     allow(dead_code, reason = "some of it serves `unwind/` alone")
 )]
 mod interner;
@@ -23,7 +28,12 @@ mod landmark;
 mod limits;
 mod method;
 #[cfg_attr(
-    not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    )),
     allow(dead_code, reason = "some of it serves `unwind/` alone")
 )]
 mod modules;
@@ -36,7 +46,12 @@ mod record;
 mod reserve;
 mod source;
 #[cfg_attr(
-    not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))),
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    )),
     path = "portable.rs"
 )]
 mod unwind;

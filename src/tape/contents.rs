@@ -7,10 +7,6 @@
 //! The file is long because these readings are one protocol with `slot.rs`, which writes.
 #![forbid(unsafe_code)]
 
-#[cfg(unix)]
-use std::os::unix::fs::FileExt;
-#[cfg(windows)]
-use std::os::windows::fs::FileExt;
 use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use super::{
@@ -21,6 +17,7 @@ use super::{
     notes::{Note, for_each_note},
     owner_process::is_running,
     rows::Rows,
+    source::Source,
 };
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet};
 
@@ -108,9 +105,9 @@ struct Preview {
 
 impl Preview {
     /// Reads the beginning of a slot. One of an unknown kind counts as a note: who reads it says so.
-    fn read(file: &File, number: u32) -> io::Result<Preview> {
+    fn read(source: &dyn Source, number: u32) -> io::Result<Preview> {
         let mut bytes = [0; SLOT_HEADER_BYTES + size_of::<Words>()];
-        read_at(file, start_of(number), &mut bytes)?;
+        source.read_at(start_of(number), &mut bytes)?;
         let words = header_words(&bytes);
         let kind = Kind::of(words[SlotWord::Kind as usize]).unwrap_or(Kind::Notes);
         let first = u64::from_ne_bytes(bytes[SLOT_HEADER_BYTES + 8..][..8].try_into().unwrap_or_default());
@@ -181,7 +178,7 @@ impl Contents {
 
     pub(super) fn header_of(file: &File) -> io::Result<Result<Contents>> {
         let mut start = [0; HEADER_BYTES];
-        let n_bytes = read_at(file, 0, &mut start)?;
+        let n_bytes = Source::read_at(file, 0, &mut start)?;
         Ok(Contents::of_header(&start[..n_bytes]))
     }
 
@@ -215,6 +212,20 @@ impl Contents {
         let slots = contents.slots(file, &is_wanted).map_err(failed)?;
         contents.take(slots, true);
         Ok(contents)
+    }
+
+    /// Reads a device's last list of live blocks; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the source returns.
+    pub(super) fn last_list(source: &dyn Source, device: DeviceId) -> io::Result<Option<Base>> {
+        let mut contents = Contents::default();
+        let is_wanted = |slot: &Preview| {
+            matches!(slot.kind, Kind::Notes | Kind::Rows) && slot.owner == Owner::Device(device).number()
+        };
+        let slots = contents.slots(source, &is_wanted)?;
+        contents.take(slots, true);
+        Ok(contents.bases.into_iter().next())
     }
 
     /// Returns whether nothing that this pass has was dropped before the next pass: each chunk is there, and no list of
@@ -292,27 +303,31 @@ impl Contents {
     }
 
     /// Reads the slots in use that are wanted, in the order in which they were taken.
-    fn slots(&mut self, file: &File, is_wanted: &dyn Fn(&Preview) -> bool) -> io::Result<Vec<ReadSlot>> {
-        let n_bytes = file.metadata()?.len().saturating_sub(HEADER_BYTES as u64);
+    fn slots(
+        &mut self,
+        source: &dyn Source,
+        is_wanted: &dyn Fn(&Preview) -> bool,
+    ) -> io::Result<Vec<ReadSlot>> {
+        let n_bytes = source.n_bytes()?.saturating_sub(HEADER_BYTES as u64);
         let mut slots = Vec::new();
         if n_bytes % STEP_BYTES as u64 > 0 {
             self.problems
                 .push(format!("the file is cut: it ends after {} bytes", n_bytes + HEADER_BYTES as u64));
         }
         for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
-            if is_wanted(&Preview::read(file, number)?) {
-                slots.extend(self.slot(file, number)?);
+            if is_wanted(&Preview::read(source, number)?) {
+                slots.extend(self.slot(source, number)?);
             }
         }
         slots.sort_by_key(|slot| slot.word(SlotWord::Use));
         Ok(slots)
     }
 
-    pub(super) fn slot(&mut self, file: &File, number: u32) -> io::Result<Option<ReadSlot>> {
+    pub(super) fn slot(&mut self, source: &dyn Source, number: u32) -> io::Result<Option<ReadSlot>> {
         let at = start_of(number);
         let mut bytes = vec![0; SLOT_BYTES];
         for _ in 0..ATTEMPTS {
-            let n_bytes = read_at(file, at, &mut bytes)?;
+            let n_bytes = source.read_at(at, &mut bytes)?;
             let before = header_words(&bytes);
             let Some(kind) = Kind::of(before[SlotWord::Kind as usize]) else {
                 self.problems
@@ -331,11 +346,11 @@ impl Contents {
                 _ => (before[SlotWord::Len as usize] as usize).min(BODY_BYTES),
             };
             let mut again = vec![0; SLOT_HEADER_BYTES + len];
-            let n_again = read_at(file, at, &mut again)?;
+            let n_again = source.read_at(at, &mut again)?;
             again.truncate(n_again.max(SLOT_HEADER_BYTES));
             // The header is read once more, because the body is read after the header.
             let mut after = vec![0; SLOT_HEADER_BYTES];
-            read_at(file, at, &mut after)?;
+            source.read_at(at, &mut after)?;
             let after = header_words(&after);
             let is_same = |word: SlotWord| before[word as usize] == after[word as usize];
             // A chunk that was sealed meanwhile has more events than were counted.
@@ -496,22 +511,4 @@ fn halves(word: u64) -> (u32, u32) {
 /// Returns where a slot begins.
 pub(super) fn start_of(number: u32) -> u64 {
     HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64
-}
-
-/// Fills a buffer from a place of the file on; returns how many bytes there were.
-pub(super) fn read_at(file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut n_bytes = 0;
-    #[cfg(unix)]
-    let read = File::read_at;
-    #[cfg(windows)]
-    let read = File::seek_read;
-    while n_bytes < buffer.len() {
-        match read(file, &mut buffer[n_bytes..], at + n_bytes as u64) {
-            Ok(0) => break,
-            Ok(n) => n_bytes += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(n_bytes)
 }

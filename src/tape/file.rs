@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     path::{Path, PathBuf},
     ptr::NonNull,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,14 +10,14 @@ use std::{
 
 use super::{
     agreement::Agreement,
-    contents::Contents,
+    contents::{Base, Contents},
     layout::{BODY_BYTES, Beginning, Kind, Owner},
     mapped::Mapped,
     notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
     slot::{Slot, TakenAt},
 };
 use crate::process::fork::{Held, Part};
-use memreel_snapshot::words::{DeviceId, Result};
+use memreel_snapshot::words::{DeviceId, Error, Result};
 
 /// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
 #[derive(Debug)]
@@ -74,6 +75,27 @@ impl TapeFile {
     /// As [`Contents::read_until`], and [`Error::is_io`](crate::Error::is_io) if another file has the path now.
     pub(crate) fn read_until(&self, device: DeviceId, until: u64) -> Result<Contents> {
         self.mapped.with_file(|file| Contents::read_until(file, self.path(), device, until))
+    }
+
+    /// Returns a device's last list of live blocks, up to the order word `folded` at least; `None` if there is no list, which
+    /// is an error unless it `may_lack` one. It is read from memory, without a call of the system, which the program may
+    /// have forbidden itself. Only if that does not have the list, the file is read.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io): the file cannot be read, another one has the path, or the list was replaced
+    /// while it was read.
+    pub(crate) fn last_list(&self, device: DeviceId, folded: u64, may_lack: bool) -> Result<Option<Base>> {
+        let is_it = |list: &Option<Base>| list.as_ref().map_or(may_lack, |list| list.until >= folded);
+        let memory = self.mapped.memory();
+        if let Ok(list) = Contents::last_list(&memory, device)
+            && is_it(&list)
+            && (list.is_some() || memory.is_whole())
+        {
+            return Ok(list);
+        }
+        let failed = |error| Error::io("cannot read the tape", self.path(), error);
+        let list = self.mapped.with_file(|file| Contents::last_list(file, device).map_err(failed))?;
+        if is_it(&list) { Ok(list) } else { Err(failed(io::Error::other("its list was replaced"))) }
     }
 
     /// Maps memory for what another process will make the file longer by.

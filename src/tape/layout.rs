@@ -12,7 +12,7 @@ pub(super) const VERSION: u32 = 4;
 /// A number whose bytes show the byte order of the machine.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
 
-/// The header takes a page, of which the file's mapping begins with one.
+/// The header. Its bytes, and those of a slot, are the same on every machine, whatever its pages are.
 pub(super) const HEADER_BYTES: usize = 4096;
 
 /// The header of a slot: two cache lines, so that the body keeps the alignment of chunks.
@@ -24,7 +24,7 @@ pub(crate) const BODY_BYTES: usize = 32 << 10;
 /// A slot with its header.
 pub(super) const SLOT_BYTES: usize = SLOT_HEADER_BYTES + BODY_BYTES;
 
-/// The slots by which a file grows: 2 MiB, and a multiple of a page.
+/// The slots by which a file grows: 2 MiB.
 pub(super) const STEP_SLOTS: usize = 64;
 
 /// The bytes by which a file grows.

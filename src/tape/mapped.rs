@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    ptr::{self, NonNull},
+    ptr::NonNull,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -15,7 +15,6 @@ use std::{
 use rustix::{
     fs::{FallocateFlags, IFlags, fallocate, ioctl_getflags, ioctl_setflags},
     io::Errno,
-    mm::{MapFlags, ProtFlags, mmap, munmap},
     process::{Resource, getrlimit},
 };
 
@@ -26,6 +25,8 @@ use super::{
         SLOT_BYTES, STEP_BYTES, VERSION, checksum,
     },
     owner_process::{folder_of, own_start, pid_namespace},
+    pages::{map, unmap},
+    source::Memory,
     steps::{Slots, Step},
     windows::Windows,
 };
@@ -256,6 +257,19 @@ impl Mapped {
         Ok(Step { at, place: place as usize, is_alone: window.is_none() })
     }
 
+    /// Returns what the process that records has mapped of its file.
+    #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
+    pub(super) fn memory(&self) -> Memory<'_> {
+        let [n_promised, n_steps] = [HeaderWord::NPromised, HeaderWord::NSteps]
+            .map(|word| self.word(word).load(Ordering::Acquire) as usize);
+        let slots = lock(&self.slots);
+        // Of other steps it is not known whether the file has them yet: to read one that it has not would be a signal.
+        let promised = |place: &usize| slots.windows.find(*place).filter(|_| *place < n_promised);
+        let steps = (0..n_steps).map(|place| slots.step(place).or_else(|| promised(&place)));
+        // SAFETY: steps and windows are unmapped when this is dropped.
+        unsafe { Memory::of(steps.collect()) }
+    }
+
     /// Maps the first steps before the file has them: another process will promise them. Without room for that in memory,
     /// steps are mapped one by one.
     pub(super) fn map_ahead(&self) {
@@ -340,10 +354,10 @@ impl Drop for Mapped {
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         for at in slots.end() {
             // SAFETY: mapped by `grow`; every slot keeps the file alive, so none is left.
-            let _ = unsafe { munmap(at.as_ptr().cast(), STEP_BYTES) };
+            unsafe { unmap(at, STEP_BYTES) };
         }
         // SAFETY: mapped by `create`, and used through `self` alone.
-        let _ = unsafe { munmap(self.header.as_ptr().cast(), HEADER_BYTES) };
+        unsafe { unmap(self.header, HEADER_BYTES) };
     }
 }
 
@@ -376,13 +390,6 @@ fn reserve(file: &File, at: u64, n_bytes: usize) -> io::Result<()> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn map(file: &File, at: u64, n_bytes: usize) -> io::Result<NonNull<u8>> {
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address that the kernel chooses.
-    let at = unsafe { mmap(ptr::null_mut(), n_bytes, access, MapFlags::SHARED, file, at) }?;
-    NonNull::new(at.cast()).ok_or_else(|| io::Error::other("the kernel mapped address 0"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

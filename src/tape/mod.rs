@@ -11,9 +11,9 @@
 //! | rows | segments and blocks of one device before its oldest event | the keeper, of this process or another |
 //!
 //! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, for which `windows`
-//! are mapped ahead, `slot`
+//! are mapped ahead, `pages` maps parts of it, `slot`
 //! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
-//! and writes notes, `contents` reads a file, of a process that lives or not, as far as it is whole, `news` what is new in it since the last time, and `seal` adds the
+//! and writes notes, `contents` reads a file, or memory that has it mapped (`source`), of a process that lives or not, as far as it is whole, `news` what is new in it since the last time, and `seal` adds the
 //! checksums of a process that has ended.
 
 mod layout;
@@ -22,8 +22,11 @@ mod notes;
 #[cfg(target_os = "linux")]
 mod owner_process;
 mod rows;
+mod source;
 #[cfg(target_os = "linux")]
 mod descriptor;
+#[cfg(target_os = "linux")]
+mod pages;
 #[cfg(target_os = "linux")]
 mod windows;
 #[cfg(target_os = "linux")]

@@ -7,9 +7,10 @@
 use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use super::{
-    contents::{Contents, ReadSlot, header_words, read_at, start_of},
+    contents::{Contents, ReadSlot, header_words, start_of},
     layout::{BODY_BYTES, HEADER_BYTES, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, SlotWord},
     notes::end_of_whole,
+    source::Source,
 };
 use memreel_snapshot::words::{Error, Result, SeededMap};
 
@@ -83,7 +84,7 @@ struct New {
 /// Returns whether a slot has more than was read of it.
 fn has_more(file: &File, number: u32, seen: &Seen, has_rows: bool) -> io::Result<bool> {
     let mut bytes = [0; SLOT_HEADER_BYTES];
-    read_at(file, start_of(number), &mut bytes)?;
+    Source::read_at(file, start_of(number), &mut bytes)?;
     let words = header_words(&bytes);
     let n_read = seen.n_bytes(number, words[SlotWord::Use as usize]);
     Ok(match Kind::of(words[SlotWord::Kind as usize]) {
@@ -94,7 +95,7 @@ fn has_more(file: &File, number: u32, seen: &Seen, has_rows: bool) -> io::Result
         Some(Kind::Events) => {
             // The order word of the next event, which is the last of its words to be written.
             let mut order = [0; 8];
-            read_at(file, start_of(number) + (SLOT_HEADER_BYTES + n_read + 8) as u64, &mut order)?;
+            Source::read_at(file, start_of(number) + (SLOT_HEADER_BYTES + n_read + 8) as u64, &mut order)?;
             order != [0; 8]
         }
     })

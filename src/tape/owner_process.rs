@@ -3,7 +3,8 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
-/// Returns when this process began, in ticks of the kernel since the machine did; `None` without `/proc`.
+/// Returns when this process began, in ticks of the kernel since the machine did, whose clock is that of the first namespace of
+/// times; `None` without `/proc`.
 pub(crate) fn own_start() -> Option<u64> {
     // In a new namespace without a `/proc` of its own, the number is another process's.
     start_in("/proc/self")
@@ -20,7 +21,26 @@ fn start_in(folder: &str) -> Option<u64> {
         "Z" => fs::read_dir(format!("{folder}/task")).map_or(0, Iterator::count) <= 1,
         _ => false,
     };
-    words.nth(18).filter(|_| !has_ended)?.parse().ok()
+    let began: u64 = words.nth(18).filter(|_| !has_ended)?.parse().ok()?;
+    began.checked_add_signed(-clock_offset_ticks())
+}
+
+/// Returns by how much the machine's age is another in this process's namespace of times: the kernel adds it to each beginning
+/// that this process reads. Ticks are hundredths of a second in `/proc`, on every machine.
+fn clock_offset_ticks() -> i64 {
+    let offset = || {
+        let offsets = fs::read_to_string("/proc/self/timens_offsets").ok()?;
+        let mut words =
+            offsets.lines().find_map(|line| line.strip_prefix("boottime"))?.split_ascii_whitespace();
+        let (seconds, nanoseconds): (i64, i64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(seconds * 100 + nanoseconds / 10_000_000)
+    };
+    offset().unwrap_or(0)
+}
+
+/// Whether two beginnings are one: with an offset, the kernel rounds their sum.
+fn is_same(left: Option<u64>, right: u64) -> bool {
+    left.is_some_and(|left| left.abs_diff(right) <= 1)
 }
 
 /// Returns when a process began; `None` if it does not exist.
@@ -47,12 +67,12 @@ pub(super) fn folder_of(process: u32, began: u64, namespace: u64) -> Option<Path
     }
     let folder = |number: u32| PathBuf::from(format!("/proc/{number}"));
     if namespace == 0 || namespace == pid_namespace() {
-        return (start_of_process(process) == Some(began)).then(|| folder(process));
+        return is_same(start_of_process(process), began).then(|| folder(process));
     }
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_it = |number: &u32| {
-        number_in_own_namespace(*number) == Some(process) && start_of_process(*number) == Some(began)
+        number_in_own_namespace(*number) == Some(process) && is_same(start_of_process(*number), began)
     };
     numbers.find(is_it).map(folder)
 }
@@ -76,7 +96,7 @@ mod tests {
         let inner = number_in_own_namespace(own).unwrap();
         assert!(is_running(own, began, namespace) && is_running(own, began, 0));
         assert!(is_running(inner, began, namespace + 1), "by its number there");
-        assert!(!is_running(inner, began + 1, namespace + 1), "another process");
+        assert!(!is_running(inner, began + 2, namespace + 1), "another process");
         assert!(!is_running(own, 0, namespace));
     }
 }

@@ -56,12 +56,17 @@ impl Slots {
         self.steps.drain(..).filter(|step| step.is_alone).map(|step| step.at)
     }
 
+    /// Returns the memory of a step by which this process has made the file longer, by its place in that.
+    pub(super) fn step(&self, place: usize) -> Option<NonNull<u8>> {
+        let step = self.steps.binary_search_by_key(&place, |step| step.place).ok()?;
+        Some(self.steps[step].at)
+    }
+
     /// Returns the memory of a slot of these steps.
     fn place(&self, number: u32) -> Option<NonNull<u8>> {
         let (place, at) = (number as usize / STEP_SLOTS, number as usize % STEP_SLOTS);
-        let step = self.steps.binary_search_by_key(&place, |step| step.place).ok()?;
         // SAFETY: slot `at` of a step of `STEP_SLOTS`.
-        Some(unsafe { self.steps[step].at.add(at * SLOT_BYTES) })
+        Some(unsafe { self.step(place)?.add(at * SLOT_BYTES) })
     }
 
     /// Takes the first slot that was never used: its number and its memory.

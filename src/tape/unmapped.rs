@@ -8,7 +8,10 @@ use std::{
     sync::{Mutex, atomic::AtomicU64},
 };
 
-use super::layout::{Beginning, DeviceWord};
+use super::{
+    layout::{Beginning, DeviceWord},
+    source::Memory,
+};
 use memreel_snapshot::words::{DeviceId, Error, Result};
 
 /// Returns when this process began: nothing is known of processes.
@@ -80,6 +83,10 @@ impl Mapped {
     }
 
     pub(super) fn take_back(&self, _number: u32) {
+        match *self {}
+    }
+
+    pub(super) fn memory(&self) -> Memory<'_> {
         match *self {}
     }
 

@@ -2,9 +2,10 @@
 
 use std::{fs::File, io, ops::Range, ptr::NonNull};
 
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
-
-use super::layout::{HEADER_BYTES, STEP_BYTES};
+use super::{
+    layout::{HEADER_BYTES, STEP_BYTES},
+    pages::{map, map_again, unmap},
+};
 
 /// The steps of a window. Address space counts too: programs limit it (`ulimit -v`).
 const WINDOW_STEPS: usize = 8;
@@ -26,17 +27,9 @@ unsafe impl Send for Windows {}
 impl Windows {
     /// Opens the first window of a file.
     pub(super) fn open(&mut self, file: &File) -> io::Result<()> {
-        let (n_bytes, access) = (WINDOW_STEPS * STEP_BYTES, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let at = unsafe {
-            mmap(std::ptr::null_mut(), n_bytes, access, MapFlags::SHARED, file, HEADER_BYTES as u64)
-        }?;
-        self.add(0..WINDOW_STEPS, at.cast());
+        let at = map(file, HEADER_BYTES as u64, WINDOW_STEPS * STEP_BYTES)?;
+        self.0.push(Window { steps: 0..WINDOW_STEPS, at });
         Ok(())
-    }
-
-    fn add(&mut self, steps: Range<usize>, at: *mut u8) {
-        self.0.extend(NonNull::new(at).map(|at| Window { steps, at }));
     }
 
     /// Returns the memory of a step, which is no memory until the file has the step. A window that is needed for it is opened
@@ -49,7 +42,8 @@ impl Windows {
         })
     }
 
-    fn find(&self, place: usize) -> Option<NonNull<u8>> {
+    /// Returns the memory of a step in a window that is open.
+    pub(super) fn find(&self, place: usize) -> Option<NonNull<u8>> {
         let window = self.0.iter().find(|window| window.steps.contains(&place))?;
         // SAFETY: a step of the window.
         Some(unsafe { window.at.add((place - window.steps.start) * STEP_BYTES) })
@@ -59,10 +53,8 @@ impl Windows {
     fn open_next(&mut self, place: usize) -> Option<()> {
         let last = self.0.last()?.steps.end - 1;
         let steps = last..place.max(last) + WINDOW_STEPS;
-        let from = self.find(last)?.as_ptr();
-        // SAFETY: a size of 0 makes a second mapping of what is mapped at `from`, longer than that, and leaves the first.
-        let at = unsafe { mremap(from.cast(), 0, steps.len() * STEP_BYTES, MremapFlags::MAYMOVE) }.ok()?;
-        self.add(steps, at.cast());
+        let at = map_again(self.find(last)?, steps.len() * STEP_BYTES).ok()?;
+        self.0.push(Window { steps, at });
         Some(())
     }
 }
@@ -71,7 +63,7 @@ impl Drop for Windows {
     fn drop(&mut self) {
         for Window { steps, at } in self.0.drain(..) {
             // SAFETY: mapped by `open` or `open_next`; the file's memory is used no more.
-            let _ = unsafe { munmap(at.as_ptr().cast(), steps.len() * STEP_BYTES) };
+            unsafe { unmap(at, steps.len() * STEP_BYTES) };
         }
     }
 }

@@ -36,6 +36,10 @@ pub fn compile_text(folder: &Path, name: &str, text: &str, options: &[&str]) -> 
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
     command.args(["--edition", "2024", "--crate-type", "cdylib", "-Copt-level=1", "-Cpanic=abort"]);
+    // The test may run in an emulator, and the compiler outside of it.
+    if cfg!(target_arch = "aarch64") {
+        command.args(["--target=aarch64-unknown-linux-gnu", "-Clinker=cc"]);
+    }
     command.args(["-Cforce-unwind-tables=yes"]).args(options).arg(&source).arg("-o").arg(&library);
     let output = command.output().expect("rustc is on the path");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

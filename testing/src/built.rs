@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     env,
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -32,11 +33,19 @@ fn build(packages: &[&str], folder: &Path) {
         "debug" => "dev",
         name => name,
     };
-    let built = Command::new(env!("CARGO"))
+    let mut target = folder.parent().unwrap();
+    let mut command = Command::new(env!("CARGO"));
+    command
         .args(["build", "--quiet", "--profile", profile, "--manifest-path"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+    // Cargo was told the target of the test: its folder has that name.
+    if let Some(triple) = target.file_name().and_then(OsStr::to_str).filter(|name| name.contains("-linux-")) {
+        command.args(["--target", triple]);
+        target = target.parent().unwrap();
+    }
+    let built = command
         .arg("--target-dir")
-        .arg(folder.parent().unwrap())
+        .arg(target)
         .args(packages.iter().flat_map(|package| ["-p", package]))
         .output()
         .unwrap();

@@ -4,56 +4,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
-
-class Missing(Exception):
-    """Why a suite cannot be run here."""
-
+from parts import Lines, Missing, Part, needs
+from starts import starts
 
 # Whether what is not here yet is fetched and built.
 may_fetch = True
-
-
-class Part:
-    """One command with the results of its tests."""
-
-    seconds = 120
-
-    def __init__(self, name):
-        self.name = name
-
-    def command(self, folder):
-        """Returns the words, more variables, and the folder to run in (none: a new one)."""
-        raise NotImplementedError
-
-    def results(self, status, text, folder):
-        """Returns what became of each test; without a report, of the command as one."""
-        return {self.name: "passed" if status == 0 else f"status {status}"}
-
-
-class Lines(Part):
-    """A command that prints a line for each test, or has an exit status alone."""
-
-    def __init__(self, name, words, variables=None, cwd=None, pattern=None, word_of=None):
-        super().__init__(name)
-        self.words, self.variables, self.cwd = words, variables or {}, cwd
-        self.pattern, self.word_of = pattern, word_of or {}
-
-    def command(self, folder):
-        return [word.replace("FOLDER", str(folder)) for word in self.words], self.variables, self.cwd
-
-    def results(self, status, text, folder):
-        text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-        matches = re.finditer(self.pattern, text, re.MULTILINE) if self.pattern else []
-        found = {f"{self.name}: {match['name']}": self.word_of.get(match["word"], match["word"]) for match in matches}
-        return {**super().results(status, text, folder), **found}
-
-
-def needs(*programs):
-    for program in programs:
-        if shutil.which(program) is None:
-            raise Missing(f"no {program}")
 
 
 def source(cache, package):
@@ -87,14 +45,15 @@ def source(cache, package):
 
 
 class OfPython(Part):
-    """A module of CPython's package `test`."""
+    """A module of CPython's package `test`, or those of its tests that match patterns."""
 
-    def __init__(self, python, module):
-        super().__init__(f"{pathlib.Path(python).resolve().name}:{module}")
-        self.python, self.module = python, module
+    def __init__(self, name, python, module, patterns=()):
+        super().__init__(name)
+        self.python, self.module, self.patterns = python, module, patterns
 
     def command(self, folder):
-        words = [self.python, "-m", "test", "--junit-xml", str(folder / "tests.xml"), "--timeout", "1000", self.module]
+        chosen = [word for pattern in self.patterns for word in ("-m", pattern)]
+        words = [self.python, "-m", "test", "--junit-xml", str(folder / "tests.xml"), "--timeout", "1000", *chosen, self.module]
         return words, {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
 
     def results(self, status, text, folder):
@@ -110,28 +69,59 @@ class OfPython(Part):
         return {**super().results(status, text, folder), **found}
 
 
-# Signals, forks, threads, the end of the interpreter, and what looks at the process itself.
-QUICK_MODULES = ["test_atexit", "test_fork1", "test_wait3", "test_sys", "test_pthread_getcpuclockid", "test_threadsignals"]
+# Descriptors, signals, forks, threads, exec, the end of the interpreter, and what looks at the process itself.
+QUICK_MODULES = {
+    "test_fork1": (),
+    "test_wait3": (),
+    "test_fcntl": (),
+    "test_fileio": (),
+    "test_openpty": (),
+    "test_pty": (),
+    "test_poll": (),
+    "test_resource": (),
+    "test_mmap": (),
+    "test_threadsignals": (),
+    "test_threading_local": (),
+    "test_atexit": (),
+    "test_popen": (),
+    "test_posix": (),
+    "test_signal": ("*PosixTests*", "WakeupFDTests", "WakeupSignalTests", "PendingSignalsTests", "RaiseSignalTest", "PidfdSignalTest"),
+    "test_threading": ("ThreadTests",),
+    "test_subprocess": ("POSIXProcessTestCase",),
+    "test_faulthandler": (),
+    "test_os": ("FDInheritanceTests", "ExecTests", "PidTests", "SpawnTests", "ForkTests", "MemfdCreateTests", "EventfdTests"),
+    "test_sys": ("SysModuleTest",),
+}
+
+
+def interpreters():
+    """Yields the version and the path of each CPython that has its package `test`, that of this script first."""
+    program = "import sys, test.regrtest, test.libregrtest; print(sys.version.split()[0], sys.version_info >= (3, 9))"
+    places = [*pathlib.Path("/usr/bin").glob("python3.*"), *pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3")]
+    seen = set()
+    for path in [pathlib.Path(sys.executable), *places]:
+        if not re.fullmatch(r"python3?(\.\d+)?", path.name) or path.resolve() in seen:
+            continue
+        seen.add(path.resolve())
+        asked = subprocess.run([path, "-c", program], capture_output=True, text=True)
+        if asked.returncode == 0 and asked.stdout.split()[1] == "True":
+            yield asked.stdout.split()[0], str(path)
 
 
 def cpython(_, quick):
-    home = pathlib.Path.home()
-    found = {}
-    for path in [*pathlib.Path("/usr/bin").glob("python3.*"), *home.glob(".pyenv/versions/3.*/bin/python3")]:
-        program = "import sys, test.regrtest, test.libregrtest; print(sys.version.split()[0], sys.version_info >= (3, 9))"
-        asked = subprocess.run([path, "-c", program], capture_output=True, text=True) if re.fullmatch(r"python3(\.\d+)?", path.name) else None
-        if asked and asked.returncode == 0 and asked.stdout.split()[1] == "True":
-            found[asked.stdout.split()[0]] = str(path)
-    if not found:
+    """CPython's own tests; quickly those of one interpreter."""
+    found = interpreters()
+    first = next(found, None)
+    if not first:
         raise Missing("no CPython with its package `test` (Debian: libpython3-testsuite)")
-    for version, python in sorted(found.items(), key=lambda pair: [int(n) for n in re.findall(r"\d+", pair[0])]):
-        listed = subprocess.run([python, "-m", "test", "--list-tests"], capture_output=True, text=True).stdout.split()
-        if quick:
-            listed = [module for module in listed if module in QUICK_MODULES] if python == list(found.values())[-1] else []
-        for module in listed:
-            part = OfPython(python, module)
-            part.name = f"{version}:{module}"
-            yield part
+    if quick:
+        version, python = first
+        for module, patterns in QUICK_MODULES.items():
+            yield OfPython(f"{version}:{module}", python, module, patterns)
+        return
+    for version, python in sorted([first, *found], key=lambda pair: [int(n) for n in re.findall(r"\d+", pair[0])]):
+        for module in subprocess.run([python, "-m", "test", "--list-tests"], capture_output=True, text=True).stdout.split():
+            yield OfPython(f"{version}:{module}", python, module)
 
 
 def bash(cache, quick):
@@ -197,13 +187,15 @@ def git(cache, quick):
     """git's tests of the git that is installed; the tests' own programs are built once."""
     needs("git", "make", "cc", "perl")
     top = source(cache, "git")
-    if not (top / "t/helper/test-tool").exists():
+    if not (top / "t/helper/test-tool").exists() or not (top / "templates/blt").exists():
         if not may_fetch:
             raise Missing("git's own test programs were not built yet: run tests/foreign/run git without --offline")
         without = [f"NO_{what}=1" for what in ("CURL", "OPENSSL", "EXPAT", "GETTEXT", "TCLTK", "PYTHON", "ICONV")]
-        built = subprocess.run(["make", "-j2", "CFLAGS=-O0", *without, "t/helper/test-tool", "GIT-BUILD-OPTIONS", "bin-wrappers/test-tool"], cwd=top, capture_output=True, text=True)
-        if built.returncode:
-            raise Missing(f"git's tests cannot be built: {built.stderr.strip().splitlines()[-1:]}")
+        tools = ["CFLAGS=-O0", "t/helper/test-tool", "GIT-BUILD-OPTIONS", "bin-wrappers/test-tool"]
+        for words in (tools, ["-C", "templates"]):
+            built = subprocess.run(["make", "-j2", *without, *words], cwd=top, capture_output=True, text=True)
+            if built.returncode:
+                raise Missing(f"git's tests cannot be built: {built.stderr.strip().splitlines()[-1:]}")
     for path in sorted((top / "t").glob("t[0-9][0-9][0-9][0-9]-*.sh")):
         if not quick or path.name in ("t0005-signals.sh", "t0008-ignores.sh"):
             words = ["sh", path.name, "--root=FOLDER"]
@@ -235,37 +227,5 @@ def sqlite(cache, quick):
             yield Lines(f"sqlite:{path.stem}", [str(program), str(path)], {}, None, pattern, {"Ok": "passed", "": "failed", None: "failed"})
 
 
-# Programs that start, each with a text that it prints.
-STARTS = {
-    "node": (["node"], "node -e 'const w=require(\"worker_threads\"); console.log([1,2].map(x=>x*2).join()); new w.Worker(\"1\",{eval:true}).on(\"exit\",c=>console.log(\"worker\",c))'", "2,4\nworker 0"),
-    "npm": (["npm"], "npm init -y >/dev/null && npm pack --silent", ".tgz"),
-    "java": (["javac", "java"], "echo 'class A { public static void main(String[] a) throws Exception { var t = new Thread(() -> System.out.println(\"thread\")); t.start(); t.join(); System.gc(); System.out.println(\"end\"); } }' > A.java && javac A.java && java -cp . A", "thread\nend"),
-    "chromium": (["chromium"], "echo '<p id=p>x</p><script>p.textContent = 6 * 7</script>' > a.html && chromium --headless --no-sandbox --disable-gpu --user-data-dir=profile --dump-dom \"file://$PWD/a.html\" 2>/dev/null", ">42<"),
-    "chromium-sandbox": (["chromium", "su"], "echo '<p id=p>x</p><script>p.textContent = 6 * 7</script>' > a.html && chmod -R a+rwX . && chmod a+x .. && su nobody -s /bin/sh -c 'HOME=$PWD chromium --headless --disable-gpu --user-data-dir=$PWD/profile --dump-dom file://$PWD/a.html 2>/dev/null'", ">42<"),
-    "go": (["go"], "printf 'package main\\nimport \"fmt\"\\nfunc main() { c := make(chan int); go func() { c <- 42 }(); fmt.Println(<-c) }\\n' > a.go && GOCACHE=$PWD/cache go run a.go", "42"),
-    "static": (["cc"], "printf 'int puts(const char*); int main(void) { puts(\"static\"); return 0; }' > a.c && cc -static -o a a.c && ./a", "static"),
-    "asan": (["cc"], "printf 'int puts(const char*); int main(void) { puts(\"asan\"); return 0; }' > a.c && cc -fsanitize=address -o a a.c && ./a", "asan"),
-}
-
-
-class Start(Part):
-    """A program that starts and prints a text."""
-
-    def __init__(self, name, script, text):
-        super().__init__(f"starts:{name}")
-        self.script, self.text = script, text
-
-    def command(self, folder):
-        return ["sh", "-c", self.script], {}, None
-
-    def results(self, status, text, folder):
-        return {self.name: "passed" if status == 0 and self.text in text else f"status {status}"}
-
-
-def starts(_, quick):
-    for name, (programs, script, text) in STARTS.items():
-        if all(map(shutil.which, programs)) and not (quick and name in ("npm", "go", "chromium-sandbox")):
-            yield Start(name, script, text)
-
-
-SUITES = {"cpython": cpython, "bash": bash, "make": make, "redis": redis, "coreutils": coreutils, "git": git, "sqlite": sqlite, "starts": starts}
+# In this order: what every machine has is first, so that a limit in seconds leaves out the rest.
+SUITES = {"starts": starts, "cpython": cpython, "bash": bash, "make": make, "redis": redis, "coreutils": coreutils, "git": git, "sqlite": sqlite}

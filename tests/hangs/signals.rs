@@ -75,11 +75,14 @@ fn a_handler_may_interrupt_anything() {
                 }
             });
             work(&reel, &ledger);
+            // On a busy machine the other thread comes to few signals a round.
+            while N_HANDLED.load(Ordering::Relaxed) <= 1000 || N_CAPTURED.load(Ordering::Relaxed) <= 300 {
+                work(&reel, &ledger);
+            }
             is_over.store(true, Ordering::Relaxed);
         });
         let (n, n_captured) = (N_HANDLED.load(Ordering::Relaxed), N_CAPTURED.load(Ordering::Relaxed));
         println!("{n} signals handled, {n_captured} with a stack");
-        assert!(n > 1000 && n_captured > 300, "{n}, {n_captured}");
         assert!(n_captured < n, "some interrupted the recorder's own work");
         assert_sound(&reel.snapshot());
     });

@@ -6,6 +6,7 @@ mod at_the_ends;
 mod dumps;
 mod events;
 mod forks;
+mod named;
 mod sampling;
 mod signals;
 mod system;

@@ -53,13 +53,13 @@ impl Checkout {
         self.target.join("tmp/snapshots")
     }
 
-    /// Returns the program as the tests have built it. Steps beside others are told which: cargo would wait for theirs.
+    /// Returns the program as the tests have built it, with the libraries of a recording beside it. Steps beside others are told which: cargo would wait for theirs.
     pub(crate) fn program(&self) -> Result<PathBuf, xshell::Error> {
         if let Some(built) = env::var_os(PROGRAM) {
             return Ok(built.into());
         }
         self.cache.restore(Part::Debug);
-        cmd!(self.shell, "cargo build --quiet --bin memreel").run()?;
+        cmd!(self.shell, "cargo build --quiet -p memreel-cli -p memreel-preload -p memreel-heap").run()?;
         Ok(self.target.join("debug/memreel"))
     }
 }

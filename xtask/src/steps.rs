@@ -68,6 +68,12 @@ pub(crate) const STEPS: &[Step] = &[
         is_beside: false,
         run: metrics,
     },
+    Step {
+        name: "foreign",
+        what: "tests that others wrote pass alike, plain and recorded",
+        is_beside: false,
+        run: foreign,
+    },
     Step { name: "mcp", what: "the server of the Model Context Protocol", is_beside: false, run: mcp },
     Step {
         name: "frames",
@@ -184,6 +190,10 @@ fn python_reads(checkout: &Checkout) -> Ended {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     cmd!(shell, "cargo test --quiet -p memreel-snapshot --test it -- --ignored cpython").run()?;
+    if !has(checkout, "gdb") {
+        return Ok(Outcome::Skipped("no gdb: `memreel attach` was not tried".to_owned()));
+    }
+    cmd!(shell, "cargo test --quiet -p memreel-cli --test program -- --ignored cpython").run()?;
     Ok(Outcome::Passed)
 }
 
@@ -237,6 +247,19 @@ fn metrics(checkout: &Checkout) -> Ended {
     let libraries = checkout.target.join("debug");
     let python = format!("{venv}/bin/python");
     cmd!(shell, "{python} .ci/metrics {memreel} {libraries}").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn foreign(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    if !has(checkout, "python3") {
+        return Ok(Outcome::Skipped("no python3".to_owned()));
+    }
+    let memreel = checkout.program()?;
+    cmd!(shell, "cargo build --quiet -p memreel-preload -p memreel-heap").run()?;
+    // The script prints which suites are not on this machine.
+    let suites = cmd!(shell, "python3 tests/foreign/run --quick --offline");
+    suites.env("MEMREEL_PROGRAM", memreel).run()?;
     Ok(Outcome::Passed)
 }
 

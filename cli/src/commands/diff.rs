@@ -24,6 +24,7 @@ use crate::{
     json::{List, WithList},
     moment::{self, At},
     options::{Devices, device},
+    own_memory::{is_host, is_own},
     sites::{Sites, heading, print_rows},
     text::count,
     warnings::warnings,
@@ -38,7 +39,9 @@ lines: one line of code is one change, and all changes add up to the difference.
 What grew comes first, then what shrank, the largest change first. `added` is a
 site that only the later snapshot has, `gone` one that only the earlier has.
 Devices are compared by their numbers; if each file has one, these two are
-compared, as for two ranks.
+compared, as for two ranks. So are the GPUs of two ranks that have other devices
+too: of each file the only GPU with blocks. What a rank maps of other GPUs is
+then compared with --device N.
 
 Example:
   memreel diff before.pickle after.pickle
@@ -92,7 +95,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let both = open_both(&options.before, &options.after)?;
     let all = both.each_ref().map(|opened| Histories::new(&opened.snapshot));
     let [before, after] = &both;
-    let pairs = pairs(options, before, after)?;
+    let pairs = pairs(options, [before, after], &all)?;
     let has_several = pairs.len() > 1;
     for devices in pairs {
         match devices {
@@ -100,7 +103,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             [one, other] if one != other => {
                 let of = |device: DeviceId, opened: &Opened| format!("device {device} of {}", opened.name);
                 let (one, other) = (of(one, before), of(other, after));
-                print_text(format!("{one} and {other}, each the only one of its file"), out)?;
+                let is_only = |opened: &Opened| opened.devices(Devices::All).is_ok_and(|all| all.len() == 1);
+                let are_only = both.iter().all(is_only);
+                let why = if are_only { "each the only one of its file" } else { "the GPU of each" };
+                print_text(format!("{one} and {other}, {why}"), out)?;
             }
             [device, _] if has_several => writeln!(out, "device {device}")?,
             _ => {}
@@ -111,9 +117,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Returns the devices to compare, before and after: those of one number, or the only ones, as in the files of two
-/// ranks.
-fn pairs(options: &Options, before: &Opened, after: &Opened) -> Result<Vec<[DeviceId; 2]>, Failure> {
+/// Returns the devices to compare, before and after: those of one number, the only ones, or the GPUs of two ranks.
+fn pairs(
+    options: &Options,
+    [before, after]: [&Opened; 2],
+    histories: &[Histories<'_>; 2],
+) -> Result<Vec<[DeviceId; 2]>, Failure> {
     // One file may lack a device; a device that both lack is a usage error.
     let (one, other) = match (before.devices(options.device), after.devices(options.device)) {
         (Err(failure), Err(_)) => return Err(failure),
@@ -122,10 +131,30 @@ fn pairs(options: &Options, before: &Opened, after: &Opened) -> Result<Vec<[Devi
     if let ([one], [other]) = (&one[..], &other[..]) {
         return Ok(vec![[*one, *other]]);
     }
-    let mut all = [one, other].concat();
+    let mut all = [&one[..], &other[..]].concat();
     all.sort_unstable();
     all.dedup();
+    if options.device == Devices::All
+        && let Some(one) = gpu(before, &histories[0], one)
+        && let Some(other) = gpu(after, &histories[1], other)
+        && one != other
+    {
+        let usages = [before, after].map(|opened| opened.snapshot.usage());
+        all.retain(|device| usages.iter().any(|usage| is_host(usage, *device)));
+        let hosts = all.into_iter().map(|device| [device; 2]);
+        return Ok([[one, other]].into_iter().chain(hosts).collect());
+    }
     Ok(all.into_iter().map(|device| [device; 2]).collect())
+}
+
+/// Returns the GPU of a rank: the only one on which it has something of its own.
+fn gpu(opened: &Opened, histories: &Histories<'_>, devices: Vec<DeviceId>) -> Option<DeviceId> {
+    let usage = opened.snapshot.usage();
+    let mut own = devices.into_iter().filter(|device| !is_host(&usage, *device)).filter(|device| {
+        let history = histories.of(*device);
+        is_own(&history.peak(), history.oom().is_some())
+    });
+    own.next().filter(|_| own.next().is_none())
 }
 
 fn one_device(

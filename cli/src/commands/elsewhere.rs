@@ -26,6 +26,15 @@ pub(super) mod record {
     }
 }
 
+/// Attaches to a process that runs.
+pub(super) mod attach {
+    use super::*;
+
+    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+        needs_linux("attach", options)
+    }
+}
+
 /// Watches processes that run.
 pub(super) mod watch {
     use super::*;

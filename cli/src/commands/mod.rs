@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod at;
+#[cfg(target_os = "linux")]
+mod attach;
 mod churn;
 mod compare;
 mod completions;
@@ -49,7 +51,7 @@ mod view;
 mod watch;
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere::{doctor, mcp, record, watch};
+use elsewhere::{attach, doctor, mcp, record, watch};
 use row::{Row, command, of_program, question};
 
 /// Returns the headings of `memreel --help`, each with its commands.
@@ -66,6 +68,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     report::run,
                 ),
                 command("record", "Run any program, and record the memory that it requests", record::run),
+                command("attach", "Record PyTorch in a process that runs already", attach::run),
                 command("watch", "Show what recorded programs hold while they run", watch::run),
             ],
         ),

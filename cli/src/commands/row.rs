@@ -15,7 +15,6 @@ pub(crate) struct Program {
     /// Its commands.
     pub(crate) rows: Vec<Row>,
     /// The words that start it, before its command; none where a question is asked.
-    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only its server starts it again"))]
     pub(crate) words: Vec<OsString>,
 }
 

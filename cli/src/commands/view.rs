@@ -8,11 +8,16 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
 use tempfile::{Builder, NamedTempFile};
 
+#[cfg(target_os = "linux")]
+use super::watch::live;
+#[cfg(target_os = "linux")]
+use crate::view::Address;
 use crate::{
     exit::Exit,
     failure::Failure,
@@ -30,12 +35,17 @@ files that the page compares.
 pictures of the whole history, and everything around the peak, failed requests
 and the end; it shows what it leaves out.
 
+--live follows programs that `memreel record` or a tape records while they run:
+FILE is then the folder of a run, the number of a process or a tape. `Pause and
+look` opens the views on the events so far.
+
 The server ends with Ctrl-C, with End in the page's menu, or after --idle.
 
 Example:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
   memreel view --html bug.html snapshot.pickle           one file for a bug report
+  memreel view --live 4711                               a program while it runs
   memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
 
 Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
@@ -44,6 +54,10 @@ pub(crate) struct Options {
     /// Snapshots or tapes; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Follow programs while they run: folders of runs, numbers of processes, or tapes
+    #[arg(long, conflicts_with = "html")]
+    live: bool,
 
     /// Listen on this port instead of a free one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -69,6 +83,9 @@ fn minutes(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    if options.live {
+        return follow(options, out);
+    }
     for path in options.files.iter().filter(|path| path.as_os_str() != "-") {
         path.metadata().map_err(|error| {
             Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
@@ -78,18 +95,86 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return save(&options.files, path);
     }
     let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
-    let opens = !options.no_open && has_display();
-    let (mut printed, mut opened) = (Ok(()), None);
-    serve(serving, |address, port| {
-        printed = print(address, port, out);
-        if opens {
-            opened = open(address);
+    let mut said = Said::new(options, out);
+    let served = serve(serving, |url, port| said.say(url, port));
+    said.end(served)
+}
+
+/// Serves the page that follows programs.
+#[cfg(target_os = "linux")]
+fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    // A port that is taken is said before anything is looked for.
+    let LivePage(address) = LivePage::listen(options.port)?;
+    let live = live::follow(&options.files)?;
+    let mut said = Said::new(options, out);
+    said.say(&address.url(), address.port());
+    said.end(address.serve_live(options.idle, live))
+}
+
+/// A port at which the page that follows programs will be.
+#[cfg(target_os = "linux")]
+pub(super) struct LivePage(Address);
+
+#[cfg(target_os = "linux")]
+impl LivePage {
+    /// Takes a port; 0 lets the system choose.
+    pub(super) fn listen(port: u16) -> Result<LivePage, Failure> {
+        let taken = Address::take(port);
+        taken.map(LivePage).map_err(|error| Failure::Message(Exit::Unreadable, refused(port, &error)))
+    }
+
+    /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
+    /// is to be kept while the page is opened.
+    pub(super) fn serve_run(self, run: &Path, say: impl Fn(&str)) -> Option<NamedTempFile> {
+        let LivePage(address) = self;
+        let (url, port) = (address.url(), address.port());
+        let served = live::follow_run(run).and_then(|live| {
+            let serve = move || address.serve_live(None, live);
+            thread::Builder::new().name("live-page".into()).spawn(serve)
+        });
+        // The program runs all the same.
+        if let Err(error) = served {
+            say(&format!("the live page cannot be served: {error}"));
+            return None;
         }
-    })
-    .map_err(|error| Failure::Message(Exit::Unreadable, refused(options.port, &error)))?;
-    drop(opened);
-    printed?;
-    Ok(Exit::Fine)
+        say(&format!("the live page is at {url}"));
+        ssh_line(port).iter().for_each(|line| say(line));
+        opened(&url)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
+    Err(Failure::usage("`memreel view --live` needs Linux; here memreel reads what was recorded there"))
+}
+
+/// Says the address of a page, and opens it.
+struct Said<'a, W> {
+    options: &'a Options,
+    out: &'a mut W,
+    printed: io::Result<()>,
+    opened: Option<NamedTempFile>,
+}
+
+impl<'a, W: Write> Said<'a, W> {
+    fn new(options: &'a Options, out: &'a mut W) -> Self {
+        Said { options, out, printed: Ok(()), opened: None }
+    }
+
+    fn say(&mut self, url: &str, port: u16) {
+        self.printed = print(url, port, self.out);
+        if !self.options.no_open {
+            self.opened = opened(url);
+        }
+    }
+
+    /// Returns the status of a server that has ended.
+    fn end(self, served: io::Result<()>) -> Result<Exit, Failure> {
+        served.map_err(|error| Failure::Message(Exit::Unreadable, refused(self.options.port, &error)))?;
+        drop(self.opened);
+        self.printed?;
+        Ok(Exit::Fine)
+    }
 }
 
 /// Writes the page that is one file: the whole of it or nothing.
@@ -127,15 +212,18 @@ fn refused(port: u16, error: &io::Error) -> String {
     }
 }
 
-fn print(address: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{address}")?;
-    if let Some(server) = ssh_server() {
-        writeln!(
-            out,
-            "on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"
-        )?;
+fn print(url: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{url}")?;
+    if let Some(line) = ssh_line(port) {
+        writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+/// Returns how to see the page from elsewhere, if the terminal is one of SSH.
+fn ssh_line(port: u16) -> Option<String> {
+    let server = ssh_server()?;
+    Some(format!("on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"))
 }
 
 /// Returns the user and the address of this machine, if the terminal is one of SSH.
@@ -169,6 +257,11 @@ pub(super) const OPENER: &str = if cfg!(windows) {
     "xdg-open"
 };
 
+/// Opens the user's browser where it is seen.
+fn opened(url: &str) -> Option<NamedTempFile> {
+    if has_display() { open(url) } else { None }
+}
+
 /// Opens the user's browser. If there is none, the address is printed anyway.
 ///
 /// The words of a process can be read by every user of the machine, so the browser is given a file that only its user can
@@ -183,7 +276,7 @@ fn open(address: &str) -> Option<NamedTempFile> {
     command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         // Some openers run as long as the browser.
-        std::thread::spawn(move || child.wait());
+        thread::spawn(move || child.wait());
     }
     Some(file)
 }

@@ -17,25 +17,15 @@ use tokio::{
 
 use crate::connections::{Connections, run};
 
-use super::{
-    page,
-    request::Request,
-    route::{Answer, is_slow},
-    token,
-};
-
-/// A request that a thread answers.
-pub(super) struct Question {
-    pub(super) request: Request,
-    pub(super) reply: oneshot::Sender<Answer>,
-}
+use super::{live::Live, page, question::Desk, refusal::Refusal, request::Request, route::Answer, token};
 
 /// What is in front of the answers.
 pub(super) struct Door {
     pub(super) token: String,
-    pub(super) ask: std::sync::mpsc::Sender<Question>,
-    /// For questions that may take seconds.
-    pub(super) ask_long: std::sync::mpsc::Sender<Question>,
+    /// Where questions about the files go.
+    pub(super) files: Option<Desk>,
+    /// What is followed.
+    pub(super) live: Option<Arc<Live>>,
     pub(super) idle: Option<Duration>,
 }
 
@@ -90,19 +80,62 @@ async fn reply(
         Err(refused) => {
             text(refused, "this address has no page; use the whole address that memreel view printed")
         }
-        Ok("end") if *request.method() == Method::POST => {
+        Ok(path) => answer(&request, path, &door, &ended).await,
+    };
+    Ok(response(answer))
+}
+
+async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, ended: &Notify) -> Answer {
+    let (look, path) = split_look(path);
+    let is_post = *request.method() == Method::POST;
+    let live = door.live.as_ref().filter(|_| look.is_none());
+    match (path, live) {
+        ("end", _) if is_post => {
             ended.notify_one();
             text(StatusCode::OK, "memreel view has ended; this page can be closed")
         }
-        Ok(_) if *request.method() != Method::GET => {
-            text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered")
+        ("pause", Some(live)) if is_post => live.pause(),
+        ("snapshot", Some(live)) if is_post => {
+            let live = live.clone();
+            let saved = in_a_thread(move || live.save()).await;
+            saved.unwrap_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
         }
-        Ok(path) => match page::file(path) {
-            Some((kind, bytes)) => Answer { status: 200, kind, bytes: bytes.to_vec() },
-            None => question(Request::new(path, request.uri().query()), &door).await,
+        _ if *request.method() != Method::GET => text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"),
+        ("live", Some(live)) => match Request::new(path, request.uri().query()).number("after") {
+            Ok(Some(us)) => live.after(us).await,
+            Ok(None) => live.now(),
+            Err(refusal) => refusal.into(),
         },
-    };
-    Ok(response(answer))
+        (path, live) => {
+            match page::file(if live.is_some() && path.is_empty() { "live.html" } else { path }) {
+                Some((kind, bytes)) => Answer { status: 200, kind, bytes: bytes.to_vec() },
+                None => {
+                    let look = look.and_then(|look| door.live.as_ref()?.look(look));
+                    match look.as_ref().or(door.files.as_ref()) {
+                        Some(desk) => question(Request::new(path, request.uri().query()), desk).await,
+                        None => Refusal::missing("this look has ended; follow the program, and pause again")
+                            .into(),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the number of a look and what is behind it, of a path such as `look/3/files`.
+fn split_look(path: &str) -> (Option<u64>, &str) {
+    let parts = path.strip_prefix("look/").and_then(|rest| rest.split_once('/'));
+    match parts.and_then(|(number, rest)| Some((number.parse().ok()?, rest))) {
+        Some((number, rest)) => (Some(number), rest),
+        None => (None, path),
+    }
+}
+
+/// Returns the result of work that takes long.
+async fn in_a_thread(work: impl FnOnce() -> Answer + Send + 'static) -> Option<Answer> {
+    let (reply, answer) = oneshot::channel();
+    std::thread::Builder::new().spawn(move || drop(reply.send(work()))).ok()?;
+    answer.await.ok()
 }
 
 /// Returns the path without the token.
@@ -136,14 +169,13 @@ fn is_local(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost")
 }
 
-async fn question(request: Request, door: &Door) -> Answer {
-    let (reply, answer) = oneshot::channel();
-    let ask = if is_slow(&request) { &door.ask_long } else { &door.ask };
-    if ask.send(Question { request, reply }).is_err() {
+const FAILED: &str = "the answer failed; this is a defect of memreel";
+
+async fn question(request: Request, desk: &Desk) -> Answer {
+    let Some(answer) = desk.ask(request) else {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
-    }
-    let failed = "the answer failed; this is a defect of memreel";
-    answer.await.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, failed))
+    };
+    answer.await.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
 }
 
 fn text(status: StatusCode, words: &str) -> Answer {

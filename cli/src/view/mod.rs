@@ -3,7 +3,7 @@
 //! ```text
 //! commands::view ─► server ─► http ─► route ─► picture, state, icicle, list, block, compare
 //!                      │                            └──► device: figures, sizes, groups, choice
-//!                      └──► reading, recording
+//!                      └──► answering ─► reading, recording; live
 //! ```
 //!
 //! The page never gets events. It asks for pictures of windows, which cost the same for ten events and for ten million.
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod action_filter;
+mod answering;
 mod block;
 mod bundle;
 mod choice;
@@ -21,9 +22,11 @@ mod groups;
 mod http;
 mod icicle;
 mod list;
+mod live;
 mod pack;
 mod page;
 mod picture;
+mod question;
 mod reading;
 mod recording;
 mod refusal;
@@ -41,4 +44,5 @@ mod token;
 mod window;
 mod words;
 
-pub(crate) use server::{Serving, html, listener, serve};
+pub(crate) use live::Live;
+pub(crate) use server::{Address, Serving, html, listener, serve};

@@ -32,6 +32,8 @@ files![
     "legend.js",
     "lens.js",
     "list.js",
+    "live.html",
+    "live.js",
     "main.js",
     "minimap.js",
     "notice.js",

@@ -24,7 +24,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    fn json(value: &Value) -> Answer {
+    pub(super) fn json(value: &Value) -> Answer {
         Answer { status: 200, kind: JSON, bytes: value.to_string().into_bytes() }
     }
 }

@@ -1,5 +1,5 @@
 // A server of `memreel view` and pages of it in headless Chromium, which remember every fault.
-import {spawn} from "node:child_process";
+import {execFileSync, spawn} from "node:child_process";
 import fs from "node:fs";
 import {createRequire} from "node:module";
 import path from "node:path";
@@ -18,6 +18,9 @@ const ARGUMENTS = [
 ];
 
 export const {chromium} = createRequire(CACHE + "/")("playwright-core");
+
+/** Returns what a command of memreel prints. */
+export const program = (...words) => execFileSync(PROGRAM, words, {encoding: "utf8", maxBuffer: 2 ** 32, stdio: ["ignore", "pipe", "ignore"]});
 
 /** Starts Chromium. */
 export const browser = (more = []) => chromium.launch({executablePath: CHROMIUM, args: [...ARGUMENTS, ...more]});

@@ -1,39 +1,11 @@
 // Totals after events, as the page gives them, equal those of `memreel timeline` and of PyTorch's viewer; states equal `memreel at`.
 // node totals.mjs FILE…: every event of each file, or every 1,000th of a file of more than 100,000.
-import {execFileSync} from "node:child_process";
 import path from "node:path";
-import {PROGRAM, browser, check, faults_of, finish, open, serve} from "./page.mjs";
+import {browser, check, faults_of, finish, open, program, serve} from "./page.mjs";
 import * as memory_viz from "./memory_viz.mjs";
+import {compare_with_timeline, totals_of} from "./timeline.mjs";
 
 const N_STATES = 40;
-const program = (...words) => execFileSync(PROGRAM, words, {encoding: "utf8", maxBuffer: 2 ** 32, stdio: ["ignore", "pipe", "ignore"]});
-
-/** Returns the totals of all moments, as the page gives them. */
-async function totals_of(page, n_events) {
-  const all = {allocated_bytes: [], active_bytes: [], reserved_bytes: []};
-  for (let from = 0; from <= n_events; from += 100000) {
-    const part = await page.evaluate(([from, count]) => window.memreel.totals_between(from, count), [from, Math.min(100000, n_events + 1 - from)]);
-    for (const key of Object.keys(all)) for (const value of part[key]) all[key].push(value);
-  }
-  check(all.active_bytes.length === n_events + 1, `${all.active_bytes.length} totals of ${n_events + 1}`);
-  return all;
-}
-
-/** Compares with the table that `memreel timeline --csv` prints; returns how many rows. */
-function compare_with_timeline(name, file, device, all) {
-  const [head, ...rows] = program("timeline", "--csv", "--device", String(device), file).trim().split("\n").map(line => line.split(","));
-  const column = text => head.findIndex(of => of === text);
-  const columns = Object.keys(all).map(key => [key, column(key)]).filter(([, at]) => at >= 0);
-  check(columns.length >= 2, `${name}: timeline --csv has the columns ${head}`);
-  for (const row of rows) {
-    const event = row[column("event")];
-    const moment = /^\d+$/.test(event) ? Number(event) + 1 : 0;
-    for (const [key, at] of columns) {
-      if (Number(row[at]) !== all[key][moment]) return check(false, `${name}: ${key} after event ${event}: timeline ${row[at]}, page ${all[key][moment]}`);
-    }
-  }
-  return rows.length;
-}
 
 /**
  * Compares with PyTorch's viewer after each of its events. Its "allocated" includes blocks whose free is pending, as our active

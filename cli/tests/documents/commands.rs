@@ -19,6 +19,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("view", &[]),
     ("report", &["report", "--anonymise", RANK1]),
     ("record", &[]),
+    ("attach", &[]),
     ("watch", &[]),
     ("oom", &["oom", FRAGMENTED]),
     ("fragmentation", &["fragmentation", FRAGMENTED]),

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::{repository, session::Session, snapshot};
 
 /// The commands that are not tools: they write files, read folders, run programs, or are about the program itself.
-const NOT_TOOLS: [&str; 18] = [
+const NOT_TOOLS: [&str; 19] = [
+    "attach",
     "doctor",
     "flamegraph",
     "report",

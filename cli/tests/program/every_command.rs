@@ -72,6 +72,7 @@ const DIFFERENT: &[Row] = &[
 
 /// The commands that read no snapshots or do not end, and what tests them.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("attach", "takes a process: `attach`"),
     ("doctor", "looks at the machine: `doctor`"),
     ("help", "clap's own command"),
     ("mcp", "serves a client: tests/mcp"),

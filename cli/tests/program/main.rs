@@ -4,6 +4,7 @@
 //! - `layouts`: every command reads every layout of PyTorch 2.0 to 2.15, and the answers agree.
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.
+//! - `attach`: programs that run already, whose PyTorch is recorded from then on.
 //! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `owners`: who has a device's memory, as a table and as limits.
 //! - `ranks`: the ranks of a run, compared.
@@ -18,11 +19,13 @@
 //! - `ci`: the recipe of `docs/ci.md`.
 //! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
+//! - `live`: the page that follows a program that runs.
 //! - `view`: the server of the page, and who gets its answers.
 //! - `watch`: processes that are watched while they run, and end.
 //! - `width`: every line of our own fits the terminal, and nothing is cut in a pipe.
 //! - `usage`: wrong usage, closed pipes, full disks, help, completions and manual pages.
 
+mod attach;
 mod bad_input;
 mod ci;
 mod doctor;
@@ -33,6 +36,7 @@ mod hostile;
 mod json_lines;
 mod json_page;
 mod layouts;
+mod live;
 mod owners;
 mod pytorch;
 mod questions;

@@ -400,3 +400,29 @@ fn ranks_are_compared_by_the_gpu_of_each() {
     assert_eq!(status, Some(0), "{out}{err}");
     assert!(out.contains("4 ranks of 4 files, no outlier"), "{out}");
 }
+
+#[test]
+fn a_difference_of_two_ranks_is_that_of_the_gpu_of_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = [(0, 500), (1, 700)].map(|(rank, mib)| {
+        let file = folder.path().join(format!("rank{rank}.json"));
+        fs::write(&file, of_a_gpu(rank, 4, mib).to_string()).unwrap();
+        file
+    });
+    let answers = |words: &[&str]| -> Vec<Value> {
+        let out = memreel(&["diff", "--json", text(&one), text(&other)]).args(words).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        lines(stdout(&out))
+    };
+    let all = answers(&[]);
+    let devices: Vec<_> =
+        all.iter().map(|line| (line["device"].clone(), line["after_device"].clone())).collect();
+    assert_eq!(devices, [(0.into(), 1.into()), (4.into(), 4.into())]);
+    let bytes = ["before_peak_bytes", "after_peak_bytes"].map(|key| all[0][key].as_u64().unwrap() >> 20);
+    assert_eq!(bytes, [500, 700]);
+    // A device that is named is that of both files.
+    assert_eq!(answers(&["--device", "1"])[0]["before_peak_bytes"], 0);
+    let out = memreel(&["diff", text(&one), text(&other)]).output().unwrap();
+    let head = format!("device 0 of {} and device 1 of {}, the GPU of each", text(&one), text(&other));
+    assert!(joined(stdout(&out)).starts_with(&joined(&head)), "{}", stdout(&out));
+}

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::{fixture, memreel};
 
 /// A server of the page, which ends with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     port: u16,
     /// The path of the page.
@@ -32,23 +32,29 @@ impl Drop for Server {
 }
 
 /// An answer of HTTP.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: Vec<u8>,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-fn serve(words: &[&str]) -> Server {
+/// Serves with a folder of its own as the current one.
+pub(crate) fn serve_in(folder: &Path, words: &[&str]) -> Server {
+    let mut command = memreel(&["view", "--no-open"]);
+    started(command.args(words).env_remove("SSH_CONNECTION").current_dir(folder))
+}
+
+pub(crate) fn serve(words: &[&str]) -> Server {
     let mut command = memreel(&["view", "--no-open"]);
     command.args(words).env_remove("SSH_CONNECTION");
     started(&mut command)
@@ -58,12 +64,27 @@ fn started(command: &mut Command) -> Server {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let rest = line.trim_end().strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{line:?}"));
-    let (port, path) = rest.split_once('/').unwrap();
-    Server { child, port: port.parse().unwrap(), path: format!("/{path}") }
+    Server::of(child, line.trim_end())
 }
 
 impl Server {
+    /// A process that has printed the address of its page.
+    pub(crate) fn of(child: Child, address: &str) -> Server {
+        let rest = address.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{address:?}"));
+        let (port, path) = rest.split_once('/').unwrap();
+        Server { child, port: port.parse().unwrap(), path: format!("/{path}") }
+    }
+
+    /// Whether something listens at its port.
+    pub(crate) fn is_there(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    }
+
+    /// Waits until the process has ended.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// Sends a request with these headers, and returns the answer.
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
@@ -78,7 +99,12 @@ impl Server {
         Answer { status, head, body: bytes[end + 4..].to_vec() }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str) -> Answer {
+        let host = format!("127.0.0.1:{}", self.port);
+        self.send("POST", &format!("{}{path}", self.path), &[("Host", &host), ("Content-Length", "0")])
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
         let host = format!("127.0.0.1:{}", self.port);
         self.send("GET", &format!("{}{path}", self.path), &[("Host", &host)])
     }

@@ -4,7 +4,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -174,4 +175,39 @@ fn a_planted_leak_is_the_first_growing_site_and_the_end_is_seen() {
     assert_eq!(last["is_running"], false);
     assert!(watch.wait().unwrap().success());
     child.wait().unwrap();
+}
+
+#[test]
+fn metrics_of_what_is_watched_are_served_until_it_ends() {
+    let (folder, reel) = recorded();
+    let mut command = memreel(&["watch", "--metrics", "127.0.0.1:0", &tape(&folder)]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("memreel: metrics are at http://").expect(&line);
+    let address = address.strip_suffix("/metrics").unwrap();
+    let begun = Instant::now();
+    let text = loop {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        if text.contains("200 OK") {
+            break text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{text}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    let series = format!("process=\"{}\",device=\"0\"", std::process::id());
+    let number = |metric: &str| {
+        let line = text.lines().find(|line| line.starts_with(metric) && line.contains(&series));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+    };
+    assert_eq!(number("memreel_allocated_bytes{"), Some(3000 + (5 << 20)), "{text}");
+    assert_eq!((number("memreel_blocks{"), number("memreel_failed_requests_total{")), (Some(2), Some(1)));
+    drop(reel);
+    assert!(child.wait().unwrap().success(), "it ends with what is watched");
+    let output = run(&["watch", "--metrics", "127.0.0.1:0", "--once", &tape(&folder)]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -105,6 +105,13 @@ fn children_of_fork_have_tapes_of_their_own() {
     let of_children = snapshots.iter().filter(|snapshot| live(snapshot, 400_000).0 == 1).count();
     assert_eq!(of_children, 5);
     assert!(snapshots.iter().any(|snapshot| live(snapshot, 100_000) == printed(&done)));
+    // What the recorder does at a fork is not the program's.
+    for snapshot in &snapshots {
+        let mut stacks = snapshot.device_traces.iter().flatten().map(|entry| entry.stack);
+        let has_fork =
+            |stack| snapshot.frames(stack).any(|frame| frame.name.contains("memreel::process::fork"));
+        assert!(!stacks.any(has_fork), "the recorder's own blocks are recorded");
+    }
 }
 
 #[test]

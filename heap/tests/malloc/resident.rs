@@ -43,15 +43,25 @@ impl Seen {
 
 /// Runs the program of a mode, which is looked at when it ends: it writes a snapshot then.
 fn run(folder: &TempDir, mode: &str) -> Seen {
+    run_with(folder, mode, &[], &[])
+}
+
+/// Returns what `malloc_trim` returns to the kernel at the end of a mode.
+fn returned(folder: &TempDir, mode: &str) -> i128 {
+    run_with(folder, mode, &["trim"], &[]).said["returned"]
+}
+
+fn run_with(folder: &TempDir, mode: &str, words: &[&str], variables: &[(&str, &str)]) -> Seen {
     let program = folder.path().join("resident");
     if !program.exists() {
         cc(&["-o", program.to_str().unwrap(), &format!("{HERE}/resident.c"), "-lpthread", "-lrt"]);
     }
-    let run = folder.path().join(mode);
+    let run = folder.path().join(format!("{mode}{}{}", words.len(), variables.len()));
     std::fs::create_dir(&run).unwrap();
     let mut command = recorded(&program, &run, &[] as &[&Path]);
     command.env("MEMREEL", format!("all,dump=exit,file={}", folder.path().join("exit.pickle").display()));
-    let done = command.arg(mode).arg(folder.path().join("data")).output().unwrap();
+    command.envs(variables.iter().copied());
+    let done = command.arg(mode).arg(folder.path().join("data")).args(words).output().unwrap();
     assert!(done.status.success(), "{mode}: {}", String::from_utf8_lossy(&done.stderr));
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let line = |line: &str| {
@@ -70,9 +80,34 @@ fn what_malloc_keeps_is_a_row_and_what_a_trim_returns_is_foretold() {
     let seen = run(&folder, "survivors");
     seen.check();
     let foretold = i128::from(seen.table.host.unwrap().unused_page_bytes);
-    let returned = run(&folder, "trimmed").said["returned"];
+    let returned = returned(&folder, "survivors");
     // Pages that blocks of the recorder are in, in part, cannot be returned.
     assert!((foretold - returned).abs() * 20 <= returned, "{foretold} foretold, {returned} returned");
+}
+
+/// Of the arenas of threads a trim returns what is between blocks, and not what is behind all of them.
+#[test]
+fn what_a_trim_returns_of_arenas_is_foretold() {
+    let folder = TempDir::new().unwrap();
+    let seen = run(&folder, "arenas");
+    seen.check();
+    let foretold = i128::from(seen.table.host.unwrap().unused_page_bytes);
+    let returned = returned(&folder, "arenas");
+    let most_wrong = returned / 20 + BESIDE_BYTES;
+    assert!((foretold - returned).abs() <= most_wrong, "{foretold} foretold, {returned} returned");
+}
+
+#[test]
+fn what_one_arena_for_all_threads_saves_is_foretold() {
+    let folder = TempDir::new().unwrap();
+    let many = run(&folder, "arenas");
+    let one = run_with(&folder, "arenas", &[], &[("MALLOC_ARENA_MAX", "1")]);
+    let foretold = i128::from(many.table.host.as_ref().unwrap().one_arena_saves_bytes);
+    let saved = many.now("malloc, unused") - one.now("malloc, unused");
+    println!("{foretold} foretold, {saved} saved");
+    assert!((foretold - saved).abs() * 20 <= saved, "{foretold} foretold, {saved} saved\n{}", many.text());
+    assert_eq!(one.table.host.as_ref().unwrap().n_arenas, 0);
+    assert!(many.table.host.as_ref().unwrap().n_arenas >= 3);
 }
 
 #[test]

@@ -8,12 +8,16 @@ import threading
 import warnings
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from memreel._errors import MemreelWarning
+from memreel._errors import Error, MemreelWarning
 from memreel.recording import paths
 from memreel.recording.chosen import source
 from memreel.recording.scopes import scope
 from memreel.recording.source import Source, Stacks, check_options
+
+if TYPE_CHECKING:
+    from memreel.viewing import Page
 
 
 class Sessions:
@@ -96,7 +100,7 @@ class record:
             train()
 
     What is allocated inside carries the scope `record`. Recordings may be nested and in several threads: each writes its own
-    file. A child of fork writes nothing. An exception of the program is never hidden by one of the recording.
+    file. A child of fork writes nothing. `live=True` opens the page of `memreel.live` meanwhile. An exception of the program is never hidden by one of the recording.
     """
 
     def __init__(
@@ -104,8 +108,12 @@ class record:
         path: str | os.PathLike[str],
         stacks: Stacks = "python",
         max_entries: int | None = None,
+        *,
+        live: bool = False,
     ) -> None:
         check_options(stacks, max_entries)
+        self._is_live = live
+        self._page: Page | None = None
         self._given = path
         self._stacks: Stacks = stacks
         self._max_entries = max_entries
@@ -120,7 +128,20 @@ class record:
         sessions.begin(self._source, self._stacks, self._max_entries)
         self._scope = scope("record")
         self._scope.__enter__()
+        if self._is_live:
+            self._follow()
         return self
+
+    def _follow(self) -> None:
+        """Opens the page that follows this process. Without one the program goes on."""
+        from memreel.viewing import live
+
+        try:
+            self._page = live()
+        except Error as error:
+            warnings.warn(MemreelWarning(str(error)), stacklevel=3)
+        else:
+            print(f"memreel: the live page is at {self._page.address}", file=sys.stderr)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -138,3 +159,5 @@ class record:
             print(f"memreel: {self.path} was not written: {failure}", file=sys.stderr)
         finally:
             sessions.end()
+            if self._page is not None:
+                self._page.close()

@@ -132,6 +132,12 @@ pub struct HostFigures {
     pub huge_bytes: u64,
     /// The bytes of whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return.
     pub unused_page_bytes: u64,
+    /// The number of arenas that glibc's `malloc` made for threads, beside the main one.
+    pub n_arenas: u64,
+    /// The resident bytes of these arenas in which no block is.
+    pub arena_unused_bytes: u64,
+    /// What all arenas have unused, less what the one with the most has: what `MALLOC_ARENA_MAX=1` would save at most.
+    pub one_arena_saves_bytes: u64,
     /// What the group of the processes (the cgroup) has; `None` if they are in none, or in several.
     pub group: Option<GroupReport>,
 }

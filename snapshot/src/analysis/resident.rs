@@ -19,8 +19,9 @@ const CHUNK_ALIGN: u64 = 16;
 const BEFORE_BYTES: u64 = 16;
 const FREE_HEADER_BYTES: u64 = 48;
 
-/// What is given back to the kernel whole.
-const PAGE_BYTES: u64 = 4096;
+/// The least and the largest page of a kernel; what is given back to it is whole pages.
+const LEAST_PAGE_BYTES: u64 = 4 << 10;
+const MOST_PAGE_BYTES: u64 = 64 << 10;
 
 /// The most reports of a process that are used, the last ones: a recorder writes sixteen.
 const MOST_REPORTS: usize = 64;
@@ -42,6 +43,8 @@ pub(super) struct Sight {
     pub(super) rows: Vec<SightRow>,
     /// What `malloc` could give back: whole pages that are resident and have nothing of a block.
     pub(super) unused_page_bytes: u64,
+    /// What each arena of `malloc` has and no block has; one of them is that of the main thread.
+    pub(super) unused_of_arenas: BTreeMap<String, u64>,
 }
 
 /// Bytes of one owner, or of one kind.
@@ -93,7 +96,9 @@ impl<'a> Blocks<'a> {
 
     fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
         let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
+        let mut unused_of_arenas = BTreeMap::<String, u64>::new();
         let mut recorder_bytes = report.recorder_bytes;
+        let page_bytes = page_bytes(&report.areas);
         for area in &report.areas {
             let blocks = if area.kind.has_blocks() { self.meeting(&area.range) } else { &[] };
             let mut left = area.resident_bytes;
@@ -103,7 +108,12 @@ impl<'a> Blocks<'a> {
                 let stack = life.stack;
                 rows.add(RowKind::Owner, &judge.of(stack), estimated(bytes, life), area).stack(stack, bytes);
             }
-            if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
+            if has_mapped_chunks(area, blocks, page_bytes) {
+                let headers = beside_mapped(area, blocks, page_bytes).min(left);
+                rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
+                let (kind, owner) = of_area(area);
+                rows.add(kind, owner, left - headers, area);
+            } else if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
                 let headers =
                     blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
@@ -113,7 +123,14 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Recorder, "memreel", own, area);
                 (left, recorder_bytes) = (left - own, recorder_bytes - own);
                 rows.add(RowKind::Allocator, MALLOC_FREE, left, area);
-                add(&mut unused_page_bytes, whole_pages(area, blocks).saturating_sub(own).min(left));
+                let arena = arena(area);
+                if let Some((name, _)) = arena {
+                    add(unused_of_arenas.entry(name.to_owned()).or_default(), left);
+                }
+                if arena.is_none_or(|(_, is_top)| !is_top) {
+                    let pages = whole_pages(area, blocks, page_bytes).saturating_sub(own).min(left);
+                    add(&mut unused_page_bytes, pages);
+                }
             } else {
                 let (kind, owner) = of_area(area);
                 rows.add(kind, owner, left, area).file(&area.name, left);
@@ -128,6 +145,7 @@ impl<'a> Blocks<'a> {
             report: ResidentReport { areas: Vec::new(), ..report.clone() },
             rows: rows.all(),
             unused_page_bytes,
+            unused_of_arenas,
         }
     }
 }
@@ -152,6 +170,23 @@ fn header_bytes(life: &Life) -> u64 {
     chunk.map_or(0, |chunk| chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes)
 }
 
+/// Returns whether all blocks of a mapping are chunks that glibc mapped for them alone. The kernel makes one mapping of such a
+/// chunk and what a program mapped beside it.
+fn has_mapped_chunks(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> bool {
+    let is_mapped = |life: &&Life| life.address.0 % page_bytes == BEFORE_BYTES;
+    area.kind == AreaKind::Anonymous && !blocks.is_empty() && blocks.iter().all(is_mapped)
+}
+
+/// Returns what is resident of the pages of such chunks, beside their blocks.
+fn beside_mapped(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
+    let beside = |life: &&Life| {
+        let start = life.address.0 - BEFORE_BYTES;
+        let pages = start..end(life).checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX);
+        area.resident_of(&pages).saturating_sub(area.resident_of(&(life.address.0..end(life))))
+    };
+    blocks.iter().map(beside).fold(0, u64::saturating_add)
+}
+
 fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
     match area.kind {
         AreaKind::Anonymous if !area.name.is_empty() => (RowKind::Library, "data of libraries"),
@@ -165,12 +200,33 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
     }
 }
 
+/// The arena of the main thread.
+pub(super) const MAIN_ARENA: &str = "[heap]";
+
+/// Returns which arena of `malloc` an area is of, and whether it is the free chunk behind all others, which `malloc_trim` gives
+/// back of the main arena alone.
+fn arena(area: &ResidentArea) -> Option<(&str, bool)> {
+    let is_arena = area.kind == AreaKind::Malloc && area.name.starts_with('[');
+    let name = Some(&*area.name).filter(|_| is_arena)?;
+    Some(match name.strip_suffix(", top]") {
+        Some(of) => (of, true),
+        None => (name.strip_suffix(']').filter(|_| name != MAIN_ARENA).unwrap_or(name), false),
+    })
+}
+
+/// Returns the bytes of a page where the areas are from: all of them, and the holes in them, begin and end with one.
+fn page_bytes(areas: &[ResidentArea]) -> u64 {
+    let ranges = areas.iter().flat_map(|area| area.holes.iter().chain([&area.range]));
+    let ends = ranges.fold(MOST_PAGE_BYTES, |all, range| all | range.start | range.end);
+    (1 << ends.trailing_zeros()).max(LEAST_PAGE_BYTES)
+}
+
 /// Returns the bytes of resident pages that no block touches, with what is before each.
-fn whole_pages(area: &ResidentArea, blocks: &[&Life]) -> u64 {
+fn whole_pages(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
     let (mut bytes, mut at) = (0, area.range.start);
     let mut add = |from: u64, to: u64| {
-        let start = from.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to);
-        let pages = start..to / PAGE_BYTES * PAGE_BYTES;
+        let start = from.checked_next_multiple_of(page_bytes).unwrap_or(to);
+        let pages = start..to / page_bytes * page_bytes;
         if pages.start < pages.end {
             bytes += area.resident_of(&pages);
         }
@@ -256,6 +312,75 @@ mod tests {
     fn random_range(random: &mut Rng) -> Range<u64> {
         let start = number(random);
         start..start.saturating_add(number(random))
+    }
+
+    #[test]
+    fn the_page_is_what_all_ranges_are_multiples_of() {
+        let area = |range: Range<u64>, hole: Option<Range<u64>>| ResidentArea {
+            range,
+            holes: Vec::from_iter(hole),
+            ..ResidentArea::default()
+        };
+        let (large, small) = (area(0x20_0000..0x41_0000, None), area(0x7f00_1000..0x7f00_3000, None));
+        let hole = area(0x20_0000..0x30_0000, Some(0x21_0000..0x21_4000));
+        let several = area(0..0, None);
+        assert_eq!(page_bytes(&[large.clone(), several.clone()]), 64 << 10);
+        assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
+        assert_eq!(page_bytes(&[small, large]), 4 << 10);
+        assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
+    }
+
+    #[test]
+    fn what_is_mapped_beside_a_large_block_is_not_mallocs() {
+        let area = ResidentArea {
+            // Pages of 4 KiB.
+            range: 0x10_1000..0x20_1000,
+            resident_bytes: 0x10_0000,
+            ..ResidentArea::default()
+        };
+        let report = ResidentReport { areas: vec![area], ..ResidentReport::default() };
+        let rows = |address: u64| {
+            let life = Life {
+                address: Address(address),
+                requested_bytes: 0x4_0000,
+                represented_bytes: 0x4_0000,
+                bytes: 0x4_0000,
+                stream: StreamId::DEFAULT,
+                stack: None,
+                from: Moment::START,
+                requested: Moment::NEVER,
+                until: Moment::NEVER,
+            };
+            let lives = [life];
+            let snapshot = Snapshot::default();
+            let sight = Blocks::at(Moment::START, &lives).sight(&report, 0, &mut Owners::new(&snapshot));
+            let row = |row: &SightRow| (row.owner.to_string(), row.bytes);
+            sight.rows.iter().map(row).filter(|(owner, _)| owner != "unknown").collect::<Vec<_>>()
+        };
+        let of = |name: &str, bytes: u64| (name.to_owned(), bytes);
+        assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous maps", 0xB_F000)]);
+        // The memory of another allocator: the rest is its own.
+        assert_eq!(rows(0x11_0040), [of(MALLOC_HEADERS, 16), of(MALLOC_FREE, 0xB_FFF0)]);
+    }
+
+    #[test]
+    fn the_last_free_chunk_of_an_arena_counts_and_is_not_given_back() {
+        let area = |name: &str, start: u64| ResidentArea {
+            kind: AreaKind::Malloc,
+            name: name.into(),
+            range: start..start + 0x4000,
+            resident_bytes: 0x4000,
+            ..ResidentArea::default()
+        };
+        let names = ["[heap]", "[arena 1]", "[arena 1, top]", "[arena 12]", ""];
+        let areas = names.iter().zip(1..).map(|(name, nth)| area(name, nth * 0x10_0000)).collect();
+        let report = ResidentReport { areas, ..ResidentReport::default() };
+        let snapshot = Snapshot::default();
+        let sight = Blocks(Vec::new()).sight(&report, 0, &mut Owners::new(&snapshot));
+        let unused: Vec<(&str, u64)> =
+            sight.unused_of_arenas.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
+        assert_eq!(unused, [("[arena 1", 0x8000), ("[arena 12", 0x4000), ("[heap]", 0x4000)]);
+        assert_eq!(sight.unused_page_bytes, 0x10_000, "of all but the last chunk");
     }
 
     /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.

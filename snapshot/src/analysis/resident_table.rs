@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     owner_part::Part,
     owner_row::{DeviceOwners, HostFigures, OwnerRow, OwnerStack, RowKind, TOGETHER_US},
-    resident::{Sight, SightRow},
+    resident::{MAIN_ARENA, Sight, SightRow},
 };
 use crate::model::Text;
 
@@ -156,6 +156,20 @@ fn figures(point: &[(usize, &Sight)]) -> HostFigures {
         swapped_bytes: sum(|sight| sight.report.swapped_bytes),
         huge_bytes: sum(|sight| sight.huge_bytes),
         unused_page_bytes: sum(|sight| sight.unused_page_bytes),
+        n_arenas: sum(|sight| of_threads(sight).count() as u64),
+        arena_unused_bytes: sum(|sight| of_threads(sight).fold(0, u64::saturating_add)),
+        one_arena_saves_bytes: sum(one_arena_saves_bytes),
         group: groups,
     }
+}
+
+/// Returns what each arena of threads, beside the main one, has unused.
+fn of_threads(sight: &Sight) -> impl Iterator<Item = u64> {
+    sight.unused_of_arenas.iter().filter(|(name, _)| *name != MAIN_ARENA).map(|(_, bytes)| *bytes)
+}
+
+/// Returns what would be unused less if all threads had one arena: what one thread keeps, the others could use.
+fn one_arena_saves_bytes(sight: &Sight) -> u64 {
+    let all = sight.unused_of_arenas.values().copied();
+    all.clone().fold(0, u64::saturating_add) - all.max().unwrap_or(0)
 }

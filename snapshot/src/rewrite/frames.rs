@@ -9,7 +9,7 @@ use crate::{
         Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value, store_resident,
     },
     words::{
-        DeviceId, SeededMap, SeededSet,
+        AreaKind, DeviceId, ResidentArea, SeededMap, SeededSet,
         paths::{SEPARATORS, with_slashes},
     },
 };
@@ -314,8 +314,10 @@ fn anonymise_texts(
         annotation.name = number(&mut names.texts, &annotation.name, "scope");
     }
     let mut resident = snapshot.resident();
-    for area in resident.iter_mut().flat_map(|report| &mut report.areas).filter(|area| !area.name.is_empty())
-    {
+    // The names of arenas are the recorder's.
+    let is_arena = |area: &ResidentArea| area.kind == AreaKind::Malloc && area.name.starts_with('[');
+    let has_file = |area: &&mut ResidentArea| !area.name.is_empty() && !is_arena(area);
+    for area in resident.iter_mut().flat_map(|report| &mut report.areas).filter(has_file) {
         area.name = number(&mut names.texts, &area.name.as_str().into(), "file").to_string();
     }
     store_resident(snapshot, &resident);

@@ -3,30 +3,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     ops::Range,
-    os::unix::fs::FileExt,
     path::Path,
+    slice,
 };
 
-use super::{holes, known::Known, maps::Map};
+use super::{
+    arenas::{self, Arenas},
+    holes,
+    known::Known,
+    loaded::{self, Loaded},
+    maps::Map,
+};
 use memreel_snapshot::words::{AreaKind, ResidentArea};
 
-/// glibc's arenas begin at multiples of this, and are not longer.
-const ARENA_BYTES: u64 = 64 << 20;
+/// What glibc calls its arenas where the kernel has names of such mappings.
+const ARENA_NAME: &str = "[anon: glibc: malloc arena";
 
 /// The most areas with a place of their own. With more, the smallest are put together.
 const MOST_AREAS: usize = 4096;
 
 /// Returns the areas, rising; those without a place, which are several mappings, come last.
 pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentArea> {
-    let libraries: BTreeSet<&str> = maps
-        .iter()
-        .filter(|map| map.may_run())
-        .map(|map| &*map.path)
-        .filter(|path| !path.is_empty())
-        .collect();
-    let memory = File::open(process.join("mem")).ok();
+    let found = Found::of(maps, process, known);
+    let mut arenas = Arenas::of(process);
     let (mut areas, mut sums) = (Vec::new(), Sums::default());
     for (at, map) in maps.iter().enumerate() {
         let before =
@@ -35,8 +35,13 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
         if map.resident_bytes == 0 {
             continue;
         }
-        let kind = kind(map, &libraries, known);
-        match kind {
+        if (map.path.is_empty() || map.path.starts_with(ARENA_NAME))
+            && let Some(part) = arenas.part(map, after)
+        {
+            areas.extend(of_arena(map, &part, process));
+            continue;
+        }
+        match found.kind(map) {
             AreaKind::Code | AreaKind::Data => {
                 // What the loader or the program changed is not as the file has it.
                 let changed = map.anonymous_bytes.min(map.resident_bytes);
@@ -44,14 +49,16 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
                 sums.add(AreaKind::Code, &map.path, map.resident_bytes - changed, map);
             }
             AreaKind::Anonymous if map.path.is_empty() => {
-                if is_arena(map, after, memory.as_ref()) {
-                    areas.push(area(AreaKind::Malloc, map));
-                } else if let Some(library) = before.filter(|of| libraries.contains(&*of.path)) {
-                    // What a library has of data that its file does not have comes behind what it has.
-                    areas.push(ResidentArea { name: library.path.clone(), ..area(AreaKind::Anonymous, map) });
-                } else {
-                    areas.extend(with_stacks(map, before, process, known));
+                let mut all =
+                    found.behind_library(map, before).unwrap_or_else(|| found.with_stacks(map, before));
+                let stacks = all.iter_mut().filter(|area| area.kind == AreaKind::Stack);
+                for stack in stacks {
+                    let own = found.own_storage_bytes.min(stack.resident_bytes);
+                    stack.resident_bytes -= own;
+                    stack.shared_out_bytes = stack.shared_out_bytes.min(stack.resident_bytes);
+                    sums.add(AreaKind::Recorder, "", own, map);
                 }
+                areas.extend(all);
             }
             kind if kind.has_blocks() => {
                 areas.push(ResidentArea { name: map.path.clone(), ..area(kind, map) });
@@ -64,23 +71,101 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
     areas
 }
 
-fn kind(map: &Map, libraries: &BTreeSet<&str>, known: &Known) -> AreaKind {
-    let path = &*map.path;
-    let is_own = |folder: &String| path.strip_prefix(&**folder).is_some_and(|rest| rest.starts_with('/'));
-    let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.starts_with(prefix));
-    match path {
-        "" => AreaKind::Anonymous,
-        "[heap]" => AreaKind::Malloc,
-        "[stack]" => AreaKind::Stack,
-        _ if path.contains("/libmemreel_") || known.own_folders.iter().any(is_own) => AreaKind::Recorder,
-        _ if has_prefix(&["[anon_shmem:", "/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"]) => AreaKind::Shared,
-        _ if path.starts_with("[anon:") && path.contains("stack") => AreaKind::Stack,
-        _ if path.starts_with("[anon: glibc: malloc") => AreaKind::Malloc,
-        _ if path.starts_with("[anon:") => AreaKind::Anonymous,
-        _ if path.starts_with('[') => AreaKind::Kernel,
-        _ if libraries.contains(path) && !map.is_shared() => AreaKind::Code,
-        _ => AreaKind::File,
+/// What is known of a process before its mappings are gone through.
+struct Found<'a> {
+    process: &'a Path,
+    known: &'a Known,
+    /// The paths of the program and its libraries.
+    libraries: BTreeSet<&'a str>,
+    loaded: BTreeMap<String, Loaded>,
+    /// The libraries that are there for the recorder's alone.
+    for_own: BTreeSet<String>,
+    /// What each thread has for the recorder's libraries, on its stack.
+    own_storage_bytes: u64,
+}
+
+impl<'a> Found<'a> {
+    fn of(maps: &'a [Map], process: &'a Path, known: &'a Known) -> Found<'a> {
+        let may_run = maps.iter().filter(|map| map.may_run()).map(|map| &*map.path);
+        let libraries: BTreeSet<&str> = may_run.filter(|path| !path.is_empty()).collect();
+        let loaded = loaded::all(maps, &libraries, process);
+        let for_own = loaded::needed_by_own(&loaded, |path| is_own(path, known));
+        let own = loaded.iter().filter(|(path, _)| is_own(path, known) || for_own.contains(&**path));
+        let own_storage_bytes = own.map(|(_, library)| library.storage_bytes).fold(0, u64::saturating_add);
+        Found { process, known, libraries, loaded, for_own, own_storage_bytes }
     }
+
+    fn kind(&self, map: &Map) -> AreaKind {
+        let path = &*map.path;
+        let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.starts_with(prefix));
+        match path {
+            "" => AreaKind::Anonymous,
+            "[heap]" => AreaKind::Malloc,
+            "[stack]" => AreaKind::Stack,
+            _ if is_own(path, self.known) || self.for_own.contains(path) => AreaKind::Recorder,
+            _ if has_prefix(&["[anon_shmem:", "/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"]) => {
+                AreaKind::Shared
+            }
+            _ if path.starts_with("[anon:") && path.contains("stack") => AreaKind::Stack,
+            _ if path.starts_with("[anon: glibc: malloc") => AreaKind::Malloc,
+            _ if path.starts_with("[anon:") => AreaKind::Anonymous,
+            _ if path.starts_with('[') => AreaKind::Kernel,
+            _ if self.libraries.contains(path) && !map.is_shared() => AreaKind::Code,
+            _ => AreaKind::File,
+        }
+    }
+
+    /// Returns a mapping behind a library as what the library has of data that its file does not have, and something else
+    /// behind that; `None` if it has nothing of the library's.
+    fn behind_library(&self, map: &Map, before: Option<&Map>) -> Option<Vec<ResidentArea>> {
+        let library = before.filter(|of| self.libraries.contains(&*of.path))?;
+        let page_bytes = rustix::param::page_size() as u64;
+        let end = self.loaded.get(&library.path).map_or(map.range.end, |loaded| loaded.end);
+        let end = end.checked_next_multiple_of(page_bytes)?.min(map.range.end);
+        let kind = match self.kind(library) {
+            AreaKind::Recorder => AreaKind::Recorder,
+            _ => AreaKind::Anonymous,
+        };
+        let whole = area(AreaKind::Anonymous, map);
+        if end <= map.range.start {
+            return None;
+        }
+        let mut all = if end == map.range.end {
+            vec![ResidentArea { kind, ..whole }]
+        } else {
+            parts(&whole, slice::from_ref(&(map.range.start..end)), kind, self.process)
+        };
+        all[0].name.clone_from(&library.path);
+        Some(all)
+    }
+
+    /// Returns a mapping as an area, or as several if stacks of threads are in it.
+    fn with_stacks(&self, map: &Map, before: Option<&Map>) -> Vec<ResidentArea> {
+        let within = |stack: &&Range<u64>| stack.start < map.range.end && map.range.start < stack.end;
+        let mut stacks: Vec<Range<u64>> = self.known.stacks.iter().filter(within).cloned().collect();
+        if stacks.is_empty() && before.is_some_and(Map::is_guard) {
+            // The stack of a thread that captured none begins behind a guard.
+            stacks.push(map.range.clone());
+        }
+        stacks.sort_unstable_by_key(|stack| stack.start);
+        let whole = area(AreaKind::Anonymous, map);
+        if stacks.is_empty() {
+            return vec![whole];
+        }
+        if let [stack] = &stacks[..]
+            && stack.start <= map.range.start
+            && map.range.end <= stack.end
+        {
+            return vec![ResidentArea { kind: AreaKind::Stack, ..whole }];
+        }
+        parts(&whole, &stacks, AreaKind::Stack, self.process)
+    }
+}
+
+/// Whether a file is the recorder's.
+fn is_own(path: &str, known: &Known) -> bool {
+    let is_within = |folder: &String| path.strip_prefix(&**folder).is_some_and(|rest| rest.starts_with('/'));
+    path.contains("/libmemreel_") || known.own_folders.iter().any(is_within)
 }
 
 fn area(kind: AreaKind, map: &Map) -> ResidentArea {
@@ -94,58 +179,33 @@ fn area(kind: AreaKind, map: &Map) -> ResidentArea {
     }
 }
 
-/// Returns whether a mapping is one of glibc's arenas: it begins where they do, and says there how long it is.
-fn is_arena(map: &Map, after: Option<&Map>, memory: Option<&File>) -> bool {
-    let bytes = map.range.end - map.range.start;
-    let is_at_place = map.range.start.is_multiple_of(ARENA_BYTES) && bytes <= ARENA_BYTES;
-    if !is_at_place || bytes < ARENA_BYTES && !after.is_some_and(Map::is_guard) {
-        return false;
-    }
-    // The third and the fourth word are the bytes in use, and those that can be read and written.
-    let mut words = [0_u8; 16];
-    let is_read = memory.is_some_and(|memory| memory.read_exact_at(&mut words, map.range.start + 16).is_ok());
-    let [used, writable] =
-        [0, 8].map(|at| u64::from_ne_bytes(words[at..at + 8].try_into().unwrap_or([0; 8])));
-    is_read && writable == bytes && used <= bytes
+/// Returns a part of an arena: what blocks may be in, and the last free chunk as far as it is whole pages.
+fn of_arena(map: &Map, part: &arenas::Part, process: &Path) -> Vec<ResidentArea> {
+    let page_bytes = rustix::param::page_size() as u64;
+    let name = format!("[arena {}]", part.number);
+    let whole = ResidentArea { name, ..area(AreaKind::Malloc, map) };
+    let Some(top) = part.top.map(|top| top.next_multiple_of(page_bytes)) else { return vec![whole] };
+    let mut parts = parts(&whole, slice::from_ref(&(top..map.range.end)), AreaKind::Malloc, process);
+    let of_top = parts.iter_mut().filter(|part| part.range.start == top);
+    of_top.for_each(|of_top| of_top.name = format!("[arena {}, top]", part.number));
+    parts
 }
 
-/// Returns a mapping as an area, or as several if stacks of threads are in it.
-fn with_stacks(map: &Map, before: Option<&Map>, process: &Path, known: &Known) -> Vec<ResidentArea> {
-    let within = |stack: &&Range<u64>| stack.start < map.range.end && map.range.start < stack.end;
-    let mut stacks: Vec<Range<u64>> = known.stacks.iter().filter(within).cloned().collect();
-    if stacks.is_empty() && before.is_some_and(Map::is_guard) {
-        // The stack of a thread that captured none begins behind a guard.
-        stacks.push(map.range.clone());
-    }
-    stacks.sort_unstable_by_key(|stack| stack.start);
-    let whole = area(AreaKind::Anonymous, map);
-    if stacks.is_empty() {
-        return vec![whole];
-    }
-    if let [stack] = &stacks[..]
-        && stack.start <= map.range.start
-        && map.range.end <= stack.end
-    {
-        return vec![ResidentArea { kind: AreaKind::Stack, ..whole }];
-    }
-    parts(&whole, &stacks, process)
-}
-
-/// Divides an area into stacks and what is between them. Its resident bytes are divided when its holes are known.
-fn parts(whole: &ResidentArea, stacks: &[Range<u64>], process: &Path) -> Vec<ResidentArea> {
+/// Divides an area into ranges of a kind and what is between them. Its resident bytes are divided when its holes are known.
+fn parts(whole: &ResidentArea, cut: &[Range<u64>], of_cut: AreaKind, process: &Path) -> Vec<ResidentArea> {
     let (mut parts, mut at) = (Vec::new(), whole.range.start);
     let mut push = |kind, range: Range<u64>| {
         if range.start < range.end {
-            parts.push(ResidentArea { kind, range, ..ResidentArea::default() });
+            parts.push(ResidentArea { kind, range, name: whole.name.clone(), ..ResidentArea::default() });
         }
     };
-    for stack in stacks {
-        let (start, end) = (stack.start.max(at), stack.end.min(whole.range.end));
-        push(AreaKind::Anonymous, at..start);
-        push(AreaKind::Stack, start..end);
+    for cut in cut {
+        let (start, end) = (cut.start.max(at), cut.end.min(whole.range.end));
+        push(whole.kind, at..start);
+        push(of_cut, start..end);
         at = end.max(at);
     }
-    push(AreaKind::Anonymous, at..whole.range.end);
+    push(whole.kind, at..whole.range.end);
     let holes = holes::of(&whole.range, whole.resident_bytes, process);
     let mut rest = whole.resident_bytes;
     for part in &mut parts {
@@ -275,7 +335,7 @@ mod tests {
     fn a_stack_may_be_a_part_of_a_mapping() {
         let whole = map(0x1000..0x9000, b"rw-p", "", 0x4000);
         let known = Known { stacks: Vec::from([Range { start: 0x2000, end: 0x4000 }]), ..Known::default() };
-        let parts = with_stacks(&whole, None, Path::new(OWN), &known);
+        let parts = Found::of(&[], Path::new(OWN), &known).with_stacks(&whole, None);
         let kinds: Vec<_> = parts.iter().map(|part| (part.kind, part.range.clone())).collect();
         assert_eq!(
             kinds,
@@ -286,5 +346,23 @@ mod tests {
             ]
         );
         assert_eq!(parts.iter().map(|part| part.resident_bytes).sum::<u64>(), 0x4000);
+    }
+
+    #[test]
+    fn what_is_mapped_behind_a_library_is_not_all_its_data() {
+        let [library, behind] =
+            [map(0x1000..0x3000, b"r-xp", "/lib/libx.so", 4096), map(0x3000..0x9000, b"rw-p", "", 4096)];
+        let known = Known::default();
+        let maps = [library.clone()];
+        let of = |end: u64| {
+            let mut found = Found::of(&maps, Path::new(OWN), &known);
+            found.loaded.insert(library.path.clone(), Loaded { end, ..Loaded::default() });
+            let areas = found.behind_library(&behind, Some(&library))?;
+            Some(areas.into_iter().map(|area| (area.name, area.range)).collect::<Vec<_>>())
+        };
+        let data = |range: Range<u64>| (library.path.clone(), range);
+        assert_eq!(of(0x4800), Some(vec![data(0x3000..0x5000), (String::new(), 0x5000..0x9000)]));
+        assert_eq!(of(0xA000), Some(vec![data(0x3000..0x9000)]));
+        assert_eq!(of(0x2800), None);
     }
 }

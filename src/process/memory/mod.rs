@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod areas;
+mod arenas;
 mod group;
 mod holes;
 mod known;
+mod loaded;
 mod maps;
 
 use std::{fs, io, path::Path};

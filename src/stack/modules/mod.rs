@@ -6,7 +6,12 @@
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 mod exported;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 mod find;
 mod fingerprint;
 mod history;
@@ -17,7 +22,12 @@ mod module;
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 pub(super) use exported::exported;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 pub(super) use find::{find, prepare};
 pub(super) use fingerprint::Fingerprint;
 pub(crate) use history::Generation;
@@ -26,7 +36,12 @@ pub(crate) use history::PastModules;
 pub(super) use history::{Life, note, now, owners};
 #[cfg(not(loom))]
 pub(super) use history::{loaded_in, survive_forks};
-#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 pub(super) use mapping::Mapping;
 pub(super) use module::Module;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::frames::Call;
+use super::frames::{self, Call};
 use crate::testing::library::{Library, compile_text};
 
 /// A function of a loaded library that calls back.
@@ -25,10 +25,9 @@ unsafe extern "C" {{ fn bounce(); }}
 #[unsafe(no_mangle)]
 pub extern "C" fn address_of_bounce() -> usize {{ bounce as unsafe extern "C" fn() as usize }}
 core::arch::global_asm!(".globl bounce", ".hidden bounce", ".type bounce, @function", "bounce:", ".cfi_startproc",
-  "sub rsp, {n_bytes}", ".cfi_def_cfa_offset {}", "mov rax, [rsi]", "mov [rsp + {lure_at}], rax",
-  "mov rax, rdi", "mov rdi, rsi", "call rax", "add rsp, {n_bytes}", ".cfi_def_cfa_offset 8", "ret", ".cfi_endproc", ".size bounce, . - bounce");
+  {}, ".cfi_endproc", ".size bounce, . - bounce");
 "#,
-        n_bytes + 8
+        frames::bounce(n_bytes, lure_at)
     );
     compile_text(folder, name, &text, &["-Clink-arg=-nostartfiles"])
 }

@@ -1,14 +1,17 @@
 //! Random chains of calls, on which every method must see what `backtrace::trace` sees.
 //!
 //! They consist of what is hard for unwinders: recursion, closures, inlined frames, callbacks
-//! through libc and through libraries that come and go, threads, frames of a size that is only
-//! known at run time, and frames in which `rbp` points at something that looks like a frame.
+//! through libc and through libraries that come and go, threads, signals, what runs while an exception passes, frames of a size that is only
+//! known at run time, and frames in which the frame pointer points at something that looks like a frame.
 
 use std::{
+    cell::Cell,
     ffi::{c_int, c_void},
     hint::black_box,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     ptr,
-    sync::LazyLock,
+    sync::{LazyLock, Once},
     thread,
 };
 
@@ -20,7 +23,7 @@ use super::{
         unwind,
     },
     bounce::Bounce,
-    frames::{memreel_chain_aligned, memreel_chain_last, memreel_chain_sized, memreel_chain_tempting},
+    frames::{FRAMES, memreel_chain_aligned, memreel_chain_sized},
 };
 use crate::testing::random::Random;
 
@@ -63,7 +66,7 @@ fn go_on(chain: &mut Chain<'_>) -> u64 {
     }
     chain.n_left -= 1;
     let data = ptr::from_mut(chain).cast::<c_void>();
-    match chain.random.below(if chain.n_threads == 0 { 121 } else { 120 }) / 10 {
+    match chain.random.below(if chain.n_threads == 0 { 141 } else { 140 }) / 10 {
         0 => go_on(chain).wrapping_mul(black_box(3)),
         1 => by_closure(chain, &mut |chain| black_box(go_on(chain)) + 1),
         2 => inlined_outer(chain) + 2,
@@ -77,8 +80,11 @@ fn go_on(chain: &mut Chain<'_>) -> u64 {
             // SAFETY: as above.
             after(|| unsafe { memreel_chain_sized(link, data, n_bytes) })
         }
-        // SAFETY: as above.
-        6 => after(|| unsafe { memreel_chain_tempting(link, data) }),
+        6 | 11 => {
+            let frame = *chain.random.pick(&FRAMES);
+            // SAFETY: as above.
+            after(|| unsafe { frame(link, data) })
+        }
         7 if chain.random.chance(8) => {
             chain.has_unfit = true;
             // SAFETY: as above.
@@ -90,9 +96,9 @@ fn go_on(chain: &mut Chain<'_>) -> u64 {
             after(|| unsafe { bounce(link, data) })
         }
         10 => large_frame(chain) + 4,
-        // SAFETY: as above.
-        11 => after(|| unsafe { memreel_chain_last(link, data) }),
-        12 => on_a_thread(chain),
+        12 => while_unwinding(chain),
+        13 => in_a_handler(chain),
+        14 => on_a_thread(chain),
         _ => go_on(chain).wrapping_add(black_box(7)),
     }
 }
@@ -136,6 +142,49 @@ fn large_frame(chain: &mut Chain<'_>) -> u64 {
 fn on_a_thread(chain: &mut Chain<'_>) -> u64 {
     chain.n_threads += 1;
     thread::scope(|scope| scope.spawn(|| go_on(chain)).join().unwrap())
+}
+
+/// Goes on from a landing pad, by which an exception leaves a frame.
+#[inline(never)]
+fn while_unwinding(chain: &mut Chain<'_>) -> u64 {
+    struct GoesOn<'a, 'b>(&'a mut Chain<'b>);
+    impl Drop for GoesOn<'_, '_> {
+        fn drop(&mut self) {
+            black_box(go_on(self.0));
+        }
+    }
+    let left = catch_unwind(AssertUnwindSafe(|| {
+        let _goes_on = GoesOn(chain);
+        resume_unwind(Box::new(()));
+    }));
+    u64::from(black_box(left).is_err())
+}
+
+thread_local! {
+    /// The chain that goes on in a signal's handler.
+    static IN_HANDLER: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The handler that goes on with a chain, at which memreel's own methods end.
+#[inline(never)]
+extern "C" fn handler(_: c_int) {
+    // SAFETY: `in_a_handler` has put a chain there, and waits.
+    after(|| unsafe { link(IN_HANDLER.take()) });
+}
+
+#[inline(never)]
+fn in_a_handler(chain: &mut Chain<'_>) -> u64 {
+    static INSTALLED: Once = Once::new();
+    // SAFETY: all its bytes are zero, which is a value; the handler runs where `raise` is called, and may be interrupted itself.
+    INSTALLED.call_once(|| unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handler as extern "C" fn(c_int) as usize;
+        action.sa_flags = libc::SA_NODEFER;
+        libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut());
+    });
+    IN_HANDLER.set(ptr::from_mut(chain).cast());
+    // SAFETY: as above; the chain is not used here meanwhile.
+    after(|| _ = unsafe { libc::raise(libc::SIGUSR1) })
 }
 
 /// The comparison of `qsort` and `bsearch`, whose elements point at the chain.
@@ -182,7 +231,7 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     });
     traced.retain(|address| *address != 0);
     let own = compare as fn(&mut Chain<'_>) as usize;
-    let expected = outside(&traced, own);
+    let expected = up_to_signal(outside(&traced, own));
     // In changing order, so that each method follows each.
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
@@ -203,13 +252,25 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     }
 }
 
+/// Whether a return address is in a function.
+fn is_in(address: usize, function: usize) -> bool {
+    // SAFETY: any address may be asked for.
+    unsafe { _Unwind_FindEnclosingFunction(ptr::without_provenance(address - 1)) }.addr() == function
+}
+
+/// The addresses to the code by which the innermost handler returns, inclusive.
+fn up_to_signal(addresses: &[usize]) -> &[usize] {
+    let handler = handler as extern "C" fn(c_int) as usize;
+    let at = addresses.iter().position(|address| is_in(*address, handler));
+    at.map_or(addresses, |at| &addresses[..addresses.len().min(at + 2)])
+}
+
 /// The addresses after the first one inside the function at `own`.
 pub(super) fn outside(addresses: &[usize], own: usize) -> &[usize] {
-    let is_own = |address: &usize| {
-        // SAFETY: any address may be asked for.
-        unsafe { _Unwind_FindEnclosingFunction(ptr::without_provenance(address - 1)) }.addr() == own
-    };
-    let at = addresses.iter().position(is_own).unwrap_or_else(|| panic!("{own:x} is not in {addresses:x?}"));
+    let at = addresses
+        .iter()
+        .position(|address| is_in(*address, own))
+        .unwrap_or_else(|| panic!("{own:x} is not in {addresses:x?}"));
     &addresses[at + 1..]
 }
 

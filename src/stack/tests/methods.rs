@@ -10,7 +10,7 @@ use super::{
     super::{capture, interner::StackInterner, method::StackMethod, unwind},
     bounce::{Bounce, bounce_of, compile},
     chain::{Chain, INTERNER, OWN, after, compare, outside, run},
-    frames::{Call, memreel_chain_sized},
+    frames::{BY_POINTER, Call, memreel_chain_sized},
 };
 use crate::testing::{library::Library, random::Random};
 
@@ -91,8 +91,8 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
     let paths = [(24, 16), (56, 24)]
         .map(|(n_bytes, lure_at)| compile(folder.path(), &format!("lure{n_bytes}"), n_bytes, lure_at));
     let interner = StackInterner::new(1000);
-    // An address after an instruction in the middle of a function that counts from `rbp`.
-    let word = memreel_chain_sized as unsafe extern "C-unwind" fn(Call, *mut c_void, usize) as usize + 7;
+    let word =
+        memreel_chain_sized as unsafe extern "C-unwind" fn(Call, *mut c_void, usize) as usize + BY_POINTER;
     let mut places = Vec::new();
     for i in 0..20 {
         let library = Library::open(&paths[i % 2]);

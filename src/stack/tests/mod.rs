@@ -1,5 +1,10 @@
 //! Tests of captures that need the numbers and addresses of stacks.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+#![cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 
 mod bounce;
 mod chain;

@@ -35,7 +35,7 @@ fn load_and_look_up(path: &Path) {
                 while !is_over.load(Ordering::Relaxed) {
                     let inside = address.load(Ordering::Relaxed) + 8;
                     unwind::learn(inside);
-                    unwind::recheck(&[inside, inside + 4]);
+                    unwind::recheck(&[inside, inside + 4], 0);
                 }
             });
         }

@@ -1,18 +1,19 @@
 //! The rules of the addresses met so far, for all threads, in 64 KiB.
 //!
 //! An entry is one word, so a reader never sees half of one and needs no
-//! lock: 35 bits of the address, 29 of its rule. The other 12 bits of the address
-//! follow from the place in the table, so an entry is exact, not a hash.
+//! lock: 35 bits of the address, 29 of its rule. Another 12 bits of the address
+//! follow from the place in the table, so an entry is exact, not a hash. Where all code is
+//! aligned, these are the bits above those that are 0.
 //! Writing needs the [`Writer`]; a thread that finds it taken does not write.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::rule::Rule;
+use super::{processor::CODE_ALIGN_BITS, rule::Rule};
 
 const SET_BITS: u32 = 12;
 
-/// The first address for which the tag has no room; no program on Linux has code there unless it
+/// The first key for which the tag has no room; no program on Linux has code there unless it
 /// asks for the address.
 const BEYOND: usize = 1 << (SET_BITS + 64 - Rule::BITS);
 
@@ -26,17 +27,24 @@ static WRITING: AtomicBool = AtomicBool::new(false);
 /// Counts how often all rules were forgotten.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
+/// The bits of an address that differ between addresses of code.
+#[inline(always)]
+fn key_of(ip: usize) -> usize {
+    ip >> CODE_ALIGN_BITS
+}
+
 #[inline(always)]
 fn place_of(ip: usize) -> usize {
-    // With `ip >> 12`, this determines the low 12 bits of `ip`.
-    (ip ^ (ip >> SET_BITS)) & (N_SETS - 1)
+    let key = key_of(ip);
+    // With `key >> 12`, this determines the low 12 bits of `key`.
+    (key ^ (key >> SET_BITS)) & (N_SETS - 1)
 }
 
 /// The bits above the rule in an entry. Never 0 for code, so that an empty
 /// entry is not a rule.
 #[inline(always)]
 fn tag_of(ip: usize) -> u64 {
-    (ip as u64 >> SET_BITS) << Rule::BITS
+    (key_of(ip) as u64 >> SET_BITS) << Rule::BITS
 }
 
 /// The rule of a return address, if it is the newer one of its place.
@@ -52,7 +60,8 @@ pub(super) fn lookup_old(ip: usize) -> Option<Rule> {
 
 #[inline(always)]
 fn lookup_in(entries: &[AtomicU64; N_SETS], ip: usize) -> Option<Rule> {
-    // If the tags are equal, the rest is the rule.
+    // If the tags are equal, the rest is the rule. Relaxed: an entry is one word, and nothing else is read because of it.
+    // One that is about to be forgotten is as good as one that was read before that; the epoch tells.
     Rule::from_bits(entries[place_of(ip)].load(Ordering::Relaxed) ^ tag_of(ip))
 }
 
@@ -75,7 +84,7 @@ impl Writer {
 
     /// Caches a rule in place of the older one of its place.
     pub(super) fn insert(&self, ip: usize, rule: Rule) {
-        if !(N_SETS..BEYOND).contains(&ip) {
+        if !(N_SETS..BEYOND).contains(&key_of(ip)) {
             return;
         }
         let place = place_of(ip);
@@ -106,13 +115,16 @@ impl Drop for Writer {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::rule::Base, *};
+    use super::{
+        super::{processor::sample, rule::Base},
+        *,
+    };
 
     #[test]
     fn two_addresses_share_a_place_and_the_third_replaces_the_first() {
         // No code of this process is here, so it does not disturb the other tests.
-        let at = |i: usize| 0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123;
-        let rule = |i: usize| Rule::frame(Base::Sp, 8 + 8 * i as i64, None);
+        let at = |i: usize| (0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123) << CODE_ALIGN_BITS;
+        let rule = |i: usize| sample(Base::Sp, 16 + 16 * i as i64, None);
         let lookup = |ip: usize| lookup(ip).or_else(|| lookup_old(ip));
         assert_eq!(place_of(at(0)), place_of(at(2)));
         let writer = loop {
@@ -128,10 +140,11 @@ mod tests {
         }
         assert_eq!(lookup(at(0)), None);
         assert_eq!((lookup(at(1)), lookup(at(2))), (Some(rule(1)), Some(rule(2))));
-        writer.insert(BEYOND + 5, rule(1));
+        let beyond = (BEYOND + 5) << CODE_ALIGN_BITS;
+        writer.insert(beyond, rule(1));
         writer.insert(5, rule(1));
         // Nothing is kept for addresses that are not code.
-        for ip in [BEYOND + 5, 5, 0] {
+        for ip in [beyond, 5, 0] {
             assert!(lookup(ip).is_none_or(|rule| !rule.is_frame()));
         }
         let before = epoch();

@@ -5,7 +5,7 @@ use super::{
     super::{interner::StackInterner, method::StackMethod},
     last::Last,
     learn::{self, Verdict},
-    step::Registers,
+    processor,
     thread::{WalkAgain, with_last},
 };
 use memreel_snapshot::words::StackId;
@@ -15,7 +15,7 @@ use memreel_snapshot::words::StackId;
 /// The first address is the caller's.
 #[inline(never)]
 pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -> Option<StackId> {
-    let start = Registers::here();
+    let start = processor::here();
     with_last(start, method, |last, walk_again| {
         let has_source = interner.has_source();
         if !has_source && let Some(stack) = last.stack_in(interner.number()) {
@@ -38,7 +38,7 @@ pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -
 #[cold]
 #[inline(never)]
 fn number_new(interner: &StackInterner, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {
-    match learn::recheck(last.words()) {
+    match learn::recheck(last.words(), last.epoch) {
         Verdict::Sound => {}
         Verdict::Unsettled => return None,
         Verdict::Forgotten => {

@@ -5,16 +5,17 @@
 #![forbid(unsafe_code)]
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Error, LittleEndian, Register, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindSection, UnwindTableRow, X86_64,
+    BaseAddresses, EhFrame, EhFrameHdr, Error, LittleEndian, Register, RegisterRule, UnwindContext,
+    UnwindContextStorage, UnwindSection, UnwindTableRow,
 };
 
 use super::{
     super::modules::Mapping,
-    rule::{Base, Rule, Stop},
+    processor::{SIGNAL_RETURN, TABLES, rule_of},
+    rule::{Rule, Stop},
 };
 
-/// Room for a row of every register that x86-64 code saves, four rows deep.
+/// Room for a row of every register that code saves, four rows deep.
 /// Tables that need more are reported as unfit.
 struct OnStack;
 
@@ -30,9 +31,16 @@ pub(super) fn rule_at(module: &Mapping, return_address: usize) -> Rule {
     // so the row is that of the call, one byte before.
     match read_rule(module, return_address.wrapping_sub(1)) {
         Ok(rule) => rule,
+        Err(Error::NoUnwindInfoForAddress) if is_signal_return(module, return_address) => {
+            Rule::stop(Stop::Signal)
+        }
         Err(Error::NoUnwindInfoForAddress) => Rule::stop(Stop::Unknown),
         Err(_) => Rule::stop(Stop::Unfit),
     }
+}
+
+fn is_signal_return(module: &Mapping, address: usize) -> bool {
+    SIGNAL_RETURN.is_some_and(|code| module.bytes_from(address).is_some_and(|bytes| bytes.starts_with(&code)))
 }
 
 fn read_rule(module: &Mapping, address: usize) -> gimli::Result<Rule> {
@@ -43,7 +51,8 @@ fn read_rule(module: &Mapping, address: usize) -> gimli::Result<Rule> {
     let header = header.parse(&bases, 8)?;
     let eh_frame = header.eh_frame_ptr().direct()?;
     let bases = bases.set_eh_frame(eh_frame);
-    let section = EhFrame::new(bytes_from(eh_frame as usize)?, LittleEndian);
+    let mut section = EhFrame::new(bytes_from(eh_frame as usize)?, LittleEndian);
+    section.set_vendor(TABLES);
     let table = header.table().ok_or(Error::UnsupportedOffset)?;
     let fde = table.fde_for_address(&section, &bases, address as u64, EhFrame::cie_from_offset)?;
     if fde.is_signal_trampoline() {
@@ -52,28 +61,4 @@ fn read_rule(module: &Mapping, address: usize) -> gimli::Result<Rule> {
     let mut context = UnwindContext::<usize, OnStack>::new_in();
     let row = fde.unwind_info_for_address(&section, &bases, &mut context, address as u64)?;
     Ok(rule_of(row))
-}
-
-fn rule_of(row: &UnwindTableRow<usize, OnStack>) -> Rule {
-    match row.register(X86_64::RA) {
-        Some(RegisterRule::Undefined) => return Rule::stop(Stop::Outermost),
-        Some(RegisterRule::Offset(-8)) => {}
-        _ => return Rule::stop(Stop::Unfit),
-    }
-    let (base, cfa_bytes) = match row.cfa() {
-        CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => (Base::Sp, *offset),
-        CfaRule::RegisterAndOffset { register: X86_64::RBP, offset } => (Base::Bp, *offset),
-        _ => return Rule::stop(Stop::Unfit),
-    };
-    let saved_bp = match row.register(X86_64::RBP) {
-        None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => None,
-        Some(RegisterRule::Offset(offset)) => Some(-offset),
-        _ => return Rule::stop(Stop::Unfit),
-    };
-    // The caller's rsp is the CFA, unless a row says otherwise.
-    match row.register(X86_64::RSP) {
-        None | Some(RegisterRule::SameValue | RegisterRule::ValOffset(0)) => {}
-        _ => return Rule::stop(Stop::Unfit),
-    }
-    Rule::frame(base, cfa_bytes, saved_bp)
 }

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::{
     super::limits::MAX_DEPTH,
     last::Last,
+    processor::{Depth, return_address},
     step::{Step, read},
 };
 
@@ -110,7 +111,9 @@ impl<'a> Join<'a> {
     fn is_same(&self, step: &Step) -> bool {
         let index = usize::from(self.n_ahead) - 1;
         let needs_bp = index.checked_sub(1).is_some_and(|outer| self.last.frames[outer].next_needs_bp);
-        step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp)
+        let is_same =
+            step.word == self.last.words[index] && (!needs_bp || step.bp == self.last.frames[index].bp);
+        if Depth::IS_FIXED { is_same } else { is_same && step.rule.depth() == self.last.frames[index].depth }
     }
 }
 
@@ -122,7 +125,7 @@ impl<'a> Join<'a> {
 #[inline(always)]
 unsafe fn n_unchanged(slots: &[usize], words: &[usize]) -> usize {
     // SAFETY: as above.
-    let difference = |slot: usize, word: usize| unsafe { read(slot) } ^ word;
+    let difference = |slot: usize, word: usize| return_address(unsafe { read(slot) }) ^ word;
     let mut n = 0;
     // Four at a time, because mostly all of them are unchanged.
     let fours = slots.chunks_exact(4).zip(words.chunks_exact(4));
@@ -144,7 +147,8 @@ mod tests {
     use super::{
         super::{
             last::tests::{EPOCH, Stack, four, step},
-            rule::{Base, Rule},
+            processor::sample,
+            rule::Base,
         },
         *,
     };
@@ -175,10 +179,10 @@ mod tests {
         let (last, mut steps) = four(&mut stack);
         assert_eq!(last.words(), [0x400, 0x300, 0x200, 0x100]);
         assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(3));
-        steps[1] = step(&mut stack, 20, 0x222, 0xb0, Rule::frame(Base::Sp, 32, None));
+        steps[1] = step(&mut stack, 20, 0x222, 0xb0, sample(Base::Sp, 32, None));
         assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(1));
         // Its inner frame is where it was, but is called from elsewhere.
-        steps[3] = step(&mut stack, 40, 0x444, 0xb0, Rule::frame(Base::Sp, 32, None));
+        steps[3] = step(&mut stack, 40, 0x444, 0xb0, sample(Base::Sp, 32, None));
         assert_eq!(joined(&last, &stack, EPOCH, &steps), None);
     }
 
@@ -197,7 +201,7 @@ mod tests {
         let (last, steps) = four(&mut stack);
         let mut last = last;
         // Called by the frame that saved `rbp`, so its own does not matter.
-        let inner = step(&mut stack, 5, 0x50, 0xe0, Rule::frame(Base::Sp, 32, None));
+        let inner = step(&mut stack, 5, 0x50, 0xe0, sample(Base::Sp, 32, None));
         last.replace(4, &[inner], EPOCH, true);
         assert_eq!(joined(&last, &stack, EPOCH, &[inner]), Some(4));
         // Where `rbp` was saved, two words below the CFA.

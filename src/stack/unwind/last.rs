@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::{
     super::{key::prefix_hash, limits::MAX_DEPTH},
+    processor::Depth,
     step::Step,
 };
 use memreel_snapshot::words::StackId;
@@ -11,15 +12,17 @@ use memreel_snapshot::words::StackId;
 /// What is remembered of a frame besides the return address into it.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
-    /// `rbp` in this frame.
+    /// The frame pointer in this frame.
     pub(super) bp: usize,
+    /// How far below the stack pointer in this frame the return address is.
+    pub(super) depth: Depth,
     /// The hash of the return addresses from the outermost to this one.
     hash: u64,
-    /// Whether the way outward depends on `rbp` in the next frame inward.
+    /// Whether the way outward depends on the frame pointer in the next frame inward.
     pub(super) next_needs_bp: bool,
 }
 
-/// A saved `rbp` that some frame further out depends on.
+/// A saved frame pointer that some frame further out depends on.
 #[derive(Clone, Copy)]
 pub(super) struct SavedBp {
     pub(super) frame: usize,
@@ -55,7 +58,7 @@ impl Last {
             n: 0,
             words: [0; MAX_DEPTH],
             slots: [0; 1 << u8::BITS],
-            frames: [Frame { bp: 0, hash: 0, next_needs_bp: false }; MAX_DEPTH],
+            frames: [Frame { bp: 0, depth: Depth::NONE, hash: 0, next_needs_bp: false }; MAX_DEPTH],
             n_saved: 0,
             saved: [SavedBp { frame: 0, slot: 0, bp: 0 }; MAX_DEPTH],
             interner: 0,
@@ -115,13 +118,13 @@ impl Last {
             hash = prefix_hash(hash, n_kept + i, word);
             if needs_bp & rule.saves_bp() {
                 self.saved[self.n_saved % MAX_DEPTH] =
-                    SavedBp { frame: n_kept + i, slot: slot + 8 - rule.saved_bp_bytes(), bp };
+                    SavedBp { frame: n_kept + i, slot: rule.saved_slot(slot), bp };
                 self.n_saved += 1;
             }
-            // In the frame that this step left, `rbp` matters if it is counted
+            // In the frame that this step left, the frame pointer matters if it is counted
             // from, or if it is handed on to where it matters.
             needs_bp = rule.counts_from_bp() | (needs_bp & !rule.saves_bp());
-            frames[i] = Frame { bp, hash, next_needs_bp: needs_bp };
+            frames[i] = Frame { bp, depth: rule.depth(), hash, next_needs_bp: needs_bp };
         }
         (self.n, self.n_joinable, self.epoch) = (n, if joinable { n } else { 0 }, epoch);
         if !is_same {
@@ -133,7 +136,10 @@ impl Last {
 #[cfg(test)]
 pub(super) mod tests {
     use super::{
-        super::rule::{Base, Rule},
+        super::{
+            processor::sample,
+            rule::{Base, Rule},
+        },
         *,
     };
 
@@ -161,7 +167,8 @@ pub(super) mod tests {
     ) -> MaybeUninit<Step> {
         stack.0[slot] = word;
         if rule.saves_bp() {
-            stack.0[slot + 1 - rule.saved_bp_bytes() / 8] = bp;
+            let saved = rule.saved_slot(stack.address(slot));
+            stack.0[(saved - stack.address(0)) / 8] = bp;
         }
         MaybeUninit::new(Step { slot: stack.address(slot), word, bp, rule })
     }
@@ -169,9 +176,9 @@ pub(super) mod tests {
     /// Four frames, of which the second from outside counts from `rbp`, which
     /// the third only hands on and the fourth has saved.
     pub(in super::super) fn four(stack: &mut Stack) -> (Last, [MaybeUninit<Step>; 4]) {
-        let plain = Rule::frame(Base::Sp, 32, None);
-        let saves = Rule::frame(Base::Sp, 32, Some(16));
-        let counts = Rule::frame(Base::Bp, 32, None);
+        let plain = sample(Base::Sp, 32, None);
+        let saves = sample(Base::Sp, 32, Some(16));
+        let counts = sample(Base::Bp, 32, None);
         let steps = [
             step(stack, 10, 0x100, 0xb0, saves),
             step(stack, 20, 0x200, 0xb0, plain),
@@ -189,13 +196,13 @@ pub(super) mod tests {
         let (mut last, _) = four(&mut stack);
         let whole = last.hash();
         last.set_stack(1, StackId(5));
-        let inner = [step(&mut stack, 20, 0x222, 0xb0, Rule::frame(Base::Sp, 32, None))];
+        let inner = [step(&mut stack, 20, 0x222, 0xb0, sample(Base::Sp, 32, None))];
         last.replace(2, &inner, EPOCH, true);
         assert_eq!((last.words(), last.stack_in(1)), (&[0x400, 0x300, 0x222][..], None));
         assert_ne!(last.hash(), whole);
         let back = [
-            step(&mut stack, 10, 0x100, 0xb0, Rule::frame(Base::Sp, 32, Some(16))),
-            step(&mut stack, 20, 0x200, 0xb0, Rule::frame(Base::Sp, 32, None)),
+            step(&mut stack, 10, 0x100, 0xb0, sample(Base::Sp, 32, Some(16))),
+            step(&mut stack, 20, 0x200, 0xb0, sample(Base::Sp, 32, None)),
         ];
         last.replace(2, &back, EPOCH, true);
         assert_eq!(last.hash(), whole);

@@ -23,8 +23,9 @@ use super::{
     rule::Rule,
 };
 
-/// A module that rules were learnt of. Only the holder of the [`Writer`] writes, so
-/// the words need no order among them.
+/// A module that rules were learnt of. Only the holder of the [`Writer`] writes. The fingerprint is written last and with a
+/// release: a thread that knows a module by it sees the epoch too that began when the rules of another module there were
+/// forgotten.
 struct Known {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -70,7 +71,7 @@ fn is_known(module: &Mapping) -> bool {
         known.start.load(Ordering::Relaxed) == span.start && known.end.load(Ordering::Relaxed) == span.end
     };
     let there = KNOWN[..n].iter().find(is_there);
-    there.is_some_and(|known| known.fingerprint.load(Ordering::Relaxed) == module.fingerprint().bits())
+    there.is_some_and(|known| known.fingerprint.load(Ordering::Acquire) == module.fingerprint().bits())
 }
 
 /// Adds a module to the known ones. If it is where another was, the rules of
@@ -89,7 +90,7 @@ fn admit(writer: &Writer, module: &Mapping) {
     };
     KNOWN[n].start.store(span.start, Ordering::Relaxed);
     KNOWN[n].end.store(span.end, Ordering::Relaxed);
-    KNOWN[n].fingerprint.store(module.fingerprint().bits(), Ordering::Relaxed);
+    KNOWN[n].fingerprint.store(module.fingerprint().bits(), Ordering::Release);
     N_KNOWN.store(n + 1, Ordering::Relaxed);
 }
 
@@ -115,10 +116,10 @@ pub(in super::super) enum Verdict {
     Unsettled,
 }
 
-/// Compares the modules of all these addresses with the known ones.
+/// Compares the modules of all these addresses with the known ones. `epoch` is that of the walk that found them: another
+/// thread may have forgotten its rules since, and know the modules already.
 #[cold]
-pub(in super::super) fn recheck(return_addresses: &[usize]) -> Verdict {
-    let before = cache::epoch();
+pub(in super::super) fn recheck(return_addresses: &[usize], epoch: u32) -> Verdict {
     let mut calls = [0; MAX_DEPTH];
     let n = return_addresses.len().min(MAX_DEPTH);
     for (call, address) in calls.iter_mut().zip(return_addresses) {
@@ -135,7 +136,7 @@ pub(in super::super) fn recheck(return_addresses: &[usize]) -> Verdict {
         }
         if is_settled { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    match cache::epoch() == before {
+    match cache::epoch() == epoch {
         _ if !(is_asked && is_settled) => Verdict::Unsettled,
         true => Verdict::Sound,
         false => Verdict::Forgotten,

@@ -1,7 +1,8 @@
 //! memreel's own stack walk: rules cached for all threads, frames kept for each thread.
 //!
 //! In steady state it calls nothing outside this crate: no allocator, no
-//! lock, no loader. `portable.rs` takes its place on other machines.
+//! lock, no loader. What differs between
+//! processors is in `processor/`. `portable.rs` takes the place of all this on other machines.
 
 mod bounds;
 mod cache;
@@ -12,6 +13,7 @@ mod join;
 mod last;
 mod learn;
 mod prepare;
+mod processor;
 mod rule;
 mod step;
 mod thread;

@@ -3,9 +3,7 @@
 
 use super::{
     super::{method::StackMethod, modules},
-    learn,
-    rule::Rule,
-    step::Registers,
+    learn, processor,
 };
 
 /// Looks up what captures need; returns the method that suits this build, or none
@@ -17,8 +15,8 @@ use super::{
 #[inline(never)]
 pub(in super::super) fn prepare() -> Option<StackMethod> {
     modules::prepare();
-    match learn::learn(Registers::here().ip)? {
-        Rule::FRAME_POINTER => Some(StackMethod::FramePointers),
+    match learn::learn(processor::here().ip)? {
+        rule if rule.has_frame_record() => Some(StackMethod::FramePointers),
         rule if rule.is_frame() => Some(StackMethod::Reuse),
         _ => None,
     }

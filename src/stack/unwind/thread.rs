@@ -177,7 +177,7 @@ fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<
         End::Lost => last.words().first().map_or(0, |word| !word),
     };
     if !ends.has(mark) {
-        match learn::recheck(last.words()) {
+        match learn::recheck(last.words(), last.epoch) {
             Verdict::Sound => ends.add(mark),
             Verdict::Unsettled => return false,
             // The next walk meets this end again, and it is checked then.
@@ -191,14 +191,14 @@ fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use super::*;
+    use super::{super::processor, *};
 
     #[test]
     fn a_panic_ends_its_capture_and_not_those_after_it() {
         // While another thread writes to the rule cache, a walk may give up.
         let capture = |show: fn()| {
             let once = |_| {
-                with_last(Registers::here(), StackMethod::Rules, |last, _| {
+                with_last(processor::here(), StackMethod::Rules, |last, _| {
                     show();
                     Some(last.words().len())
                 })

@@ -7,6 +7,7 @@ use super::{
     cache,
     join::Join,
     learn::learn,
+    processor::{Places, kept_apart, return_address},
     rule::{Rule, Stop},
     step::{Registers, Step, Steps, read},
 };
@@ -47,29 +48,24 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     let highest = top - 8;
     for (n, next) in steps.iter_mut().enumerate() {
         let rule = cache::lookup(ip).unwrap_or_else(|| rarer_rule(ip));
-        let (slot, saved) = if POINTERS_FIRST && rule == Rule::FRAME_POINTER {
-            (bp.wrapping_add(8), bp)
-        } else {
-            let base = if rule.counts_from_bp() { bp } else { sp };
-            let cfa = base.wrapping_add(rule.cfa_bytes());
-            (cfa.wrapping_sub(8), cfa.wrapping_sub(rule.saved_bp_bytes()))
-        };
+        let places = rule.places::<POINTERS_FIRST>(sp, bp);
         // Within this thread's stack, and outside of the frames already walked. A rule
         // that ends the walk fails here too: it puts the slot below `sp`.
-        if !((sp <= saved) & (saved <= slot) & (slot <= highest) & (slot & 7 == 0)) {
+        if !rule.is_within(places, sp, highest) {
             return (n, end_of(rule, sp));
         }
+        let Places { slot, saved } = places;
         // A branch that decides nothing: the slot of the last walk's frame is already
         // in a register, so the processor reads the next word from there and looks
         // for its rule while this frame's rule is still on its way from memory.
         let (expected, guess) = twice(join.slot());
         let is_as_last = slot == expected;
         let slot = if is_as_last { kept_apart(guess) } else { slot };
-        // SAFETY: `start.sp <= sp <= saved <= slot <= top - 8` by the check
-        // above, and aligned: `slot` by the check, `saved` as it is a multiple
-        // of 8 below. All of it is this thread's own stack, from its stack
+        // SAFETY: both are at or above `sp`, which is at or above `start.sp`, and at most at `highest`
+        // by the check above, and aligned: `slot` by the check, `saved` as it is a multiple
+        // of 8 from it. All of it is this thread's own stack, from its stack
         // pointer up.
-        let (word, saved_bp) = unsafe { (read(slot), read(saved)) };
+        let (word, saved_bp) = unsafe { (return_address(read(slot)), read(saved)) };
         bp = if rule.saves_bp() { saved_bp } else { bp };
         let step = next.write(Step { slot, word, bp, rule });
         let met;
@@ -85,7 +81,7 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
             return (n, End::Outermost(sp));
         }
         ip = word;
-        sp = slot + 8;
+        sp = rule.caller_sp(slot);
     }
     (MAX_DEPTH, End::Full)
 }
@@ -114,12 +110,4 @@ fn twice(number: usize) -> (usize, usize) {
     // comparison, where the compiler may use the other number instead.
     unsafe { asm!("/* {} */", inout(reg) copy, options(nomem, nostack, preserves_flags)) };
     (number, copy)
-}
-
-/// Returns `number`, and keeps the branch around it: a conditional move would wait for the condition.
-#[inline(always)]
-fn kept_apart(mut number: usize) -> usize {
-    // SAFETY: no instruction at all. Not `pure`, or it would be moved out of the branch.
-    unsafe { asm!("/* {} */", inout(reg) number, options(nomem, nostack, preserves_flags)) };
-    number
 }

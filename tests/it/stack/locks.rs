@@ -50,7 +50,8 @@ const LOCKS: &[&str] = &[
 #[test]
 fn capture_files_name_no_lock() {
     let room = repository("src/stack");
-    let walk = fs::read_dir(room.join("unwind")).unwrap().map(|file| file.unwrap().path());
+    let folders = ["unwind", "unwind/processor"].map(|name| fs::read_dir(room.join(name)).unwrap());
+    let walk = folders.into_iter().flatten().map(|file| file.unwrap().path()).filter(|path| path.is_file());
     let files: Vec<_> = ON_THE_WAY.iter().map(|name| room.join(name)).chain(walk).collect();
     assert!(files.len() > ON_THE_WAY.len() + 5, "the files of the walk were not found");
     for path in files {

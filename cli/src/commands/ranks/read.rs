@@ -18,7 +18,6 @@ use memreel_snapshot::{
         Histories,
         ranks::{RankFigures, rank_of},
     },
-    words::DeviceUsage,
 };
 
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
     failure::Failure,
     input,
     options::Devices,
+    own_memory::{is_host, is_own},
     progress::Progress,
 };
 
@@ -94,20 +94,11 @@ fn figures(path: &Path, device: Devices) -> Found {
     let figures = |devices: Vec<DeviceId>| -> Vec<RankFigures> {
         devices.into_iter().map(|device| RankFigures::new(&histories.of(device))).collect()
     };
-    let (own, mapped): (Vec<_>, Vec<_>) = figures(gpus).into_iter().partition(has_own);
+    let (own, mapped): (Vec<_>, Vec<_>) =
+        figures(gpus).into_iter().partition(|one| is_own(&one.peak, one.oom.is_some()));
     if own.is_empty() {
         let devices = mapped.into_iter().chain(figures(hosts)).collect();
         return Ok(OfFile { devices, hosts: Vec::new(), is_growing: opened.is_growing });
     }
     Ok(OfFile { devices: own, hosts, is_growing: opened.is_growing })
-}
-
-/// Whether a device is memory of the host: a heap, or pinned memory.
-fn is_host(usage: &[DeviceUsage], device: DeviceId) -> bool {
-    device.index().is_none() || usage.iter().any(|usage| usage.device == device && usage.is_host())
-}
-
-/// Whether a rank has something of its own on a GPU. It may only map what another rank has there, as NCCL does.
-fn has_own(figures: &RankFigures) -> bool {
-    figures.peak.active_bytes > 0 || figures.oom.is_some()
 }

@@ -32,8 +32,11 @@ pub(in crate::commands) struct TapeFile {
 impl Folder {
     /// Creates the folder of this run below another.
     pub(super) fn create(parent: &Path) -> Result<Folder, Failure> {
-        let unwritable = |error: io::Error| Failure::unwritable(parent, error);
-        let parent = fs::canonicalize(parent).map_err(unwritable)?;
+        let parent = fs::canonicalize(parent).map_err(|error| Failure::unwritable(parent, error))?;
+        let unwritable = |error: io::Error| {
+            let advice = "-o names another folder, as in -o /tmp/snapshot.pickle";
+            Failure::unwritable(&parent, format!("{error}; {advice}"))
+        };
         let path = parent.join(format!(".memreel-record-{}", process::id()));
         // Only the user may read the tapes: they have paths, and names of functions and scopes.
         let mut private = DirBuilder::new();

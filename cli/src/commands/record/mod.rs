@@ -18,6 +18,7 @@ mod room;
 mod say;
 mod processes;
 mod saver;
+mod shared_files;
 mod table;
 mod tapes;
 
@@ -28,7 +29,7 @@ use std::{
 
 use memreel::integrate;
 
-use super::watch::metrics::Metrics;
+use super::{view::LivePage, watch::metrics::Metrics};
 use crate::{exit::Exit, failure::Failure};
 
 use folder::Folder;
@@ -39,6 +40,7 @@ use preloadable::Unrecorded;
 use processes::Processes;
 use saver::Saver;
 use say::say;
+use shared_files::SharedFiles;
 
 pub(super) use folder::{TapeFile, tapes_in};
 pub(crate) use options::Options;
@@ -51,6 +53,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let libraries = Libraries::find(options.heap)?;
     // Before the program starts: it should not run without what was asked for.
     let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let page = options.live.then(|| LivePage::listen(0)).transpose()?;
     let folder = Folder::create(names.folder())?;
     of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
@@ -68,6 +71,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         say(&format!("metrics are at {}", metrics.address()));
         metrics.serve(folder.path(), options.metrics_sites);
     }
+    let shared_files = SharedFiles::before();
+    let opened = page.and_then(|page| page.serve_run(folder.path(), say));
     let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
@@ -85,10 +90,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let _ = saver.finish(|processes| processes.print(options, &mut text));
             // Nothing is left to be done, so a reader that has gone loses the lines alone.
             let _ = io::stderr().write_all(&text);
+            shared_files.left().iter().for_each(|line| say(line));
             status
         }
     };
     folder.remove_if_empty();
+    drop(opened);
     // The statuses of programs are any number, and not those of this program.
     process::exit(status)
 }

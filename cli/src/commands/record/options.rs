@@ -22,12 +22,14 @@ standard error. What a process recorded survives SIGKILL.
 the variable MEMREEL, and may be there instead. Dumps of --signal, --every and
 MEMREEL=dump=... are files beside the snapshot of PROGRAM.
 
---metrics serves numbers for Prometheus; the program has no thread for them.
+--metrics serves numbers for Prometheus, and --live the page of
+`memreel view --live`; the program has no thread for them.
 
 Example:
   memreel record -- python train.py
   memreel record -o run.pickle -- torchrun --nproc-per-node 8 train.py
   memreel record --heap -- git status
+  memreel record --live -- python train.py      watch it in a browser
 
 Exit status: that of PROGRAM, 128 and the signal's number if a signal ended it;
 127 if there is no such program, 126 if it cannot be run; 2 wrong usage, 3 a
@@ -73,6 +75,10 @@ pub(crate) struct Options {
     /// Have this number of sites of each device in the metrics, by name
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     pub(super) metrics_sites: usize,
+
+    /// Serve a page that shows what PROGRAM and its children hold while they run, and open it in a browser
+    #[arg(long)]
+    pub(super) live: bool,
 
     /// Leave PyTorch's own history as the program sets it
     #[arg(long)]

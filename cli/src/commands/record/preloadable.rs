@@ -13,9 +13,12 @@ use std::{
 
 use object::{
     Endianness,
-    elf::{EM_X86_64, FileHeader64, PT_INTERP},
+    elf::{EM_AARCH64, EM_X86_64, FileHeader64, Machine, PT_INTERP},
     read::elf::{FileHeader, ProgramHeader},
 };
+
+/// The machine for which the libraries are that this program has.
+const MACHINE: Machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
 
 /// How often a script may name another script as its interpreter.
 const MAX_SCRIPTS: usize = 4;
@@ -104,7 +107,7 @@ fn of_binary(path: &Path) -> Option<Unrecorded> {
             .then(|| Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     };
     let endian = header.endian().ok()?;
-    if header.e_machine(endian) != EM_X86_64 {
+    if header.e_machine(endian) != MACHINE {
         return Some(Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     }
     let segments = header.program_headers(endian, &*bytes).ok()?;

@@ -14,6 +14,7 @@ use super::{
     figures::Figures,
     found::{Source, of_this_user},
     watched::Watched,
+    work::Work,
 };
 use crate::{exit::Exit, failure::Failure, input::unreadable};
 
@@ -54,6 +55,11 @@ impl All {
         All { sources, detail, processes, refused, ended, search_after: None, worked, worked_before }
     }
 
+    /// Whether these are all recorded processes of this user, those that begin later too.
+    pub(super) fn is_of_this_user(&self) -> bool {
+        self.sources.is_empty()
+    }
+
     /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         for _ in 0..BEGINNINGS {
@@ -69,10 +75,10 @@ impl All {
 
     /// Looks for tapes that are not watched yet.
     pub(super) fn find(&mut self) -> Result<(), Failure> {
-        let begun = Instant::now();
-        if self.search_after.is_some_and(|after| begun < after) {
+        if self.search_after.is_some_and(|after| Instant::now() < after) {
             return Ok(());
         }
+        let begun = Work::begin();
         let is_first = self.search_after.is_none();
         let mut tapes = Vec::new();
         for source in &self.sources {
@@ -110,20 +116,20 @@ impl All {
             }
         }
         self.refused.retain(|tape, _| tape.exists());
-        self.search_after = Some(Instant::now() + self.detail.search.max(begun.elapsed() * PAUSE_BY_WORK));
+        self.search_after = Some(Instant::now() + self.detail.search.max(begun.time() * PAUSE_BY_WORK));
         Ok(())
     }
 
     /// Reads what is new of each process. An event counts once a second reading has seen that none before it was missing,
     /// so there are two.
     pub(super) fn look(&mut self) {
-        let begun = Instant::now();
+        let begun = Work::begin();
         self.processes.values_mut().for_each(Watched::read);
-        self.worked += begun.elapsed();
+        self.worked += begun.time();
         thread::sleep(BETWEEN_READINGS);
-        let begun = Instant::now();
+        let begun = Work::begin();
         self.processes.values_mut().for_each(Watched::look);
-        self.worked += begun.elapsed();
+        self.worked += begun.time();
     }
 
     /// Stops watching the processes that have ended.
@@ -136,17 +142,17 @@ impl All {
 
     /// Returns the figures of all devices.
     pub(super) fn figures(&mut self) -> Vec<Figures> {
-        let begun = Instant::now();
+        let begun = Work::begin();
         let figures = self.processes.values().flat_map(Watched::figures).collect();
-        self.worked += begun.elapsed();
+        self.worked += begun.time();
         figures
     }
 
     /// Returns the figures of one process.
     pub(super) fn figures_of(&mut self, tape: &PathBuf) -> Vec<Figures> {
-        let begun = Instant::now();
+        let begun = Work::begin();
         let figures = self.processes.get(tape).map(Watched::figures).unwrap_or_default();
-        self.worked += begun.elapsed();
+        self.worked += begun.time();
         figures
     }
 

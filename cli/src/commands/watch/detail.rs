@@ -25,6 +25,12 @@ impl Detail {
         Detail { n_owners: n, n_sites: n, explains: true, from_start: false, search }
     }
 
+    /// Returns what a person looks at from the start of a run on: its processes are found at once.
+    pub(super) fn of_a_run(n: usize) -> Detail {
+        let Detail { search, from_start, .. } = Detail::by_metrics(n);
+        Detail { search, from_start, ..Detail::by_a_person(n) }
+    }
+
     /// Returns what metrics have: all owners, and at most this number of sites.
     pub(super) fn by_metrics(n_sites: usize) -> Detail {
         let search = Duration::from_millis(100);

@@ -1,7 +1,8 @@
 //! `memreel watch`: what recorded processes hold while they run.
 //!
 //! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `detail` is how much is read of them. `metrics` serves them as OpenMetrics; `lines` prints them, and on a terminal `terminal`
+//! `detail` is how much is read of them, `work` what that costs. `metrics` serves them as OpenMetrics, `live` is what
+//! the page of `memreel view --live` asks for, `saved` writes snapshots; `lines` prints them, and on a terminal `terminal`
 //! draws a `screen` of the `view`, whose keys are in `keys`.
 
 #![forbid(unsafe_code)]
@@ -12,11 +13,14 @@ mod figures;
 mod found;
 mod keys;
 mod lines;
+pub(super) mod live;
 pub(super) mod metrics;
+mod saved;
 mod screen;
 mod terminal;
 mod view;
 mod watched;
+mod work;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -29,6 +33,7 @@ use crate::{exit::Exit, failure::Failure};
 use all::All;
 use detail::Detail;
 use found::Source;
+use metrics::Metrics;
 
 /// The time between two lines of a process, at least.
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,10 +48,14 @@ On a terminal this is a screen; `?` lists its keys. Elsewhere it prints a line a
 second for each device of each process, until all have ended. Growth is counted
 from when the watch began, or over the last minute.
 
+--metrics serves numbers for Prometheus instead, until all that are named have
+ended. Other processes that record need neither a port nor a thread for it.
+
 Example:
   memreel watch
   memreel watch 4711
   memreel watch --once --json run.tape
+  memreel watch --metrics 127.0.0.1:9464
 
 Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
 that cannot be read.")]
@@ -63,6 +72,14 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 5)]
     n: usize,
 
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["once", "json", "n"])]
+    metrics: Option<String>,
+
+    /// Have this number of sites of each device in the metrics, by name
+    #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
+    metrics_sites: usize,
+
     /// Tapes, folders of runs, or numbers of processes
     #[arg(value_name = "RUN|PID|TAPE")]
     sources: Vec<String>,
@@ -70,16 +87,26 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
-    let mut all = All::new(sources, Detail::by_a_person(options.n));
+    let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let detail = match metrics {
+        Some(_) => Detail::by_metrics(options.metrics_sites),
+        None => Detail::by_a_person(options.n),
+    };
+    let mut all = All::new(sources, detail);
     all.begin()?;
-    if !options.once && !options.json && io::stdout().is_terminal() {
+    if metrics.is_none() && !options.once && !options.json && io::stdout().is_terminal() {
         return terminal::run(all);
     }
     all.refused.values().for_each(|why| eprintln!("memreel: {why}"));
-    if all.is_empty() {
+    if all.is_empty() && !(metrics.is_some() && all.is_of_this_user()) {
         return Err(Failure::usage(
             "no recorded process is there to watch; `memreel record -- PROGRAM` starts one",
         ));
+    }
+    if let Some(metrics) = metrics {
+        eprintln!("memreel: metrics are at {}", metrics.address());
+        metrics.serve_watched(all)?;
+        return Ok(Exit::Fine);
     }
     all.look();
     loop {

@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::Recovered;
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event},
@@ -19,10 +18,11 @@ use ratatui::{
 use super::{
     all::All,
     keys::{Asked, press},
+    saved::write,
     screen::draw,
     view::View,
 };
-use crate::{exit::Exit, failure::Failure, text::clean};
+use crate::{exit::Exit, failure::Failure};
 
 /// The time between two looks, at least.
 const LOOK: Duration = Duration::from_millis(500);
@@ -94,12 +94,7 @@ fn said(path: PathBuf) -> String {
 /// Writes a snapshot of the selected process into the current folder.
 fn written(view: &View) -> Result<PathBuf, String> {
     let tape = view.selected.as_ref().ok_or("no process is selected")?;
-    let recovered = Recovered::read(tape).map_err(|error| clean(&error.to_string()).into_owned())?;
-    let process = recovered.process();
-    let name = |nth: u32| PathBuf::from(format!("memreel-watch-{process}-{nth}.pickle"));
-    let path = (1..).map(name).find(|path| !path.exists()).ok_or("there are too many snapshots here")?;
-    recovered.save(&path).map_err(|error| clean(&error.to_string()).into_owned())?;
-    Ok(path)
+    write(tape)
 }
 
 /// Shows a snapshot in a browser; returns the address, which `memreel view` prints first.

@@ -86,6 +86,14 @@ fn placeholders_are_filled_in() {
 
 /// What a process recorded until SIGKILL or `abort` is on its tape.
 #[test]
+fn a_folder_that_takes_no_files_is_named() {
+    let run = record(&["-o", "/proc/self/../snapshot.pickle"], &["touch", "ran"]).run();
+    assert_eq!((run.status, run.files().len()), (Some(3), 0));
+    let told = run.err.strip_prefix("memreel: cannot write /proc: ").unwrap();
+    assert!(told.ends_with("; -o names another folder, as in -o /tmp/snapshot.pickle\n"), "{told}");
+}
+
+#[test]
 fn crashes_lose_nothing() {
     for (what, status) in [("killed", 137), ("aborted", 134)] {
         let run = recorded(&[what]);
@@ -192,7 +200,7 @@ fn the_tape_of_a_process_that_lives_is_kept() {
 fn tapes_go_when_their_processes_have_ended() {
     let script = "for i in $(seq 30); do ls >/dev/null; done
         n=99; t=0
-        while [ $n -gt 6 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/*.tape; n=$#; t=$((t+1)); done
+        while [ $n -gt 6 ] && [ $t -lt 1200 ]; do sleep 0.1; set -- $MEMREEL_RECORD/*.tape; n=$#; t=$((t+1)); done
         echo $n";
     let run = record(&FILE, &["sh", "-c", script]).run();
     let n_tapes: usize = run.out.trim().parse().unwrap();
@@ -230,7 +238,7 @@ fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_left_is_saved_while_the_next_one_runs() {
     let script = r#"[ $0 = 9 ] && { n=99; t=0
-        while [ $n -gt 1 ] && [ $t -lt 300 ]; do sleep 0.1; set -- $MEMREEL_RECORD/$$-*.tape; n=$#; t=$((t+1)); done
+        while [ $n -gt 1 ] && [ $t -lt 1200 ]; do sleep 0.1; set -- $MEMREEL_RECORD/$$-*.tape; n=$#; t=$((t+1)); done
         echo $n; exit; }
         exec sh -c "$1" $(($0+1)) "$1""#;
     let run = record(&FILE, &["sh", "-c", script, "0", script]).run();
@@ -249,20 +257,29 @@ fn a_process_without_its_first_thread_lives() {
     assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
 }
 
-/// In another namespace a process has another number there.
+/// In another namespace a process has another number, and the machine another age.
 #[test]
 fn a_process_of_another_namespace_lives() {
-    let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
-    if !Command::new(unshare[0]).args(&unshare[1..]).arg("true").status().is_ok_and(|status| status.success())
-    {
-        println!("skipped: no namespaces for processes");
-        return;
+    let in_pids = ["unshare", "--pid", "--fork", "--kill-child"];
+    let in_times = ["unshare", "--time", "--boottime", "100000"];
+    for (unshare, number) in [(in_pids.as_slice(), "1"), (in_times.as_slice(), "$!")] {
+        if !Command::new(unshare[0])
+            .args(&unshare[1..])
+            .arg("true")
+            .status()
+            .is_ok_and(|status| status.success())
+        {
+            println!("skipped: {} is refused here", unshare.join(" "));
+            continue;
+        }
+        let script = format!(
+            "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/{number}-0.tape ]; do sleep 0.1; done; sleep 1",
+            unshare.join(" ")
+        );
+        let run = record(&FILE, &["sh", "-c", &script]).run();
+        let process = run.out.trim();
+        assert!(Command::new("kill").arg(process).status().unwrap().success());
+        let number = number.replace("$!", process);
+        assert!(run.err.contains(&format!("memreel: process {number}, which still runs: ")), "{}", run.err);
     }
-    let script = format!(
-        "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/1-0.tape ]; do sleep 0.1; done; sleep 1",
-        unshare.join(" ")
-    );
-    let run = record(&FILE, &["sh", "-c", &script]).run();
-    assert!(Command::new("kill").arg(run.out.trim()).status().unwrap().success());
-    assert!(run.err.contains("memreel: process 1, which still runs: "), "{}", run.err);
 }

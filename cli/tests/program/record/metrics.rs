@@ -15,7 +15,7 @@ use std::{
 use super::{Start, program, record};
 
 /// Waits for what must come.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub(super) fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
         if let Some(found) = found() {

@@ -9,8 +9,10 @@
 //! - `sanitizer`: programs with AddressSanitizer.
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
 //! - `resident`: the table of a heap's process, from outside.
+//! - `truth`: the rows of that table, against programs that know what they have.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `metrics`: what Prometheus is told while a program runs.
+//! - `live`: the page of a run.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -20,6 +22,7 @@ mod environment;
 mod files;
 mod heap;
 mod limits;
+mod live;
 mod metrics;
 mod python;
 mod resident;
@@ -27,6 +30,7 @@ mod sanitizer;
 mod status;
 mod threads;
 mod trouble;
+mod truth;
 
 use std::{
     ffi::OsStr,
@@ -65,7 +69,8 @@ pub(crate) fn cc(arguments: &[&str]) {
 /// Returns the path of a source of these tests, or of the tests of the libraries.
 fn source(name: &str) -> String {
     let path = match name {
-        "counting.c" | "shim.c" => format!("heap/tests/{name}"),
+        "counting.c" | "resident.c" | "shim.c" => format!("heap/tests/{name}"),
+        "events.c" => format!("cli/tests/browser/{name}"),
         "client.c" | "cuda.c" | "nvml.c" => format!("preload/tests/mock/{name}"),
         _ => format!("cli/tests/program/record/{name}"),
     };
@@ -82,7 +87,9 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("program"), &source("program.c"), "-ldl", "-lpthread"]);
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
+        cc(&["-o", &at("resident"), &source("resident.c"), "-lpthread", "-lrt"]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
+        cc(&["-o", &at("events"), &source("events.c")]);
         cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);

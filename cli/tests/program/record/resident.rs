@@ -57,6 +57,22 @@ fn a_program_is_not_taken_for_the_one_before() {
     assert!(large.iter().all(of_large), "{looked_at:?}");
 }
 
+#[test]
+fn a_file_that_a_program_leaves_in_shared_memory_is_named() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return eprintln!("skipped: no shared memory here");
+    };
+    let file = folder.path().join("batch").display().to_string();
+    let line = |mode: &str| {
+        let run = record(&FILE, &[&program("resident"), mode, &file]).run();
+        assert_eq!(run.status, Some(0), "{}", run.err);
+        run.err.lines().find(|line| line.contains(&file)).map(str::to_owned)
+    };
+    let said = line("left").expect("the file is left");
+    assert!(said.contains("no process has open") && said.contains("batch (16.00 MiB)"), "{said}");
+    assert_eq!(line("untouched"), None, "it was there before");
+}
+
 /// A group of processes with a limit, which is removed in the end; `None` where none can be made.
 struct Group(PathBuf);
 

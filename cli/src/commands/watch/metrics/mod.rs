@@ -54,19 +54,33 @@ impl Metrics {
 
     /// Serves what the processes of a run hold, with `n_sites` sites of each device, until this process ends.
     pub(in crate::commands) fn serve(self, run: &Path, n_sites: usize) {
-        let text = Text::default();
-        let (of_looks, sources) = (text.clone(), vec![Source::Run(run.to_owned())]);
-        let looks = move || look_again_and_again(All::new(sources, Detail::by_metrics(n_sites)), &of_looks);
-        let serve = move || server::serve(self.listener, text);
+        let (text, sources) = (Text::default(), vec![Source::Run(run.to_owned())]);
         // Without a thread there are no metrics, and the program runs all the same.
+        let _ = self.answer(&text);
+        let looks = move || look_while(All::new(sources, Detail::by_metrics(n_sites)), &text, |_| true);
         let _ = thread::Builder::new().name("metrics".into()).spawn(looks);
-        let _ = thread::Builder::new().name("metrics-server".into()).spawn(serve);
+    }
+
+    /// Serves what processes hold that are watched: until all have ended, or for ever if none are named.
+    pub(super) fn serve_watched(self, all: All) -> io::Result<()> {
+        let text = Text::default();
+        self.answer(&text)?;
+        let is_for_ever = all.is_of_this_user();
+        look_while(all, &text, |all| is_for_ever || !all.is_empty());
+        Ok(())
+    }
+
+    /// Answers with a text, on a thread.
+    fn answer(self, text: &Text) -> io::Result<()> {
+        let text = text.clone();
+        let serve = move || server::serve(self.listener, text);
+        thread::Builder::new().name("metrics-server".into()).spawn(serve).map(|_| ())
     }
 }
 
-fn look_again_and_again(mut all: All, text: &Text) {
+fn look_while(mut all: All, text: &Text, goes_on: impl Fn(&All) -> bool) {
     let mut owners = Owners::default();
-    loop {
+    while goes_on(&all) {
         // A folder that cannot be read is read again.
         let _ = all.find();
         let look_s = UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64());

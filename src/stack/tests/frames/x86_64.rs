@@ -1,6 +1,19 @@
-//! Frames in assembly that are hard to unwind.
+//! The frames of x86-64.
 
 use std::{arch::global_asm, ffi::c_void};
+
+use super::{Call, Frame};
+
+unsafe extern "C-unwind" {
+    fn memreel_chain_tempting(call: Call, data: *mut c_void);
+    fn memreel_chain_last(call: Call, data: *mut c_void);
+}
+
+/// Where the frame of `memreel_chain_sized` is counted from its frame pointer: an address behind an instruction.
+pub(in super::super) const BY_POINTER: usize = 7;
+
+/// The frames of a fixed size whose rules fit.
+pub(in super::super) const FRAMES: [Frame; 2] = [memreel_chain_tempting, memreel_chain_last];
 
 // Each calls `call(data)` and returns. Their frames: of a size given at run
 // time; without a frame pointer but with `rbp` pointing at two words that look
@@ -114,12 +127,12 @@ global_asm!(
     ".size memreel_chain_twice, . - memreel_chain_twice",
 );
 
-/// A function that a frame calls.
-pub(super) type Call = unsafe extern "C-unwind" fn(*mut c_void);
-
-unsafe extern "C-unwind" {
-    pub(super) fn memreel_chain_sized(call: Call, data: *mut c_void, n_bytes: usize);
-    pub(super) fn memreel_chain_tempting(call: Call, data: *mut c_void);
-    pub(super) fn memreel_chain_aligned(call: Call, data: *mut c_void);
-    pub(super) fn memreel_chain_last(call: Call, data: *mut c_void);
+/// The instructions of a `bounce` whose frame has `n_bytes` below the return address. It stores the first word of its second
+/// argument at `lure_at`.
+pub(in super::super) fn bounce(n_bytes: usize, lure_at: usize) -> String {
+    format!(
+        r#""sub rsp, {n_bytes}", ".cfi_def_cfa_offset {}", "mov rax, [rsi]", "mov [rsp + {lure_at}], rax",
+  "mov rax, rdi", "mov rdi, rsi", "call rax", "add rsp, {n_bytes}", ".cfi_def_cfa_offset 8", "ret""#,
+        n_bytes + 8
+    )
 }

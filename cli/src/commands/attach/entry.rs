@@ -1,0 +1,133 @@
+//! The way into a process, until its script answers.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    asked::Asked,
+    folder::Folder,
+    gdb,
+    interpreter::Interpreter,
+    remote,
+    talk::Talk,
+    target::{Target, refused},
+};
+use crate::failure::Failure;
+
+/// How long the main thread may take until it is asked where it waits.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How the script gets into a process.
+#[derive(Debug)]
+enum Way {
+    /// By an interpreter of the same version.
+    Remote(PathBuf),
+    Gdb,
+}
+
+/// The way into a process.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    target: &'a Target,
+    interpreter: &'a Interpreter,
+    way: Way,
+}
+
+impl<'a> Entry<'a> {
+    /// Finds the way; says what is missing.
+    pub(super) fn of(target: &'a Target, interpreter: &'a Interpreter) -> Result<Entry<'a>, Failure> {
+        let of = |way| Ok(Entry { target, interpreter, way });
+        if interpreter.has_remote()
+            && let Some(program) = interpreter.program(target)
+        {
+            return of(Way::Remote(program));
+        }
+        let begun = Instant::now();
+        while let Some(tracer) = target.tracer() {
+            if begun.elapsed() > gdb::TRACED {
+                return Err(refused(format!("{} is traced already, by process {tracer}", target.name())));
+            }
+            thread::sleep(LOOK);
+        }
+        if gdb::is_there() {
+            return of(Way::Gdb);
+        }
+        let minor = interpreter.minor;
+        Err(refused(if interpreter.has_remote() {
+            format!(
+                "{} takes a python3.{minor} in PATH that no other user can replace, or gdb; neither is installed",
+                target.name()
+            )
+        } else {
+            format!("{} is CPython 3.{minor}, which takes gdb; it is not installed", target.name())
+        }))
+    }
+
+    /// Has the process run the script, and waits until it answers.
+    pub(super) fn enter(&self, ring: u32, wait: Duration, asked: &Asked) -> Result<Talk<'a>, Failure> {
+        let folder = Folder::create(self.target, ring)?;
+        let begun = Instant::now();
+        match &self.way {
+            Way::Remote(program) => remote::request(program, self.target, &folder.script)?,
+            Way::Gdb => gdb::queue(self.target, self.interpreter, &folder.script)?,
+        }
+        let mut may_wait = true;
+        loop {
+            if let Some(stream) = folder.guest()? {
+                return Talk::with(self.target, stream);
+            }
+            if may_wait && begun.elapsed() > SOON {
+                may_wait = false;
+                self.run_now()?;
+            }
+            if !self.target.is_running() {
+                return Err(refused(format!("{} has ended", self.target.name())));
+            }
+            if begun.elapsed() > wait || asked.times() > 0 {
+                return Err(self.give_up(folder, begun.elapsed()));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Has the main thread run the script where it waits, if it does.
+    fn run_now(&self) -> Result<(), Failure> {
+        match self.way {
+            Way::Gdb => gdb::make_now(self.target, self.interpreter)?,
+            // It runs without gdb too, when the wait is over.
+            Way::Remote(_) if self.target.tracer().is_none() && gdb::is_there() => {
+                let _ = gdb::wake(self.target, self.interpreter);
+            }
+            Way::Remote(_) => {}
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, folder: Folder, waited: Duration) -> Failure {
+        // What was asked for may still be run. Without a socket it does nothing.
+        let is_remote = matches!(self.way, Way::Remote(_));
+        if is_remote {
+            folder.leave();
+        }
+        let or_gdb = if is_remote && !gdb::is_there() {
+            ", or gdb, which is not installed: it has a script run while the main thread waits"
+        } else {
+            ""
+        };
+        refused(format!(
+            "{} did not answer within {:.1} s: {}; the request has expired, and does nothing if it is run later. A longer \
+             --wait may help{or_gdb}",
+            self.target.name(),
+            waited.as_secs_f64(),
+            self.target.what_it_does(),
+        ))
+    }
+}

@@ -1,0 +1,265 @@
+//! The way into a process before CPython 3.14: gdb has it queue a call that the interpreter makes between two lines. Where
+//! its main thread waits, in any version, gdb has it run Python there.
+//!
+//! gdb stops the process for a moment and calls two functions in it: `mmap`, for a page with the text of the call, and
+//! `Py_AddPendingCall`, which may be called at any time. So no Python runs where the process was stopped.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{
+    elf::Exports,
+    interpreter::Interpreter,
+    target::{Target, refused},
+};
+use crate::{failure::Failure, text::clean};
+
+/// How long gdb may take until it is interrupted. It then takes back the call that it makes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the gdb of another `memreel attach` is waited for.
+pub(super) const TRACED: Duration = Duration::from_secs(3);
+
+/// The options: no file of the user's, no symbols but those that are asked for, nothing from the network.
+const OPTIONS: [&str; 14] = [
+    "-nx",
+    "-batch",
+    "-iex",
+    "set auto-solib-add off",
+    "-iex",
+    "set auto-load off",
+    "-iex",
+    "set debuginfod enabled off",
+    "-iex",
+    "set language c",
+    "-iex",
+    "set unwindonsignal on",
+    "-iex",
+    "handle all nostop noprint pass",
+];
+
+/// Reads no information for debugging, which takes long in a large program; without it there are no backtraces.
+const QUICK: &str = "--readnever";
+
+/// Whether there is a gdb.
+pub(super) fn is_there() -> bool {
+    let found = Command::new("gdb").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+/// Queues the call.
+pub(super) fn queue(target: &Target, interpreter: &Interpreter, script: &str) -> Result<(), Failure> {
+    let (commands, begun) = (queueing(target, interpreter, &call(script))?, Instant::now());
+    loop {
+        let said = run_gdb(target, Some(QUICK), &commands)?;
+        if said.lines().any(|line| line == "queued 0") {
+            return Ok(());
+        }
+        if !said.contains("ptrace: Operation not permitted") || begun.elapsed() > TRACED {
+            return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Returns the commands that queue a text of Python.
+fn queueing(target: &Target, interpreter: &Interpreter, text: &str) -> Result<String, Failure> {
+    let is_libc = |name: &str| ["libc.so", "libc-2.", "ld-musl"].iter().any(|start| name.starts_with(start));
+    let libc = target.mappings.iter().find(|mapping| is_libc(mapping.name()));
+    let mmap = libc.and_then(|libc| Exports::of(target, libc, &["mmap"])?.address("mmap"));
+    let mmap = mmap.ok_or_else(|| refused(format!("{}: its C library was not found", target.name())))?;
+    let (add, run) = (interpreter.address("Py_AddPendingCall")?, interpreter.address("PyRun_SimpleString")?);
+    Ok(format!(
+        "set $page = ((unsigned long (*)(unsigned long, unsigned long, int, int, int, long)) {mmap}) (0, 4096, 3, \
+         0x22, -1, 0)\n\
+         if $page == 0 || $page > -4096ul\n  quit 7\nend\n\
+         set {{char[{}]}} $page = \"{}\"\n\
+         set $queued = ((int (*)(unsigned long, unsigned long)) {add}) ({run}, $page)\n\
+         printf \"queued %d\\n\", $queued\n",
+        text.len() + 1,
+        text.replace('\\', "\\\\").replace('\n', "\\n"),
+    ))
+}
+
+/// Returns the text of the call, which must not fail. It binds no name in the program's module, and does nothing if the script
+/// is gone.
+fn call(script: &str) -> String {
+    let run = "with open(path) as file: text = file.read()\\nexec(text)";
+    format!("try:\n exec('{run}', {{'path': '{script}'}})\nexcept BaseException: pass\n")
+}
+
+/// Has the main thread make the queued call where it waits, if it waits for something that has no lock.
+pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, "")
+}
+
+/// Has the main thread run Python where it waits, as `make_now` does. The text that is queued does nothing: an interpreter
+/// that runs any text first runs the script that `sys.remote_exec` asked for.
+pub(super) fn wake(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(target, interpreter, &queueing(target, interpreter, "pass")?)
+}
+
+/// Has the main thread make all queued calls where it waits. gdb runs the commands `before` that.
+fn run_python_now(target: &Target, interpreter: &Interpreter, before: &str) -> Result<(), Failure> {
+    let said = run_gdb(
+        target,
+        None,
+        "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
+    )?;
+    if !waits_for_lock(&said) && !sleeps(&system_call(target), &said) {
+        return Ok(());
+    }
+    let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
+    let (Some(pc), Some(sp)) = (word("pc "), word("sp ")) else { return Ok(()) };
+    let [ensure, make, release] = ["PyGILState_Ensure", "Py_MakePendingCalls", "PyGILState_Release"]
+        .map(|name| interpreter.address(name));
+    // It may have gone on.
+    let commands = format!(
+        "if $pc != 0x{pc} || $sp != 0x{sp}\n  quit\nend\n{before}\
+         set $state = ((int (*)(void)) {}) ()\n\
+         call (void) ((int (*)(void)) {}) ()\n\
+         call ((void (*)(int)) {}) ($state)\n",
+        ensure?, make?, release?
+    );
+    let folder = tempfile::tempdir()?;
+    let mut child = start(target, Some(QUICK), &commands, folder.path())?;
+    // gdb is left alone until it is done: what it does now cannot be taken back.
+    let _ = thread::Builder::new().spawn(move || {
+        let _ended = child.wait();
+        drop(folder);
+    });
+    Ok(())
+}
+
+/// Runs commands at the stopped process, up to the first that fails. Returns what gdb prints.
+fn run_gdb(target: &Target, how: Option<&str>, commands: &str) -> Result<String, Failure> {
+    let folder: TempDir = tempfile::tempdir()?;
+    let mut child = start(target, how, commands, folder.path())?;
+    let begun = Instant::now();
+    let mut is_interrupted = false;
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > LIMIT && !is_interrupted {
+            is_interrupted = true;
+            let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let _ = number.map(|number| kill_process(number, Signal::INT));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(folder.path().join("said"))?).into_owned())
+}
+
+fn start(target: &Target, how: Option<&str>, commands: &str, folder: &Path) -> io::Result<Child> {
+    let (script, said) = (folder.join("commands"), File::create(folder.join("said"))?);
+    fs::write(&script, commands)?;
+    let mut gdb = Command::new("gdb");
+    gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string()).arg("-x").arg(script);
+    // What it says is read here.
+    gdb.env("LC_ALL", "C");
+    gdb.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
+    // A Ctrl-C for this program must not end it in the middle.
+    gdb.process_group(0).spawn()
+}
+
+/// Returns the line that has the reason of a failure: the one behind that which says that a command failed, if one did.
+fn reason(said: &str) -> String {
+    let is_reason = |line: &&str| {
+        ["ptrace", "not permitted", "rror", "annot", "ouldn't", "nterrupted"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let is_failed_command = |line: &&str| line.contains("Error in sourced command file");
+    let behind = said.lines().skip_while(|line| !is_failed_command(line)).nth(1);
+    let line = behind.or_else(|| said.lines().find(is_reason)).or_else(|| said.lines().next_back());
+    let reason = clean(line.unwrap_or("it said nothing").trim()).into_owned();
+    // gdb 13 did so on an Intel Xeon with AMX, and gdb 16 did not.
+    let is_old = reason.contains("extended state");
+    if is_old { reason + " This gdb is too old for the processor; gdb 16 is not" } else { reason }
+}
+
+/// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
+fn waits_for_lock(said: &str) -> bool {
+    // The second is `Thread.join` of 3.13. The third is under any wait of 3.14, and under `SimpleQueue.get` of 3.13.
+    let is_wait = |line: &str| {
+        let names = ["PyThread_acquire_lock_timed", "PyEvent_WaitTimed", "_PySemaphore_Wait"];
+        names.iter().any(|name| line.contains(name))
+    };
+    said.lines().any(|line| line.starts_with('#') && is_wait(line))
+}
+
+/// Returns the call of the system that the main thread is in: its number, its arguments and where it was made.
+fn system_call(target: &Target) -> String {
+    fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default()
+}
+
+/// Whether a call of the system waits for time, for a socket or for children. A wait for a lock or of a driver is not one: what
+/// has called it may have a lock. Some calls have another number after a stop, and gdb says which function made the call.
+fn sleeps(call: &str, said: &str) -> bool {
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    let mut newest = said.lines().filter(|line| line.starts_with('#')).take(4);
+    let is_restarted =
+        |line: &str| ["poll (", "nanosleep (", "nanosleep64 ("].iter().any(|name| line.contains(name));
+    number.is_some_and(|number: u16| {
+        WAITING.contains(&number) || number == RESTARTED && newest.any(is_restarted)
+    })
+}
+
+/// The number of a call that was stopped and goes on, `restart_syscall`.
+const RESTARTED: u16 = if cfg!(target_arch = "x86_64") { 219 } else { 128 };
+
+/// pause, nanosleep, clock_nanosleep, select, pselect6, poll, ppoll, epoll_wait, epoll_pwait, epoll_pwait2, accept, accept4,
+/// recvfrom, recvmsg, wait4, waitid, rt_sigtimedwait.
+#[cfg(target_arch = "x86_64")]
+const WAITING: [u16; 17] = [34, 35, 230, 23, 270, 7, 271, 232, 281, 441, 43, 288, 45, 47, 61, 247, 128];
+
+/// nanosleep, clock_nanosleep, pselect6, ppoll, epoll_pwait, epoll_pwait2, accept, accept4, recvfrom, recvmsg, wait4, waitid,
+/// rt_sigtimedwait.
+#[cfg(not(target_arch = "x86_64"))]
+const WAITING: [u16; 13] = [101, 115, 72, 73, 22, 441, 202, 242, 207, 212, 260, 95, 137];
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_behind_the_command_that_failed() {
+        let failed = "0x7f in ?? ()\n/tmp/c:1: Error in sourced command file:\nCouldn't write extended state status: \
+                      Bad address.\n[Inferior 1 (process 4) detached]\n";
+        assert_eq!(
+            reason(failed),
+            "Couldn't write extended state status: Bad address. This gdb is too old for the processor; gdb 16 is not"
+        );
+        let refused =
+            "warning: process 4\nptrace: Operation not permitted.\nThe program has no registers now.\n";
+        assert_eq!(reason(refused), "ptrace: Operation not permitted.");
+        assert_eq!(reason("x\nlast\n"), "last");
+        assert_eq!(reason(""), "it said nothing");
+    }
+
+    #[test]
+    fn a_wait_is_known_again_after_a_stop() {
+        let poll =
+            "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in __GI___poll (fds=0x1) at ../poll.c:29\n#2  0x7f in f ()\n";
+        let lock = "pc 1\n#0  0x7f in ?? ()\n#1  0x7f in pthread_cond_timedwait ()\n#2  0x7f in g ()\n";
+        for (call, said, expected) in [
+            ("7 0x10 0x1\n", "", true),
+            ("219 0x10 0x1\n", poll, true),
+            ("219 0x10 0x1\n", lock, false),
+            ("202 0x10 0x1\n", lock, false),
+            ("running\n", poll, false),
+        ] {
+            assert_eq!(sleeps(call, said), expected, "{call} {said}");
+        }
+    }
+}

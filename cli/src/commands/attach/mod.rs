@@ -1,0 +1,101 @@
+//! `memreel attach`: PyTorch's history of a process that runs already.
+//!
+//! `target` is the process, `interpreter` what is known of its CPython, `elf` the addresses in its files. `folder` is where
+//! both meet. The script `injected.py` gets into the process by `remote` or by `gdb`, and talks to us over a socket (`talk`).
+//! `rights` says what permits it, `answer` what came of it.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod asked;
+mod elf;
+mod entry;
+mod folder;
+mod gdb;
+mod interpreter;
+mod remote;
+mod rights;
+mod talk;
+mod target;
+
+use std::{io::Write, path::PathBuf, time::Duration};
+
+use memreel::integrate::duration;
+
+use crate::{exit::Exit, failure::Failure};
+
+use answer::Answer;
+use asked::{Asked, Output};
+use entry::Entry;
+use interpreter::Interpreter;
+use target::Target;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A process that runs already, without a restart: memreel has it run a short
+script, which switches PyTorch's history on. The snapshot is written after
+--for, at Ctrl-C, or when the program ends; then the history is off again, if
+it was off. Nothing of memreel is left in the process, except a page of 4 KiB
+where gdb was needed.
+
+From CPython 3.14 on this takes an interpreter of the same version; before, it
+takes gdb. Both take the right to trace the process: its user, and root in a
+container or where kernel.yama.ptrace_scope is not 0.
+
+Blocks from before have no stack, and what other libraries hold is one sum, as
+the device reports it; both are in the answer. `memreel record` shows them.
+
+Example:
+  memreel attach 4711 --for 60s
+  memreel attach 4711 -o now.pickle
+
+Exit status: 0 written, 2 wrong usage or a process without PyTorch, 3 a process
+that may not be attached to, or did not answer.")]
+pub(crate) struct Options {
+    /// Write the snapshot to this file [default: memreel-PID.pickle]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write it after this time, for example 60s or 5min, and not only at Ctrl-C or the end of the process
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    time: Option<Duration>,
+
+    /// Wait this time until the process runs the script
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    wait: Duration,
+
+    /// Keep this number of events for each device
+    #[arg(long, value_name = "COUNT", default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(2..))]
+    ring: u32,
+
+    /// The process
+    #[arg(value_name = "PID")]
+    process: u32,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| format!("{text:?} is not a time; use for example 60s or 5min"))
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    // Before the process is touched: what cannot be written is not worth it.
+    let name = || PathBuf::from(format!("memreel-{}.pickle", options.process));
+    let path = options.output.clone().unwrap_or_else(name);
+    let target = Target::find(options.process)?;
+    let interpreter = Interpreter::of(&target)?;
+    rights::check(&target)?;
+    let mut output = Output::create(path)?;
+    let asked = Asked::new()?;
+    let mut talk = Entry::of(&target, &interpreter)?.enter(options.ring, options.wait, &asked)?;
+    let begun = talk.begun()?;
+    answer::say_begun(&target, &interpreter, &begun, options.time);
+    let (ended, time) = talk.ended(options.time, &asked)?;
+    let is_written = ended.n_events.is_some();
+    if is_written {
+        output.fill(|file| talk.snapshot(file))?;
+    }
+    let answer =
+        Answer { target: &target, interpreter: &interpreter, begun, ended, time, path: output.path() };
+    answer.print(out)?;
+    Ok(if is_written { Exit::Fine } else { Exit::Unreadable })
+}

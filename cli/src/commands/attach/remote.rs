@@ -1,0 +1,31 @@
+//! The way into a process from CPython 3.14 on: `sys.remote_exec`, called by an interpreter of the same version.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::target::{Target, refused};
+use crate::{failure::Failure, text::clean};
+
+/// What the interpreter runs: the number of the process and the script are its arguments.
+const CALL: &str = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])";
+
+/// Asks a process to run a script.
+pub(super) fn request(program: &Path, target: &Target, script: &str) -> Result<(), Failure> {
+    let mut command = Command::new(program);
+    // Nothing of the user's is imported.
+    command.args(["-I", "-S", "-c", CALL]).arg(target.process.to_string()).arg(script);
+    let output = command.stdin(Stdio::null()).output();
+    let failed = |why: &str| {
+        refused(format!("{}: sys.remote_exec of {} failed: {}", target.name(), program.display(), clean(why)))
+    };
+    let output = output.map_err(|error| failed(&error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(failed(said.lines().next_back().unwrap_or("it said nothing").trim()))
+}

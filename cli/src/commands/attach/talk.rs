@@ -1,0 +1,182 @@
+//! What the process and `memreel attach` say to each other: lines of JSON, one byte, and the snapshot.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write},
+    os::unix::net::UnixStream,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{
+    asked::Asked,
+    target::{Target, refused},
+};
+use crate::{failure::Failure, text::clean};
+
+/// The time between two looks at the clock, the signals and the process.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The longest line: what is read is the process's.
+const MAX_LINE: u64 = 1 << 20;
+
+/// What follows a snapshot that is whole.
+const WHOLE: &[u8] = b"whole\n";
+
+/// The first line.
+#[derive(Debug, Deserialize)]
+pub(super) struct Begun {
+    #[serde(default)]
+    refused: Option<String>,
+    /// `ours`, `theirs`, or `waits`: for the first use of CUDA.
+    #[serde(default)]
+    pub(super) history: String,
+    #[serde(default)]
+    pub(super) torch: String,
+    #[serde(default)]
+    pub(super) devices: Vec<Device>,
+}
+
+/// The line before the snapshot.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Ended {
+    /// `asked` or `exit`.
+    #[serde(default)]
+    pub(super) reason: Option<String>,
+    /// Why there is no snapshot.
+    #[serde(default)]
+    pub(super) failed: Option<String>,
+    /// The events in the snapshot; none if there is no snapshot.
+    #[serde(default)]
+    pub(super) n_events: Option<u64>,
+    /// What the history is now.
+    #[serde(default)]
+    pub(super) history: String,
+    #[serde(default)]
+    pub(super) devices: Vec<Device>,
+}
+
+/// What PyTorch has of a device, and what the device reports.
+#[derive(Debug, Deserialize)]
+pub(super) struct Device {
+    pub(super) device: u32,
+    pub(super) allocated_bytes: u64,
+    pub(super) reserved_bytes: u64,
+    pub(super) used_bytes: u64,
+}
+
+/// A talk with a process.
+#[derive(Debug)]
+pub(super) struct Talk<'a> {
+    target: &'a Target,
+    stream: BufReader<UnixStream>,
+}
+
+impl<'a> Talk<'a> {
+    pub(super) fn with(target: &'a Target, stream: UnixStream) -> Result<Talk<'a>, Failure> {
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Talk { target, stream: BufReader::new(stream) })
+    }
+
+    /// Waits until the history is on.
+    pub(super) fn begun(&mut self) -> Result<Begun, Failure> {
+        let begun: Begun = self.line(|| Ok(()))?;
+        match &begun.refused {
+            Some(why) => Err(Failure::usage(format!("{}: {}", self.target.name(), clean(why)))),
+            None => Ok(begun),
+        }
+    }
+
+    /// Waits for the time, a signal, or the end of the process. Returns what there is, and how long it was recorded.
+    pub(super) fn ended(
+        &mut self,
+        time: Option<Duration>,
+        asked: &Asked,
+    ) -> Result<(Ended, Duration), Failure> {
+        let begun = Instant::now();
+        let (mut order, name) = (Some(self.stream.get_ref().try_clone()?), self.target.name());
+        let mut length = None;
+        let ended = self.line(|| {
+            let is_due = time.is_some_and(|time| begun.elapsed() >= time) || asked.times() > 0;
+            if is_due && let Some(mut stream) = order.take() {
+                length = Some(begun.elapsed());
+                // A process that has ended has said so.
+                let _ = stream.write_all(b"w");
+            }
+            if asked.times() > 1 {
+                return Err(refused(format!(
+                    "{name}: no snapshot is written, as you asked; its history goes off"
+                )));
+            }
+            Ok(())
+        })?;
+        Ok((ended, length.unwrap_or_else(|| begun.elapsed())))
+    }
+
+    /// Receives the snapshot.
+    pub(super) fn snapshot(&mut self, file: &mut File) -> Result<(), Failure> {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n_bytes) => file.write_all(&buffer[..n_bytes]).map_err(|error| {
+                    refused(format!("{}: the snapshot cannot be written: {error}", self.target.name()))
+                })?,
+                Err(error) if is_pause(&error) && self.target.is_running() => {}
+                Err(_) => break,
+            }
+        }
+        let cut = || refused(format!("{}: its snapshot was cut off; nothing is written", self.target.name()));
+        let n_bytes = file.stream_position()?.checked_sub(WHOLE.len() as u64).ok_or_else(cut)?;
+        let mut end = Vec::new();
+        file.seek(SeekFrom::Start(n_bytes))?;
+        file.read_to_end(&mut end)?;
+        if end != WHOLE {
+            return Err(cut());
+        }
+        file.set_len(n_bytes)?;
+        Ok(())
+    }
+
+    /// Reads a line, and asks at each look whether to go on.
+    fn line<T: DeserializeOwned>(
+        &mut self,
+        mut go_on: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<T, Failure> {
+        let mut line = Vec::new();
+        loop {
+            go_on()?;
+            let room = MAX_LINE.saturating_sub(line.len() as u64);
+            match self.stream.by_ref().take(room).read_until(b'\n', &mut line) {
+                Ok(_) if line.ends_with(b"\n") => break,
+                Err(error) if is_pause(&error) && self.target.is_running() => {}
+                _ => return Err(self.gone()),
+            }
+        }
+        serde_json::from_slice(&line).map_err(|error| {
+            refused(format!("{}: its answer is not understood: {error}", self.target.name()))
+        })
+    }
+
+    fn gone(&self) -> Failure {
+        // A process that ends closes its files first.
+        let begun = Instant::now();
+        while self.target.is_running() && begun.elapsed() < Duration::from_secs(1) {
+            thread::sleep(LOOK);
+        }
+        let how = if self.target.is_running() { "runs another program now" } else { "has ended" };
+        refused(format!(
+            "{} {how}, without a snapshot: SIGKILL, os._exit and exec leave no time for one",
+            self.target.name()
+        ))
+    }
+}
+
+/// Whether nothing came for the time of a look.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

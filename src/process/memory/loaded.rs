@@ -1,0 +1,183 @@
+//! A library in memory: where it ends, what storage threads have for it, and which others it needs.
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use super::maps::Map;
+
+/// The kinds of program headers, and of entries of the dynamic section.
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+const STORAGE: u32 = 7;
+const NEEDED: u64 = 1;
+const STRINGS: u64 = 5;
+const NAME: u64 = 14;
+
+/// The bytes of a program header and of an entry, and the most of each that are read.
+const HEADER_BYTES: usize = 56;
+const ENTRY_BYTES: usize = 16;
+const MOST_HEADERS: usize = 64;
+const MOST_ENTRIES: usize = 256;
+
+/// The most bytes of a library's name.
+const MOST_NAME_BYTES: usize = 128;
+
+/// What a library says of itself, in the memory of its process.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Loaded {
+    /// The end of its data, with what is not in its file.
+    pub(super) end: u64,
+    /// The bytes that each thread has for it.
+    pub(super) storage_bytes: u64,
+    /// What others call it.
+    pub(super) name: String,
+    pub(super) needed: Vec<String>,
+}
+
+/// Returns all libraries of a process by their paths, with the program. What cannot be read is not there. Other files are not
+/// looked at: reading a page makes it resident, and devices are mapped too.
+pub(super) fn all(maps: &[Map], libraries: &BTreeSet<&str>, process: &Path) -> BTreeMap<String, Loaded> {
+    let mut all = BTreeMap::new();
+    let Ok(memory) = File::open(process.join("mem")) else { return all };
+    for map in maps.iter().filter(|map| libraries.contains(&*map.path) && map.path.starts_with('/')) {
+        // The first mapping of a library has its headers.
+        if !all.contains_key(&map.path)
+            && let Some(loaded) = read(&memory, map.range.start)
+        {
+            all.insert(map.path.clone(), loaded);
+        }
+    }
+    all
+}
+
+/// Returns the libraries that some library of `own` needs, and no other one.
+pub(super) fn needed_by_own(
+    all: &BTreeMap<String, Loaded>,
+    is_own: impl Fn(&str) -> bool,
+) -> BTreeSet<String> {
+    let needed: BTreeSet<&str> = all.values().flat_map(|of| of.needed.iter().map(|name| &**name)).collect();
+    let paths = || all.keys().map(|path| &**path);
+    // The program, and what it opened itself.
+    let is_root = |path: &&str| !is_own(path) && !needed.contains(&*all[*path].name);
+    let of_program = reached(all, paths().filter(is_root).collect());
+    let mut of_own = reached(all, paths().filter(|path| is_own(path)).collect());
+    of_own.retain(|path| !of_program.contains(path));
+    of_own
+}
+
+/// Returns what some libraries need, and what these need.
+fn reached<'a>(all: &'a BTreeMap<String, Loaded>, mut next: Vec<&'a str>) -> BTreeSet<String> {
+    let by_name: BTreeMap<&str, &str> =
+        all.iter().filter(|(_, of)| !of.name.is_empty()).map(|(path, of)| (&*of.name, &**path)).collect();
+    let mut reached = BTreeSet::<String>::new();
+    while let Some(path) = next.pop() {
+        let needed = all[path].needed.iter().filter_map(|name| by_name.get(&**name).copied());
+        next.extend(needed.filter(|path| reached.insert((*path).to_owned())));
+    }
+    reached
+}
+
+fn read(memory: &File, start: u64) -> Option<Loaded> {
+    let header: [u8; 64] = bytes(memory, start)?;
+    if !header.starts_with(b"\x7fELF\x02") {
+        return None;
+    }
+    let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+    let n = half(56).min(MOST_HEADERS);
+    let mut headers = vec![0; n * HEADER_BYTES];
+    memory.read_exact_at(&mut headers, start.checked_add(word(&header, 32))?).ok()?;
+    let headers = || headers.chunks_exact(HEADER_BYTES);
+    let kind = |header: &[u8]| u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+    let of_kind = |of: u32| headers().filter(move |header| kind(header) == of);
+    // Where it is in memory, less where its file would have it. The first part has the headers.
+    let lowest = of_kind(LOAD).map(|header| word(header, 16)).min()?;
+    let moved = start.wrapping_sub(lowest);
+    let end = |header: &[u8]| word(header, 16).wrapping_add(word(header, 40)).wrapping_add(moved);
+    let mut loaded = Loaded {
+        end: of_kind(LOAD).map(end).max()?,
+        storage_bytes: of_kind(STORAGE).map(|header| word(header, 40)).sum(),
+        ..Loaded::default()
+    };
+    if let Some(header) = of_kind(DYNAMIC).next() {
+        let n = usize::try_from(word(header, 40)).unwrap_or(0) / ENTRY_BYTES;
+        loaded.read_needed(memory, moved, word(header, 16), n.min(MOST_ENTRIES));
+    }
+    Some(loaded)
+}
+
+impl Loaded {
+    fn read_needed(&mut self, memory: &File, moved: u64, at: u64, n_entries: usize) -> Option<()> {
+        let mut entries = vec![0; n_entries * ENTRY_BYTES];
+        memory.read_exact_at(&mut entries, at.wrapping_add(moved)).ok()?;
+        let all = || entries.chunks_exact(ENTRY_BYTES).map(|entry| (word(entry, 0), word(entry, 8)));
+        let strings = all().find(|(kind, _)| *kind == STRINGS)?.1;
+        // glibc's loader has made it an address; others leave it as the file has it.
+        let strings = if strings < moved { strings + moved } else { strings };
+        let text = |(_, at): (u64, u64)| text(memory, strings.wrapping_add(at));
+        self.name = all().find(|(kind, _)| *kind == NAME).and_then(text).unwrap_or_default();
+        self.needed = all().filter(|(kind, _)| *kind == NEEDED).filter_map(text).collect();
+        Some(())
+    }
+}
+
+fn bytes<const N: usize>(memory: &File, at: u64) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    memory.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    u64::from_ne_bytes(word.unwrap_or_default())
+}
+
+fn text(memory: &File, at: u64) -> Option<String> {
+    let text: [u8; MOST_NAME_BYTES] = bytes(memory, at)?;
+    let text = text.split(|byte| *byte == 0).next()?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_recorder_alone_needs_is_found() {
+        let library = |name: &str, needed: &[&str]| Loaded {
+            name: name.into(),
+            needed: needed.iter().map(|name| (*name).to_owned()).collect(),
+            ..Loaded::default()
+        };
+        let all = BTreeMap::from([
+            ("/bin/program".to_owned(), library("", &["libc"])),
+            ("/lib/own".to_owned(), library("own", &["libgcc", "libm", "libc"])),
+            ("/lib/libgcc".to_owned(), library("libgcc", &["libc"])),
+            ("/lib/libm".to_owned(), library("libm", &["libc"])),
+            ("/lib/libc".to_owned(), library("libc", &[])),
+            ("/lib/opened".to_owned(), library("opened", &["libm"])),
+        ]);
+        let found = needed_by_own(&all, |path| path == "/lib/own");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["/lib/libgcc"]);
+    }
+
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+    #[test]
+    fn the_libraries_of_this_process_are_read() {
+        use crate::process::memory::{OWN, maps};
+
+        let maps = maps::read(Path::new(OWN)).unwrap();
+        let libraries = maps.iter().filter(|map| map.may_run()).map(|map| &*map.path).collect();
+        let all = all(&maps, &libraries, Path::new(OWN));
+        let program = std::env::current_exe().unwrap();
+        let of_program = &all[program.to_str().unwrap()];
+        assert!(of_program.needed.iter().any(|name| name == "libc.so.6"), "{of_program:?}");
+        let (path, libc) = all.iter().find(|(_, of)| of.name == "libc.so.6").unwrap();
+        let last = maps.iter().rfind(|map| map.path == **path).unwrap();
+        assert!(libc.end > last.range.start && libc.storage_bytes > 0, "{libc:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Where a tape is read from: its file, or memory that has it mapped.
+
+#[cfg(unix)]
+use std::os::unix::fs::FileExt;
+#[cfg(windows)]
+use std::os::windows::fs::FileExt;
+use std::{
+    fs::File,
+    io,
+    marker::PhantomData,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::layout::{HEADER_BYTES, STEP_BYTES};
+
+/// Bytes of a tape.
+pub(super) trait Source {
+    /// Returns how many bytes the tape has.
+    ///
+    /// # Errors
+    /// What the system returns.
+    fn n_bytes(&self) -> io::Result<u64>;
+
+    /// Fills a buffer from a place on, a multiple of 8; returns how many bytes there were.
+    ///
+    /// # Errors
+    /// What the system returns.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn n_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = <File as FileExt>::read_at;
+        #[cfg(windows)]
+        let read = <File as FileExt>::seek_read;
+        let mut n_bytes = 0;
+        while n_bytes < buffer.len() {
+            match read(self, &mut buffer[n_bytes..], at + n_bytes as u64) {
+                Ok(0) => break,
+                Ok(n) => n_bytes += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(n_bytes)
+    }
+}
+
+/// The steps of a tape that this process has mapped, by their places; of the others nothing is read, so their slots are as
+/// if they were free.
+#[derive(Debug)]
+pub(super) struct Memory<'f> {
+    steps: Vec<Option<NonNull<u8>>>,
+    mapped: PhantomData<&'f ()>,
+}
+
+impl Memory<'_> {
+    /// # Safety
+    /// Each step is mapped, and its file has it, as long as this lives.
+    #[cfg(target_os = "linux")]
+    pub(super) unsafe fn of(steps: Vec<Option<NonNull<u8>>>) -> Self {
+        Memory { steps, mapped: PhantomData }
+    }
+
+    /// Returns whether every step of the file is mapped.
+    pub(super) fn is_whole(&self) -> bool {
+        self.steps.iter().all(Option::is_some)
+    }
+}
+
+impl Source for Memory<'_> {
+    fn n_bytes(&self) -> io::Result<u64> {
+        Ok((HEADER_BYTES + self.steps.len() * STEP_BYTES) as u64)
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let in_steps = usize::try_from(at).ok().and_then(|at| at.checked_sub(HEADER_BYTES));
+        let place = in_steps.map(|at| (at / STEP_BYTES, at % STEP_BYTES));
+        let Some((Some(Some(step)), at)) = place.map(|(step, at)| (self.steps.get(step), at)) else {
+            return Ok(0);
+        };
+        // A slot is in one step, and is whole words.
+        let n_bytes = buffer.len().min(STEP_BYTES - at);
+        for (index, part) in buffer[..n_bytes].chunks_mut(size_of::<u64>()).enumerate() {
+            // SAFETY: a word of a step that is mapped (`of`), where this process and the keeper write. Words of later reads
+            // are not older than words of earlier ones, which `slot` of `contents` relies on.
+            let word =
+                unsafe { step.add(at).cast::<AtomicU64>().add(index).as_ref() }.load(Ordering::Acquire);
+            part.copy_from_slice(&word.to_ne_bytes()[..part.len()]);
+        }
+        Ok(n_bytes)
+    }
+}
