@@ -12,17 +12,24 @@ export async function totals_of(page, n_events) {
   return all;
 }
 
-/** Compares with the table that `memreel timeline --csv` prints, as far as there are totals; returns how many rows. */
-export function compare_with_timeline(name, file, device, all) {
+/**
+ * Compares with the table that `memreel timeline --csv` prints, as far as there are totals; returns how many rows. Where asked,
+ * it begins with the first block: before that, a heap has an event for each of its segments, and a longer recording has more.
+ */
+export function compare_with_timeline(name, file, device, all, is_from_block = false) {
   const [head, ...lines] = program("timeline", "--csv", "--device", String(device), file).trim().split("\n");
   const column = text => head.split(",").indexOf(text);
   const columns = Object.keys(all).map(key => [key, column(key)]).filter(([, at]) => at >= 0);
   check(columns.length >= 2, `${name}: timeline --csv has the columns ${head}`);
+  const rows = lines.map(line => line.split(","));
+  const moment_of = row => /^\d+$/.test(row[column("event")]) ? Number(row[column("event")]) + 1 : 0;
+  const has_block = row => Number(row[column("active_bytes")]) > 0;
+  const first = is_from_block ? rows.findIndex(has_block) : 0;
+  const n_more = is_from_block ? moment_of(rows[first]) - all.active_bytes.findIndex(bytes => bytes > 0) : 0;
   let n_compared = 0;
-  for (const line of lines) {
-    const row = line.split(",");
+  for (const row of rows.slice(first)) {
     const event = row[column("event")];
-    const moment = /^\d+$/.test(event) ? Number(event) + 1 : 0;
+    const moment = moment_of(row) - n_more;
     if (moment >= all.active_bytes.length) break;
     n_compared += 1;
     for (const [key, at] of columns) {
