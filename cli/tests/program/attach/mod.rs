@@ -148,40 +148,49 @@ const LEFT_NOTHING: &str = "new in sys: []\nmain: []\nhistory: False False\n";
 fn a_cpython_is_attached_to_and_left_as_it_was() {
     let interpreters = interpreters();
     assert!(!interpreters.is_empty(), "no CPython of 3.9 or later was found");
-    for (version, python) in interpreters {
-        for kind in ["busy", "locked", "asleep", "queued", "receiving", "polling"] {
-            println!("{version} {kind}");
-            let mut running = Running::start(&python, kind);
-            let output = running.attach(&["--for", "300ms"]).output().unwrap();
-            assert_eq!(output.status.code(), Some(0), "{version} {kind}: {}", stderr(&output));
-            let text = stdout(&output);
-            for part in [
-                "device 0, blocks from before: ",
-                "1.00 GiB reserved",
-                "at the end: 2.00 GiB of the 3.00 GiB",
-                "PyTorch's history is off, as before",
-                &format!("next: memreel {}", running.output().display()),
-            ] {
-                assert!(text.contains(part), "{version} {kind}: {part}: {text}");
-            }
-            assert_eq!(
-                running.calls(),
-                ["record all all python 250000", "snapshot False", "record None all all 99"],
-                "{version} {kind}"
-            );
-            let snapshot = running.snapshot();
-            assert_eq!(n_events(&snapshot) > 0, kind == "busy", "{version} {kind}");
-            assert!(text.contains(&format!(": {} event", n_events(&snapshot))), "{version} {kind}: {text}");
-            let answer = run(&["summary", running.output().to_str().unwrap()]);
-            assert!(answer.status.success(), "{version} {kind}: {}", stderr(&answer));
-            let left = running.folder.path().read_dir().unwrap().count();
-            assert_eq!(left, 2, "the calls and the snapshot, and no temporary file");
-            // Once more, after it was left.
-            let again = running.attach(&["--for", "10ms"]).output().unwrap();
-            assert_eq!(again.status.code(), Some(0), "{version} {kind}: {}", stderr(&again));
-            assert_eq!(running.end(), LEFT_NOTHING, "{version} {kind}");
+    // All at once, because they wait for most of the time.
+    thread::scope(|scope| {
+        for (version, python) in &interpreters {
+            scope.spawn(move || {
+                for kind in ["busy", "locked", "asleep", "queued", "receiving", "polling"] {
+                    attach_and_leave(version, python, kind);
+                }
+            });
         }
+    });
+}
+
+fn attach_and_leave(version: &str, python: &Path, kind: &str) {
+    println!("{version} {kind}");
+    let mut running = Running::start(python, kind);
+    let output = running.attach(&["--for", "300ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{version} {kind}: {}", stderr(&output));
+    let text = stdout(&output);
+    for part in [
+        "device 0, blocks from before: ",
+        "1.00 GiB reserved",
+        "at the end: 2.00 GiB of the 3.00 GiB",
+        "PyTorch's history is off, as before",
+        &format!("next: memreel {}", running.output().display()),
+    ] {
+        assert!(text.contains(part), "{version} {kind}: {part}: {text}");
     }
+    assert_eq!(
+        running.calls(),
+        ["record all all python 250000", "snapshot False", "record None all all 99"],
+        "{version} {kind}"
+    );
+    let snapshot = running.snapshot();
+    assert_eq!(n_events(&snapshot) > 0, kind == "busy", "{version} {kind}");
+    assert!(text.contains(&format!(": {} event", n_events(&snapshot))), "{version} {kind}: {text}");
+    let answer = run(&["summary", running.output().to_str().unwrap()]);
+    assert!(answer.status.success(), "{version} {kind}: {}", stderr(&answer));
+    let left = running.folder.path().read_dir().unwrap().count();
+    assert_eq!(left, 2, "the calls and the snapshot, and no temporary file");
+    // Once more, after it was left.
+    let again = running.attach(&["--for", "10ms"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(0), "{version} {kind}: {}", stderr(&again));
+    assert_eq!(running.end(), LEFT_NOTHING, "{version} {kind}");
 }
 
 #[test]
