@@ -53,7 +53,8 @@ impl Checkout {
         self.target.join("tmp/snapshots")
     }
 
-    /// Returns the program as the tests have built it, with the libraries of a recording beside it. Steps beside others are told which: cargo would wait for theirs.
+    /// Returns the program, with the libraries of a recording beside it. Steps beside others are told which: cargo would wait
+    /// for theirs.
     pub(crate) fn program(&self) -> Result<PathBuf, xshell::Error> {
         if let Some(built) = env::var_os(PROGRAM) {
             return Ok(built.into());

@@ -189,11 +189,12 @@ fn python_reads(checkout: &Checkout) -> Ended {
     if !has(checkout, "python3") {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
-    cmd!(shell, "cargo test --quiet -p memreel-snapshot --test it -- --ignored cpython").run()?;
+    // Of the packages of `cargo test`, so that nothing is built again.
+    cmd!(shell, "cargo test --quiet --test it -- --ignored cpython").run()?;
     if !has(checkout, "gdb") {
         return Ok(Outcome::Skipped("no gdb: `memreel attach` was not tried".to_owned()));
     }
-    cmd!(shell, "cargo test --quiet -p memreel-cli --test program -- --ignored cpython").run()?;
+    cmd!(shell, "cargo test --quiet --test program -- --ignored cpython").run()?;
     Ok(Outcome::Passed)
 }
 
@@ -243,7 +244,6 @@ fn metrics(checkout: &Checkout) -> Ended {
         return Ok(Outcome::Skipped("PyPI cannot be reached".to_owned()));
     };
     let memreel = checkout.program()?;
-    cmd!(shell, "cargo build --quiet -p memreel-preload -p memreel-heap").run()?;
     let libraries = checkout.target.join("debug");
     let python = format!("{venv}/bin/python");
     cmd!(shell, "{python} .ci/metrics {memreel} {libraries}").run()?;
@@ -256,7 +256,6 @@ fn foreign(checkout: &Checkout) -> Ended {
         return Ok(Outcome::Skipped("no python3".to_owned()));
     }
     let memreel = checkout.program()?;
-    cmd!(shell, "cargo build --quiet -p memreel-preload -p memreel-heap").run()?;
     // The script prints which suites are not on this machine.
     let suites = cmd!(shell, "python3 tests/foreign/run --quick --offline");
     suites.env("MEMREEL_PROGRAM", memreel).run()?;
