@@ -24,9 +24,6 @@ use crate::{
 /// The columns of the longest name of an owner that is not shortened.
 const MOST_COLUMNS: usize = 24;
 
-/// The row of what `malloc` has and no block has.
-const MALLOC_UNUSED: &str = "malloc, unused";
-
 /// Advice for less is not worth a line.
 pub(crate) const LEAST_ADVICE_BYTES: u64 = 16 << 20;
 
@@ -93,17 +90,11 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
         writeln!(out, "outside the sum:")?;
         table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
     }
-    let unused = table.rows.iter().filter(|row| row.kind == RowKind::Allocator && row.owner == MALLOC_UNUSED);
-    let unused_bytes = unused.filter_map(|row| row.now_bytes).sum();
-    table
-        .host
-        .iter()
-        .flat_map(|host| host_lines(host, unused_bytes))
-        .try_for_each(|line| print_text(line, out))
+    table.host.iter().flat_map(host_lines).try_for_each(|line| print_text(line, out))
 }
 
 /// Returns what the kernel says beside the table, and what could be given back to it.
-fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
+fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
         lines.push(format!(
@@ -111,7 +102,7 @@ fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
             Bytes(host.unused_page_bytes)
         ));
     }
-    lines.extend(arena_line(host, unused_bytes));
+    lines.extend(arena_line(host));
     if host.swapped_bytes > 0 {
         lines.push(format!("{} more are swapped out", Bytes(host.swapped_bytes)));
     }
@@ -135,11 +126,10 @@ fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
     lines
 }
 
-/// Returns what fewer arenas would save, if those of threads have most of what `malloc` keeps.
-fn arena_line(host: &HostFigures, unused_bytes: i128) -> Option<String> {
+/// Returns what fewer arenas would save.
+fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
-    let is_most = i128::from(kept) * 2 > unused_bytes;
-    (is_most && saved >= LEAST_ADVICE_BYTES).then(|| {
+    (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
             "of what malloc keeps, {} are in {} of threads: with MALLOC_ARENA_MAX=1 it would keep up to {} less, and \
              threads would wait for each other",
