@@ -7,6 +7,8 @@ use rustc_hash::FxHashMap;
 
 mod completed;
 mod page_runs;
+#[cfg(not(loom))]
+mod recovered;
 mod take;
 mod tape_snapshot;
 
@@ -18,6 +20,8 @@ use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
 
 pub use completed::Completed;
+#[cfg(not(loom))]
+pub use recovered::{Recovered, RunNames, TapeProcess};
 pub use tape_snapshot::TapeSnapshot;
 
 use crate::{

@@ -12,7 +12,7 @@ use super::{
     chain::{Chain, INTERNER, OWN, after, compare, outside, run},
     frames::{BY_POINTER, Call, memreel_chain_sized},
 };
-use crate::testing::{library::Library, random::Random};
+use crate::process::testing::{library::Library, random::Random};
 
 /// The addresses of this thread's stack by one of memreel's own methods.
 #[inline(never)]
