@@ -70,6 +70,7 @@ fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64>
 
 /// Returns an address that no device has, with room for these bytes.
 pub(crate) fn next_address(bytes: u64) -> u64 {
+    // Relaxed: only each address's being another counts.
     NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed)
 }
 

@@ -135,6 +135,7 @@ pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (R
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);
     shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident));
+    // Relaxed: nothing is shared yet.
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
         shared.stacks.set_source(Arc::new(notes.names));

@@ -44,13 +44,18 @@ use memreel_snapshot::words::InventorySegment;
 #[repr(align(128))]
 pub(super) struct Tape {
     /// Changes whenever the tape is erased, and is unique among all tapes of the process. A thread compares
-    /// it with the generation of its chunk to see whether that chunk still belongs to this tape.
+    /// it with the generation of its chunk to see whether that chunk still belongs to this tape. Stored under the lock of
+    /// `state`. Relaxed: a thread that reads an old one without the lock writes to the chunk of that generation, whose
+    /// events are dropped or kept as if they had been recorded before the change.
     generation: AtomicU64,
-    /// The latest ticks given out under the allocator's lock.
+    /// The latest ticks given out under the allocator's lock. Relaxed: that lock orders it, also for a cut of the
+    /// allocator's events; a cut without the lock has the time besides.
     last: AtomicU64,
-    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock.
+    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock. Relaxed: a
+    /// count, with which nothing else has to agree.
     n_interrupted: AtomicU64,
-    /// Whether work in the file became due while the recording thread had a lock of its own.
+    /// Whether work in the file became due while the recording thread had a lock of its own. Relaxed: the work itself is
+    /// found under the lock of `state`.
     #[cfg(not(loom))]
     is_postponed: AtomicBool,
     state: Mutex<TapeState>,
@@ -99,6 +104,7 @@ fn order_limit(at: Ticks) -> u64 {
 
 fn new_generation() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    // Relaxed: only each number's being another counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -335,6 +341,7 @@ impl Tape {
         let _guard = Guard::enter();
         let state = lock(&self.state);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
+        // Behind the caller's read of the clock, and before the first load of a length.
         fence(Ordering::SeqCst);
         let mut cut = state.cut(order_limit(Ticks(until)), state.capacity);
         cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);
