@@ -364,17 +364,21 @@ impl Contents {
     }
 
     /// Takes what is in slots; the lists of live blocks only if all rows are among them.
-    pub(super) fn take(&mut self, slots: Vec<ReadSlot>, has_rows: bool) {
-        let (mut n_damaged, mut rows) = (0_usize, SeededMap::default());
+    pub(super) fn take(&mut self, mut slots: Vec<ReadSlot>, has_rows: bool) {
+        let n_damaged = slots.iter().filter(|slot| !slot.is_sound()).count();
+        for slot in slots.iter_mut().filter(|slot| slot.kind == Kind::Events) {
+            self.events(slot);
+            // Events are most of a tape, and are in memory once.
+            slot.body = Vec::new();
+        }
+        let mut rows = SeededMap::default();
         let mut bodies: BTreeMap<DeviceId, Vec<&[u8]>> = BTreeMap::new();
         for slot in &slots {
-            n_damaged += usize::from(!slot.is_sound());
             match slot.kind {
-                Kind::Events => self.events(slot),
                 Kind::Stacks => self.stacks_of(&slot.body),
                 Kind::Rows => drop(rows.insert(slot.number, slot)),
                 Kind::Notes => bodies.entry(slot.device()).or_default().push(&slot.body),
-                Kind::Free => {}
+                Kind::Events | Kind::Free => {}
             }
         }
         if n_damaged > 0 {
