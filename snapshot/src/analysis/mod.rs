@@ -43,6 +43,7 @@ mod known_owners;
 mod role;
 mod owner;
 mod holdings;
+mod rounded;
 mod owner_groups;
 mod owner_row;
 mod resident;
