@@ -28,7 +28,7 @@ use crate::{
 };
 use memreel_snapshot::words::{
     DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, SeededMap, SettingsReport, StackId,
-    StreamId,
+    StackSum, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -41,6 +41,8 @@ pub(crate) struct PastInventory {
     settings: SettingsReport,
     /// The device's own sampling interval.
     sample_bytes: Option<u64>,
+    /// What was allocated with each stack; `None` if events are lost that no list has.
+    allocated: Option<Vec<StackSum>>,
 }
 
 impl Inventory for PastInventory {
@@ -58,6 +60,10 @@ impl Inventory for PastInventory {
 
     fn sample_bytes(&self) -> Option<u64> {
         self.sample_bytes
+    }
+
+    fn allocated(&self) -> Option<Vec<StackSum>> {
+        self.allocated.clone()
     }
 
     fn settings(&self) -> SettingsReport {
@@ -285,7 +291,9 @@ fn restore_tapes(
         let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
         let chunks: Vec<Arc<Chunk>> =
             slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
-        let mut live = base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments));
+        let mut live =
+            base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+        let has_all = base.as_ref().map_or(n_dropped == 0, |base| base.n_missing == 0);
         let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
         if n_missing > 0 {
             contents.problems.push(format!(
@@ -299,7 +307,11 @@ fn restore_tapes(
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
-        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes });
+        let is_whole = has_all && sample_bytes.unwrap_or(history.sample_bytes()) == 0;
+        let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
+        let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
+        let allocated = allocated.map(|sums| sums.iter().map(known).collect());
+        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes, allocated });
     }
     if inventories.is_empty() {
         let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
@@ -309,6 +321,7 @@ fn restore_tapes(
             has_segments: true,
             settings,
             sample_bytes: None,
+            allocated: None,
         });
     }
     inventories
@@ -325,9 +338,13 @@ fn forget_unknown_stacks(segments: &mut [InventorySegment], n_stacks: usize) {
     let of_blocks = |segment: &mut InventorySegment| {
         let InventorySegment { stack, blocks, .. } = segment;
         let stacks = blocks.iter_mut().map(|block| &mut block.stack).chain([stack]);
-        stacks.filter(|stack| stack.0 as usize >= n_stacks).for_each(|stack| *stack = StackId::NONE);
+        stacks.for_each(|stack| *stack = known_stack(*stack, n_stacks));
     };
     segments.iter_mut().for_each(of_blocks);
+}
+
+fn known_stack(stack: StackId, n_stacks: usize) -> StackId {
+    if (stack.0 as usize) < n_stacks { stack } else { StackId::NONE }
 }
 
 #[cfg(test)]

@@ -173,7 +173,10 @@ fn pinned_memory_that_pytorch_rounds_has_advice() {
     assert!(!stdout(&text).contains("PyTorch with"), "{}", stdout(&text));
     let json = run(&folder, &["owners", "--json", "one.pickle", "few.pickle"]);
     let line: Value = serde_json::from_str(stdout(&json)).unwrap();
-    assert_eq!((&line["n_rounded"], &line["rounded_bytes"]), (&3.into(), &((64_u64 << 30) + (16 << 20)).into()));
+    assert_eq!(
+        (&line["n_rounded"], &line["rounded_bytes"]),
+        (&3.into(), &((64_u64 << 30) + (16 << 20)).into())
+    );
 }
 
 #[test]

@@ -57,6 +57,7 @@ mod same_calls;
 mod site_key;
 mod series;
 mod top;
+mod allocated;
 mod call_tree;
 mod growth;
 mod pace;

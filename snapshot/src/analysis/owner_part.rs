@@ -6,8 +6,8 @@ use super::{
     holdings::{Holding, has_requests, holdings, of_blocks},
     lives::Lives,
     owner::Owners,
-    rounded::Rounded,
     resident::{Sight, sights},
+    rounded::Rounded,
 };
 use crate::{
     history::{Moment, Times},
