@@ -34,7 +34,7 @@ const PARTS_ELSEWHERE: usize = 4;
 
 /// So many chunks more may wait: in a small ring the parts are few, and a fast program fills a thousand between two looks of a
 /// keeper.
-const MORE: usize = 1024;
+pub(super) const MORE: usize = 1024;
 
 /// Who folds what the ring dropped.
 #[derive(Clone, Debug)]

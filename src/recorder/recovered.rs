@@ -11,6 +11,7 @@ use super::{
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
     handle::Recorder,
+    in_file::MORE as MOST_WAITING,
     live::Live,
     log::{self, Cut, LogTables},
     opening::settings_of,
@@ -293,7 +294,7 @@ fn restore_tapes(
             slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
         let mut live =
             base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
-        let has_all = base.as_ref().map_or(n_dropped == 0, |base| base.n_missing == 0);
+        let has_list = base.is_some();
         let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
         if n_missing > 0 {
             contents.problems.push(format!(
@@ -307,7 +308,10 @@ fn restore_tapes(
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
-        let is_whole = has_all && sample_bytes.unwrap_or(history.sample_bytes()) == 0;
+        // Without a list, so few chunks are all that there ever were.
+        let has_all = has_list || n_dropped == 0 || slots.len() <= MOST_WAITING;
+        let is_exact = contents.problems.is_empty() && contents.n_elsewhere == 0;
+        let is_whole = has_all && is_exact && sample_bytes.unwrap_or(history.sample_bytes()) == 0;
         let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
         let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
         let allocated = allocated.map(|sums| sums.iter().map(known).collect());
