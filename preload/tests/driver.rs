@@ -53,7 +53,8 @@ fn every_kind_of_memory_is_recorded() {
 #[test]
 fn pinned_blocks_that_pytorch_may_have_rounded_up_are_counted() {
     let recorded = Run::of("dlsym", "rounds").recorded();
-    let table = recorded.table(2);
+    // Behind two GPUs and the heap.
+    let table = recorded.table(3);
     let rows: Vec<_> = table.rows.iter().map(|row| (&*row.owner, row.now_bytes.unwrap() >> 20)).collect();
     assert_eq!((&*table.name, rows), ("pinned host memory", vec![("pytorch", 129), ("program", 64)]));
     assert_eq!((table.n_rounded, table.rounded_bytes), (3, 96 << 20));
