@@ -90,7 +90,23 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
         writeln!(out, "outside the sum:")?;
         table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
     }
-    table.host.iter().flat_map(host_lines).try_for_each(|line| print_text(line, out))
+    let rounded = rounded_line(table).into_iter();
+    rounded.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
+}
+
+/// Returns what pinned memory may have unused because PyTorch rounds its requests up.
+fn rounded_line(table: &DeviceOwners) -> Option<String> {
+    let unused_bytes = table.rounded_bytes / 2;
+    (unused_bytes >= LEAST_ADVICE_BYTES).then(|| {
+        format!(
+            "{} of PyTorch with {} in all have sizes that are powers of two: it rounds requests up to them, so up to {} may be \
+             unused. With pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1 in PYTORCH_ALLOC_CONF (PyTorch 2.12 and \
+             later) larger requests keep their sizes",
+            count(table.n_rounded, "block"),
+            Bytes(table.rounded_bytes),
+            Bytes(unused_bytes)
+        )
+    })
 }
 
 /// Returns what the kernel says beside the table, and what could be given back to it.
@@ -225,6 +241,8 @@ struct Line<'a> {
     now_us: Option<u64>,
     peak_us: Option<u64>,
     is_of_blocks: bool,
+    n_rounded: u64,
+    rounded_bytes: u64,
     rows: Vec<Row<'a>>,
     outside: Vec<Row<'a>>,
     host: Option<&'a HostFigures>,
@@ -269,6 +287,8 @@ pub(crate) fn print_json(
             now_us: table.now_us,
             peak_us: table.peak_us,
             is_of_blocks: table.is_of_blocks,
+            n_rounded: table.n_rounded,
+            rounded_bytes: table.rounded_bytes,
             rows: with_stacks(&table.rows, of_rows, &shown),
             outside: with_stacks(&table.outside, of_outside, &shown),
             host: table.host.as_ref(),

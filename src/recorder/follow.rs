@@ -343,6 +343,7 @@ impl Follow {
             horizon: 0,
             n_missing: 0,
             segments: held.segments(&mut renumber),
+            sums: Vec::new(),
         };
         let bases = held.iter().map(base).collect();
         let Contents { start_us, ns_of_ticks, latest, .. } = self.header;

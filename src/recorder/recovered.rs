@@ -11,6 +11,7 @@ use super::{
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
     handle::Recorder,
+    in_file::MORE as MOST_WAITING,
     live::Live,
     log::{self, Cut, LogTables},
     opening::settings_of,
@@ -28,7 +29,7 @@ use crate::{
 };
 use memreel_snapshot::words::{
     DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, SeededMap, SettingsReport, StackId,
-    StreamId,
+    StackSum, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -41,6 +42,8 @@ pub(crate) struct PastInventory {
     settings: SettingsReport,
     /// The device's own sampling interval.
     sample_bytes: Option<u64>,
+    /// What was allocated with each stack; `None` if events are lost that no list has.
+    allocated: Option<Vec<StackSum>>,
 }
 
 impl Inventory for PastInventory {
@@ -58,6 +61,10 @@ impl Inventory for PastInventory {
 
     fn sample_bytes(&self) -> Option<u64> {
         self.sample_bytes
+    }
+
+    fn allocated(&self) -> Option<Vec<StackSum>> {
+        self.allocated.clone()
     }
 
     fn settings(&self) -> SettingsReport {
@@ -286,7 +293,9 @@ fn restore_tapes(
         let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
         let chunks: Vec<Arc<Chunk>> =
             slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
-        let mut live = base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments));
+        let mut live =
+            base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+        let has_list = base.is_some();
         let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
         if n_missing > 0 {
             contents.problems.push(format!(
@@ -300,7 +309,14 @@ fn restore_tapes(
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
-        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes });
+        // Without a list, so few chunks are all that there ever were.
+        let has_all = has_list || n_dropped == 0 || slots.len() <= MOST_WAITING;
+        let is_exact = contents.problems.is_empty() && contents.n_elsewhere == 0;
+        let is_whole = has_all && is_exact && sample_bytes.unwrap_or(history.sample_bytes()) == 0;
+        let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
+        let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
+        let allocated = allocated.map(|sums| sums.iter().map(known).collect());
+        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes, allocated });
     }
     if inventories.is_empty() {
         let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
@@ -310,6 +326,7 @@ fn restore_tapes(
             has_segments: true,
             settings,
             sample_bytes: None,
+            allocated: None,
         });
     }
     inventories
@@ -326,9 +343,13 @@ fn forget_unknown_stacks(segments: &mut [InventorySegment], n_stacks: usize) {
     let of_blocks = |segment: &mut InventorySegment| {
         let InventorySegment { stack, blocks, .. } = segment;
         let stacks = blocks.iter_mut().map(|block| &mut block.stack).chain([stack]);
-        stacks.filter(|stack| stack.0 as usize >= n_stacks).for_each(|stack| *stack = StackId::NONE);
+        stacks.for_each(|stack| *stack = known_stack(*stack, n_stacks));
     };
     segments.iter_mut().for_each(of_blocks);
+}
+
+fn known_stack(stack: StackId, n_stacks: usize) -> StackId {
+    if (stack.0 as usize) < n_stacks { stack } else { StackId::NONE }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     rows::Rows,
     source::Source,
 };
-use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet};
+use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet, StackSum};
 
 /// The words of an event.
 type Words = [u64; 4];
@@ -93,6 +93,8 @@ pub(crate) struct Base {
     /// The number of events before that are missing in it.
     pub(crate) n_missing: u64,
     pub(crate) segments: Vec<InventorySegment>,
+    /// What was allocated with each stack, by the events up to there.
+    pub(crate) sums: Vec<StackSum>,
 }
 
 /// What decides whether a slot is read.
@@ -485,9 +487,9 @@ impl Contents {
             // An older one, whose slots have another use now.
             let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };
             done.push(*device);
-            let segments = Rows(parts.concat()).segments();
+            let (segments, sums) = Rows(parts.concat()).decoded();
             let (device, horizon) = (DeviceId(*device), *horizon);
-            let base = Base { device, until: *until, horizon, n_missing: *n_missing, segments };
+            let base = Base { device, until: *until, horizon, n_missing: *n_missing, segments, sums };
             self.bases.push(base);
         }
         let has_base = |note: &Note| matches!(note, Note::Base { device, .. } if !done.contains(device));
