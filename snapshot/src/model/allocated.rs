@@ -94,7 +94,7 @@ fn frame_of(frame: &Value, Snapshot { stacks, shapes, .. }: &mut Snapshot) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Frame, Shape, Shapes, Slot};
+    use crate::model::{Frame, Shape, Slot};
 
     #[test]
     fn sums_come_back_with_their_frames() {
