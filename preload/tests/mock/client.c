@@ -199,8 +199,10 @@ int main(int argc, char **argv) {
     for (int m = 0; m < 3; m++) {
       pairs(s, 10);
       capture(s, m);
-      P p;
+      P p; H module;
       alloc_async(&p, 4096, s);
+      // As a kernel does that runs for the first time.
+      ((int (*)(H *, const void *))named("cuModuleLoadData"))(&module, "");
       usleep(120000);
       free_async(p, s);
       end(s, &g);
