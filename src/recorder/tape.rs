@@ -262,9 +262,18 @@ impl Tape {
         );
     }
 
-    /// Returns the tape of these chunks, as they were read from a file.
+    /// Returns the tape of these chunks, as they were read from a file: when the last of them began, so many events had been
+    /// dropped. Chunks that waited in the file then are among both, and count once.
     #[cfg(not(loom))]
     pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64, horizon: u64) -> Tape {
+        let mut as_filled: Vec<_> = chunks.iter().filter(|chunk| chunk.len() == Chunk::N_ENTRIES).collect();
+        as_filled.sort_by_key(|chunk| order_word(chunk, Chunk::N_ENTRIES - 1));
+        let mut ring = TapeState::new(capacity.max(1));
+        for chunk in as_filled {
+            ring.put(chunk.clone());
+            ring.drop_oldest();
+        }
+        let n_dropped = n_dropped.saturating_sub(ring.n_dropped);
         let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
         Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
