@@ -4,6 +4,7 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -12,7 +13,7 @@ use memreel::{
     recorder::{Context, Ledger, Recorder, Recording},
 };
 
-/// Counts the bytes that are in use, and the most of them.
+/// Counts the bytes that the follower has in use, and the most of them.
 struct Counted;
 
 #[global_allocator]
@@ -21,17 +22,38 @@ static ALLOCATOR: Counted = Counted;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
+thread_local! {
+    /// Whether this thread follows: what the recorder and its keeper have is not counted.
+    static FOLLOWS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn follows() -> bool {
+    FOLLOWS.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Runs a part of the follower.
+fn following<T>(part: impl FnOnce() -> T) -> T {
+    FOLLOWS.set(true);
+    let done = part();
+    FOLLOWS.set(false);
+    done
+}
+
 // SAFETY: memory comes from and goes to the system's allocator, with the layout of the request.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
+        if follows() {
+            let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+            MOST.fetch_max(now, Ordering::Relaxed);
+        }
         // SAFETY: the caller's promise about the layout is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        if follows() {
+            NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        }
         // SAFETY: the caller's promise about the pointer and its layout is passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -58,7 +80,7 @@ fn work(ledger: &Ledger, blocks: std::ops::Range<u64>) {
 /// Looks, and returns the most bytes that were in use meanwhile and those after it.
 fn look(follower: &mut Follower) -> (usize, usize) {
     MOST.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
-    follower.look().unwrap();
+    following(|| follower.look().unwrap());
     (MOST.load(Ordering::Relaxed), NOW.load(Ordering::Relaxed))
 }
 
@@ -72,7 +94,7 @@ fn a_look_needs_little_for_each_event_and_the_next_ones_nothing_more() {
     recorder.record_history(&recording);
     let ledger = recorder.ledger(DeviceId(0));
     work(&ledger, 0..N_LIVE);
-    let mut follower = Follower::attach(&path).unwrap();
+    let mut follower = following(|| Follower::attach(&path).unwrap());
     let mut after = Vec::new();
     for round in 0..20 {
         let begin = N_LIVE + round * N_BLOCKS;

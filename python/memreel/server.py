@@ -41,10 +41,13 @@ class Server:
             _, why = self._process.communicate()
             kind = UsageError if self._process.returncode == USAGE else Error
             raise kind(why.strip().removeprefix("memreel: ") or f"`memreel {words[0]}` cannot serve")
+        self._owner = os.getpid()
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Ends the process that serves."""
+        """Ends the process that serves; nothing in a child of the one that began it."""
+        if self._owner != os.getpid():
+            return
         atexit.unregister(self.close)
         if self._process.poll() is None:
             self._process.terminate()

@@ -34,7 +34,14 @@ const PARTS_ELSEWHERE: usize = 4;
 
 /// So many chunks more may wait: in a small ring the parts are few, and a fast program fills a thousand between two looks of a
 /// keeper.
-pub(super) const MORE: usize = 1024;
+const MORE: usize = 1024;
+
+/// Returns how many chunks of a device a file has at most before one is given up: those of the ring, and those that wait where
+/// there is no list of live blocks yet.
+pub(super) fn most_kept(capacity: usize) -> usize {
+    let in_ring = capacity / Chunk::N_ENTRIES;
+    in_ring + (in_ring / FOLDED_PART).max(1) * MOST_PARTS + MORE
+}
 
 /// Who folds what the ring dropped.
 #[derive(Clone, Debug)]

@@ -86,8 +86,11 @@ impl Live {
         self
     }
 
-    /// Returns what was allocated with each stack.
+    /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
     pub(super) fn sums(&self) -> Vec<StackSum> {
+        if self.has_segments() {
+            return Vec::new();
+        }
         let sum = |(&stack, &(n_blocks, bytes))| StackSum { stack, n_blocks, bytes };
         self.sums.iter().map(sum).collect()
     }

@@ -11,7 +11,7 @@ use super::{
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
     handle::Recorder,
-    in_file::MORE as MOST_WAITING,
+    in_file::most_kept,
     live::Live,
     log::{self, Cut, LogTables},
     opening::settings_of,
@@ -19,7 +19,7 @@ use super::{
     ring::Ring,
     scope_names::{Annotation, ScopeId, ScopeNames},
     shared::Shared,
-    tape::Tape,
+    tape::{Dropped, Tape},
     usage::Usage,
 };
 use crate::{
@@ -286,6 +286,7 @@ fn restore_tapes(
     let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
     let n_stacks = shared.stacks.n_numbers();
     let mut inventories = Vec::new();
+    let is_sound = contents.problems.is_empty() && contents.n_elsewhere == 0;
     for (device, slots) in by_device {
         let mut base = bases.remove(&device);
         base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
@@ -305,14 +306,17 @@ fn restore_tapes(
         let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
         let cut = Cut::whole(&chunks, after);
         cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
-        let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped, horizon));
+        let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
+        let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
+        let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
+        let tape = Arc::new(Tape::restored(chunks, history.capacity(), dropped, horizon));
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
         // Without a list, so few chunks are all that there ever were.
-        let has_all = has_list || n_dropped == 0 || slots.len() <= MOST_WAITING;
-        let is_exact = contents.problems.is_empty() && contents.n_elsewhere == 0;
-        let is_whole = has_all && is_exact && sample_bytes.unwrap_or(history.sample_bytes()) == 0;
+        let has_all = has_list || n_dropped == 0 || slots.len() <= most_kept(history.capacity());
+        let is_all = !history.leaves_gaps() && sample_bytes.unwrap_or(0) == 0;
+        let is_whole = has_all && is_sound && n_missing == 0 && is_all;
         let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
         let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
         let allocated = allocated.map(|sums| sums.iter().map(known).collect());

@@ -92,6 +92,13 @@ pub(super) struct OpenChunk {
     pub(super) due: Option<Arc<Keeper>>,
 }
 
+/// What a ring had dropped when the chunk began whose first event has the order word `until`.
+#[cfg(not(loom))]
+pub(super) struct Dropped {
+    pub(super) n_events: u64,
+    pub(super) until: u64,
+}
+
 /// Returns the order word of an event in a chunk.
 fn order_word(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
@@ -262,18 +269,20 @@ impl Tape {
         );
     }
 
-    /// Returns the tape of these chunks, as they were read from a file: when the last of them began, so many events had been
-    /// dropped. Chunks that waited in the file then are among both, and count once.
+    /// Returns the tape of these chunks, as they were read from a file. Of what was dropped, the chunks that waited in the file
+    /// count once.
     #[cfg(not(loom))]
-    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64, horizon: u64) -> Tape {
-        let mut as_filled: Vec<_> = chunks.iter().filter(|chunk| chunk.len() == Chunk::N_ENTRIES).collect();
-        as_filled.sort_by_key(|chunk| order_word(chunk, Chunk::N_ENTRIES - 1));
+    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, dropped: Dropped, horizon: u64) -> Tape {
+        let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
+        let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
+        let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();
+        as_filled.sort_by_key(|chunk| last(chunk));
         let mut ring = TapeState::new(capacity.max(1));
         for chunk in as_filled {
             ring.put(chunk.clone());
             ring.drop_oldest();
         }
-        let n_dropped = n_dropped.saturating_sub(ring.n_dropped);
+        let n_dropped = dropped.n_events.saturating_sub(ring.n_dropped);
         let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
         Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }

@@ -17,7 +17,7 @@ use object::{
 
 use super::maps::Map;
 
-/// The words of a library's start that are read: its header and program headers.
+/// The words of a library's start that are read: its header, and the program headers, which linkers put behind it.
 const HEAD_WORDS: usize = 512;
 
 /// The most entries of a dynamic section that are read.

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 7] =
 fn relaxed_accesses_have_their_reason_in_the_file() {
     let all = FOLDERS.iter().flat_map(|folder| files(&repository(folder)));
     let silent: Vec<_> = all.filter(|file| is_silent(file)).collect();
-    assert!(silent.is_empty(), "relaxed accesses without a comment that begins with `Relaxed`: {silent:#?}");
+    assert!(silent.is_empty(), "files with relaxed accesses and no comment on them: {silent:#?}");
 }
 
 /// Whether a file has relaxed accesses and no reason for any; those of tests need none.
