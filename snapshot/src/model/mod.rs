@@ -53,9 +53,9 @@ pub use crate::words::{DeviceUsage, ResidentReport, TimedUsage};
 
 // What the package memreel needs to collect and to replay, without a promise to others.
 #[doc(hidden)]
-pub use field::Field;
-#[doc(hidden)]
 pub use allocated::store as store_allocated;
+#[doc(hidden)]
+pub use field::Field;
 #[doc(hidden)]
 pub use recorded::RecordedSettings;
 #[doc(hidden)]
