@@ -219,13 +219,9 @@ pub mod allocator;
 #[cfg(target_os = "linux")]
 mod typed;
 mod collect;
-#[cfg(not(loom))]
-mod recover;
 pub mod whatif;
 #[cfg(target_os = "linux")]
 mod reel;
-#[cfg(test)]
-mod testing;
 
 /// The records of a snapshot, and how they are collected.
 pub mod snapshot {
@@ -253,7 +249,7 @@ pub use memreel_snapshot::{
 pub use crate::allocator::{Allocation, CachingAllocator, Settings};
 #[cfg(not(loom))]
 #[doc(inline)]
-pub use crate::recover::{Recovered, RunNames, TapeProcess};
+pub use crate::collect::{Recovered, RunNames, TapeProcess};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
 pub use crate::reel::follower::{FollowedDevice, Follower, LiveSums};

@@ -24,9 +24,6 @@ use crate::{
 /// The columns of the longest name of an owner that is not shortened.
 const MOST_COLUMNS: usize = 24;
 
-/// The row of what `malloc` has and no block has.
-const MALLOC_UNUSED: &str = "malloc, unused";
-
 /// Advice for less is not worth a line.
 pub(crate) const LEAST_ADVICE_BYTES: u64 = 16 << 20;
 
@@ -93,17 +90,27 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
         writeln!(out, "outside the sum:")?;
         table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
     }
-    let unused = table.rows.iter().filter(|row| row.kind == RowKind::Allocator && row.owner == MALLOC_UNUSED);
-    let unused_bytes = unused.filter_map(|row| row.now_bytes).sum();
-    table
-        .host
-        .iter()
-        .flat_map(|host| host_lines(host, unused_bytes))
-        .try_for_each(|line| print_text(line, out))
+    let rounded = rounded_line(table).into_iter();
+    rounded.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
+}
+
+/// Returns what pinned memory may have unused because PyTorch rounds its requests up.
+fn rounded_line(table: &DeviceOwners) -> Option<String> {
+    let unused_bytes = table.rounded_bytes / 2;
+    (unused_bytes >= LEAST_ADVICE_BYTES).then(|| {
+        format!(
+            "{} of PyTorch with {} in all have sizes that are powers of two: it rounds requests up to them, so up to {} may be \
+             unused. With pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1 in PYTORCH_ALLOC_CONF (PyTorch 2.12 and \
+             later) larger requests keep their sizes",
+            count(table.n_rounded, "block"),
+            Bytes(table.rounded_bytes),
+            Bytes(unused_bytes)
+        )
+    })
 }
 
 /// Returns what the kernel says beside the table, and what could be given back to it.
-fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
+fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
         lines.push(format!(
@@ -111,7 +118,7 @@ fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
             Bytes(host.unused_page_bytes)
         ));
     }
-    lines.extend(arena_line(host, unused_bytes));
+    lines.extend(arena_line(host));
     if host.swapped_bytes > 0 {
         lines.push(format!("{} more are swapped out", Bytes(host.swapped_bytes)));
     }
@@ -135,11 +142,10 @@ fn host_lines(host: &HostFigures, unused_bytes: i128) -> Vec<String> {
     lines
 }
 
-/// Returns what fewer arenas would save, if those of threads have most of what `malloc` keeps.
-fn arena_line(host: &HostFigures, unused_bytes: i128) -> Option<String> {
+/// Returns what fewer arenas would save.
+fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
-    let is_most = i128::from(kept) * 2 > unused_bytes;
-    (is_most && saved >= LEAST_ADVICE_BYTES).then(|| {
+    (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
             "of what malloc keeps, {} are in {} of threads: with MALLOC_ARENA_MAX=1 it would keep up to {} less, and \
              threads would wait for each other",
@@ -235,6 +241,8 @@ struct Line<'a> {
     now_us: Option<u64>,
     peak_us: Option<u64>,
     is_of_blocks: bool,
+    n_rounded: u64,
+    rounded_bytes: u64,
     rows: Vec<Row<'a>>,
     outside: Vec<Row<'a>>,
     host: Option<&'a HostFigures>,
@@ -279,6 +287,8 @@ pub(crate) fn print_json(
             now_us: table.now_us,
             peak_us: table.peak_us,
             is_of_blocks: table.is_of_blocks,
+            n_rounded: table.n_rounded,
+            rounded_bytes: table.rounded_bytes,
             rows: with_stacks(&table.rows, of_rows, &shown),
             outside: with_stacks(&table.outside, of_outside, &shown),
             host: table.host.as_ref(),

@@ -113,7 +113,7 @@ pub(crate) fn owner_heading() -> String {
 /// Returns the bytes and the number of blocks of all groups.
 pub(crate) fn sum(groups: &[Group]) -> (u64, usize) {
     let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    (bytes, groups.iter().map(|group| group.n_blocks).sum())
+    (bytes, groups.iter().map(|group| group.n_blocks).fold(0, usize::saturating_add))
 }
 
 /// Returns figures in columns: a share or a count, a size, and a count.

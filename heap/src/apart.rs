@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The number of threads that report nothing now, or are watched: the flags of a thread are looked at only if there are
-/// any.
+/// any. Relaxed: a thread needs only its own count, which it sees.
 static N_APART: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether anything is reported. Before, the storage of threads is not touched, which may not work yet.

@@ -25,6 +25,7 @@ static N_TAKEN: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn take(bytes: usize, align: usize) -> *mut c_void {
     let align = align.max(HEADER_BYTES);
     let Some(all) = bytes.checked_add(HEADER_BYTES + align) else { return ptr::null_mut() };
+    // Relaxed: only each place's being another counts; nothing was written there before.
     let start = N_TAKEN.fetch_add(all.next_multiple_of(HEADER_BYTES), Ordering::Relaxed);
     if start.saturating_add(all) > ARENA_BYTES {
         return ptr::null_mut();

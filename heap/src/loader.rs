@@ -26,6 +26,7 @@ pub(crate) fn find() {
     let is_code =
         |segment: &&libc::Elf64_Phdr| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0;
     if let Some(code) = segments.iter().find(is_code) {
+        // Relaxed: the bytes publish it.
         START.store(base + code.p_vaddr as usize, Ordering::Relaxed);
         BYTES.store(code.p_memsz as usize, Ordering::Release);
     }
@@ -34,5 +35,6 @@ pub(crate) fn find() {
 /// Whether a return address is in the loader's code.
 #[inline]
 pub(crate) fn is_caller(return_address: usize) -> bool {
-    return_address.wrapping_sub(START.load(Ordering::Relaxed)) < BYTES.load(Ordering::Acquire)
+    let n_bytes = BYTES.load(Ordering::Acquire);
+    return_address.wrapping_sub(START.load(Ordering::Relaxed)) < n_bytes
 }

@@ -22,8 +22,9 @@ static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 /// A function behind this library.
 pub(crate) struct Next {
     name: &'static CStr,
+    /// Stored with release: a thread that calls the function sees its library as the loader has made it.
     found: AtomicPtr<c_void>,
-    /// How many libraries were loaded so far when none had the function.
+    /// How many libraries were loaded so far when none had the function. Relaxed: compared, and nothing is read because of it.
     absent_at: AtomicU64,
 }
 
@@ -35,14 +36,14 @@ impl Next {
     /// Returns the address in the libraries behind this one; null while the first ones are looked up, and if there is none.
     #[inline]
     fn address(&self) -> *mut c_void {
-        let found = self.found.load(Ordering::Relaxed);
+        let found = self.found.load(Ordering::Acquire);
         if found.is_null() { self.look_up() } else { found }
     }
 
     /// Returns the address in any library. One that is opened with `dlopen` for its opener alone is not behind this one.
     #[inline]
     pub(crate) fn address_anywhere(&self) -> *mut c_void {
-        let found = self.found.load(Ordering::Relaxed);
+        let found = self.found.load(Ordering::Acquire);
         if found.is_null() { self.look_everywhere() } else { found }
     }
 
@@ -55,7 +56,7 @@ impl Next {
         let mut found = self.look_up();
         if found.is_null() {
             found = libraries::find(self.name);
-            self.found.store(found, Ordering::Relaxed);
+            self.found.store(found, Ordering::Release);
         }
         if found.is_null() {
             self.absent_at.store(n_loaded, Ordering::Relaxed);
@@ -70,7 +71,7 @@ impl Next {
             return ptr::null_mut();
         }
         let found = in_order(self.name);
-        self.found.store(found, Ordering::Relaxed);
+        self.found.store(found, Ordering::Release);
         if is_first {
             IS_LOOKING.store(false, Ordering::Release);
         }

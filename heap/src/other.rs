@@ -19,6 +19,7 @@ use super::{
 /// A function behind this library, and what it does with a request.
 pub(crate) struct Other {
     next: Next,
+    /// Relaxed: one byte; a thread that does not see it finds out the same.
     does: AtomicU8,
 }
 

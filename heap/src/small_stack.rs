@@ -23,7 +23,7 @@ const SMALL_BYTES: usize = 4 * ROOM_BYTES;
 const MORE_BYTES: usize = ROOM_BYTES + (16 << 10);
 
 /// Whether a thread ever set a stack for its handlers, or provided a small one for another thread: what a thread has is
-/// looked at only then.
+/// looked at only then. Relaxed: the thread set its stack itself, or was started by the one that did.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
 /// The lowest part of a stack: where it begins, and its bytes.

@@ -201,17 +201,15 @@ impl Driver {
         Driver::ask(ask).unwrap_or(0)
     }
 
-    /// Lets this thread make calls that the capture of another thread may forbid: none of them is captured. Returns the
-    /// former mode.
-    pub(crate) fn relax_captures(&self) -> c_int {
-        self.exchange(RELAXED)
-    }
-
-    /// Ends that.
-    pub(crate) fn restore_captures(&self, mode: c_int) {
+    /// Makes calls that a capture may forbid, in a thread of the program: none of them is captured.
+    pub(crate) fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mode = self.exchange(RELAXED);
+        let done = work();
         self.exchange(mode);
+        done
     }
 
+    /// Sets which calls a capture forbids this thread; returns what it was.
     fn exchange(&self, mut mode: c_int) -> c_int {
         // SAFETY: the driver reads the mode and writes the former one.
         self.exchange_mode.map(|call| unsafe { call(&raw mut mode) });

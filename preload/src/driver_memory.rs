@@ -61,15 +61,19 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
 /// Returns the used bytes of this thread's device that are not accounted for. Those of other processes are among them,
 /// unless the device is shared and its processes can be seen.
 fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64> {
-    let look = gpu.alive().look();
-    let used_bytes = if is_shared { processes(gpu)?.own_bytes } else { driver.memory()?.used_bytes };
-    let of_pools = pools::reserved_bytes(gpu, driver, &look) + driver.graph_bytes(gpu.device);
-    let booked_bytes = gpu.booked_bytes() + of_pools;
-    Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
+    // A program may load code while it captures a stream.
+    driver.relaxed(|| {
+        let look = gpu.alive().look();
+        let used_bytes = if is_shared { processes(gpu)?.own_bytes } else { driver.memory()?.used_bytes };
+        let of_pools = pools::reserved_bytes(gpu, driver, &look) + driver.graph_bytes(gpu.device);
+        let booked_bytes = gpu.booked_bytes() + of_pools;
+        Some(used_bytes.cast_signed() - booked_bytes.cast_signed())
+    })
 }
 
 /// Returns an address that no device has, with room for these bytes.
 pub(crate) fn next_address(bytes: u64) -> u64 {
+    // Relaxed: only each address's being another counts.
     NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed)
 }
 

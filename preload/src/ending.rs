@@ -13,6 +13,7 @@ use super::{
 /// Called when a context exists: what is registered later runs earlier, so this comes before the end of the driver.
 pub(crate) fn watch() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: one thread registers it, and nothing is read because of it.
     if !IS_WATCHED.swap(true, Ordering::Relaxed) {
         // SAFETY: the function is never unloaded: the library is preloaded.
         unsafe { libc::atexit(at_exit) };

@@ -23,9 +23,10 @@ pub(crate) struct Entry {
     /// Whether it is the twin for the default stream of each thread.
     pub(crate) is_per_thread: bool,
     pub(crate) wrapper: Function,
-    /// What comes next: the driver's function, or the wrapper of a library behind this one.
+    /// What comes next: the driver's function, or the wrapper of a library behind this one. Stored with release: a thread
+    /// that calls it sees its library as the loader has made it.
     next: AtomicPtr<c_void>,
-    /// The driver's function.
+    /// The driver's function. As for `next`.
     driver: AtomicPtr<c_void>,
 }
 
@@ -44,26 +45,26 @@ impl Entry {
     /// Returns what the wrapper calls; null if there is no driver.
     #[inline]
     pub(crate) fn next(&self) -> *mut c_void {
-        let next = self.next.load(Ordering::Relaxed);
+        let next = self.next.load(Ordering::Acquire);
         if next.is_null() { self.find_next() } else { next }
     }
 
     /// Returns the driver's function, for calls within others; null if there is no driver.
     pub(crate) fn driver(&self) -> *mut c_void {
-        let driver = self.driver.load(Ordering::Relaxed);
+        let driver = self.driver.load(Ordering::Acquire);
         if !driver.is_null() {
             return driver;
         }
         let found = loader::of_driver(self.symbol);
-        self.driver.store(found, Ordering::Relaxed);
+        self.driver.store(found, Ordering::Release);
         found
     }
 
     /// Remembers the driver's function, which a program was about to get, and returns the wrapper in its place.
     pub(crate) fn replace(&self, found: *mut c_void) -> *mut c_void {
         let wrapper = self.wrapper as *mut c_void;
-        if found != wrapper && self.driver.load(Ordering::Relaxed).is_null() {
-            self.driver.store(found, Ordering::Relaxed);
+        if found != wrapper && self.driver.load(Ordering::Acquire).is_null() {
+            self.driver.store(found, Ordering::Release);
         }
         wrapper
     }
@@ -73,7 +74,7 @@ impl Entry {
         let behind = loader::behind(self.symbol);
         let next =
             if behind.is_null() || behind == self.wrapper as *mut c_void { self.driver() } else { behind };
-        self.next.store(next, Ordering::Relaxed);
+        self.next.store(next, Ordering::Release);
         next
     }
 }

@@ -28,13 +28,14 @@ pub(crate) struct Gpu {
     booked: Booked,
     /// How many threads asked that what is mapped nowhere is recorded, since one began to do it.
     pub(crate) n_unmapped_changes: AtomicU32,
-    /// The most bytes that were accounted for when a peak was last looked at.
+    /// The most bytes that were accounted for when a peak was last looked at. Relaxed, as the next: they decide when to look.
     peak_bytes: AtomicU64,
     /// Whether the next call that allocates is to look.
     is_wanted: AtomicBool,
     /// How often something was accounted for.
     n_accounted: AtomicU64,
-    /// Whether other processes were seen on the device: then its used memory says little about this one's.
+    /// Whether other processes were seen on the device: then its used memory says little about this one's. Relaxed: a call that
+    /// is measured uses one value for both of its looks.
     is_shared: AtomicBool,
 }
 
@@ -133,7 +134,8 @@ impl Gpu {
         self.n_accounted.fetch_add(1, Ordering::SeqCst);
         let booked = &self.booked;
         let add = |to: &AtomicI64, bytes: u64| {
-            to.fetch_add(sign * i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+            // Release: a look that sees this sees that `n_accounted` is another, and is made again.
+            to.fetch_add(sign * i64::try_from(bytes).unwrap_or(0), Ordering::Release);
         };
         match account {
             Account::Pages if bytes < SHARES_A_PAGE => add(&booked.small, bytes),
@@ -202,5 +204,5 @@ impl Gpu {
 }
 
 fn of(account: &AtomicI64) -> u64 {
-    account.load(Ordering::Relaxed).max(0).cast_unsigned()
+    account.load(Ordering::Acquire).max(0).cast_unsigned()
 }

@@ -20,7 +20,7 @@ const SHORTEST_NS: u64 = INTERVAL_NS / 10;
 /// Whether there is something to look at.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Whether a look is wanted soon.
+/// Whether a look is wanted soon. Relaxed, as the next: they decide when to look, and not what a look reads.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// When the last look began.

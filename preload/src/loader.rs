@@ -26,6 +26,7 @@ pub(crate) extern "C" fn find_dlsym() -> *mut c_void {
         // SAFETY: the names end in nul; `dlvsym` itself is not replaced.
         let found = unsafe { libc::dlvsym(RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
         if !found.is_null() {
+            // Relaxed: a function of the loader, which is there before any thread begins.
             DLSYM.store(found, Ordering::Relaxed);
             return found;
         }
@@ -35,6 +36,7 @@ pub(crate) extern "C" fn find_dlsym() -> *mut c_void {
 
 /// Returns a symbol of a library, as if this library did not replace any.
 pub(crate) fn of(library: *mut c_void, symbol: &CStr) -> *mut c_void {
+    // Relaxed: as where it is stored.
     let known = DLSYM.load(Ordering::Relaxed);
     let dlsym = if known.is_null() { find_dlsym() } else { known };
     if dlsym.is_null() {
@@ -60,13 +62,13 @@ pub(crate) fn of_driver(symbol: &CStr) -> *mut c_void {
 /// Returns the driver's library, if the program has loaded it. It is never loaded for the program.
 fn driver() -> *mut c_void {
     static LOADED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    let loaded = LOADED.load(Ordering::Relaxed);
+    let loaded = LOADED.load(Ordering::Acquire);
     if !loaded.is_null() {
         return loaded;
     }
     // SAFETY: the name ends in nul. The library is loaded already, so no code of it runs; it is never closed.
     let found = unsafe { libc::dlopen(DRIVER.as_ptr(), RTLD_NOLOAD | RTLD_NOW) };
-    LOADED.store(found, Ordering::Relaxed);
+    LOADED.store(found, Ordering::Release);
     found
 }
 

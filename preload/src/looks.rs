@@ -66,7 +66,7 @@ pub(crate) fn look_if_due() {
 /// Looks at every device that has a context.
 fn look_at_all(state: &State) {
     let Some(driver) = driver() else { return };
-    relaxed(driver, || {
+    driver.relaxed(|| {
         for gpu in state.gpus() {
             if let Some(begun) = gpu.alive().look_within(Duration::ZERO) {
                 look(state, (gpu, driver), begun, Reason::Interval);
@@ -92,7 +92,7 @@ pub(crate) fn note_current() {
 #[cold]
 fn look_at_peak(state: &State, gpu: &Gpu) -> Option<()> {
     let (driver, begun) = (driver()?, gpu.alive().look_within(PATIENCE)?);
-    relaxed(driver, || look(state, (gpu, driver), begun, Reason::Peak))
+    driver.relaxed(|| look(state, (gpu, driver), begun, Reason::Peak))
 }
 
 /// Reports what the devices use now, before the program ends.
@@ -105,15 +105,7 @@ pub(crate) fn last_look(state: &State) {
 /// Reports what a device uses now, before its context ends.
 pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
     let driver = driver()?;
-    relaxed(driver, || look(state, (gpu, driver), gpu.alive().look(), Reason::End))
-}
-
-/// Makes calls that a capture may forbid, in a thread of the program.
-fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
-    let mode = driver.relax_captures();
-    let done = work();
-    driver.restore_captures(mode);
-    done
+    driver.relaxed(|| look(state, (gpu, driver), gpu.alive().look(), Reason::End))
 }
 
 /// Reports what a device uses, if the figures are of one moment or have to do.

@@ -50,10 +50,11 @@ thread_local! {
     static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether nothing is recorded: this library has failed, or the program ends.
+/// Whether nothing is recorded: this library has failed, or the program ends. Relaxed: a thread that reads it late records
+/// a little more.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is a child of `fork` that has not recorded yet.
+/// Whether this process is a child of `fork` that has not recorded yet. Relaxed: it is set while the child has one thread.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the state, which the first call makes; `None` if recording is off.

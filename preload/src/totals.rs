@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::gpu::Gpu;
 
-/// What was allocated on all devices since the start, and the most that one device had.
+/// What was allocated on all devices since the start, and the most that one device had. Relaxed: numbers that triggers compare.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     allocated_bytes: AtomicU64,

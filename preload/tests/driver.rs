@@ -49,6 +49,17 @@ fn every_kind_of_memory_is_recorded() {
     assert_eq!(last.used_bytes, booked + 104_857_600);
 }
 
+/// PyTorch's blocks of such sizes count; those of the program do not.
+#[test]
+fn pinned_blocks_that_pytorch_may_have_rounded_up_are_counted() {
+    let recorded = Run::of("dlsym", "rounds").recorded();
+    // Behind two GPUs and the heap.
+    let table = recorded.table(3);
+    let rows: Vec<_> = table.rows.iter().map(|row| (&*row.owner, row.now_bytes.unwrap() >> 20)).collect();
+    assert_eq!((&*table.name, rows), ("pinned host memory", vec![("pytorch", 129), ("program", 64)]));
+    assert_eq!((table.n_rounded, table.rounded_bytes), (3, 96 << 20));
+}
+
 /// Nothing is added to a stream that is captured, and nothing forbidden is asked meanwhile.
 #[test]
 fn captures_are_not_disturbed() {

@@ -197,7 +197,9 @@ def libraries():
     for package in PACKAGES:
         name = "libmemreel.so" if package == "memreel-capi" else f"lib{package.replace('-', '_')}.so"
         shutil.copy(built / name, LIBRARIES / name)
-        subprocess.run(["strip", "--strip-debug", LIBRARIES / name], check=False)
+        # Conda's compilers name theirs.
+        if strip := shutil.which(os.environ.get("STRIP", "strip")):
+            subprocess.run([strip, "--strip-debug", LIBRARIES / name], check=False)
     hook = LIBRARIES / "python" / "memreel_record"
     hook.mkdir(parents=True)
     for path in (HERE / "memreel_record").glob("*.py"):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memreel.asking import diff, gate, leaks, merge, oom, owners, top
     from memreel.ranking import Ranks, ranks
     from memreel.recording import dump, on_oom, record, scope, start, stop
+    from memreel.server import serve_metrics
     from memreel.serving import install
     from memreel.snapshot import Snapshot, load
     from memreel.table import Table
@@ -64,6 +65,7 @@ __all__ = [
     "record",
     "records",
     "scope",
+    "serve_metrics",
     "start",
     "stop",
     "top",
@@ -79,6 +81,7 @@ _MODULES = {
     **dict.fromkeys(("dump", "on_oom", "record", "scope", "start", "stop"), "memreel.recording"),
     "Table": "memreel.table",
     "install": "memreel.serving",
+    "serve_metrics": "memreel.server",
     "live": "memreel.viewing",
 }
 

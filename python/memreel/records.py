@@ -339,6 +339,32 @@ class TopNew(Listing[TopGroup]):
 
 
 @dataclass(frozen=True, repr=False)
+class TopAllocated(Listing[TopGroup]):
+    """`top --allocated`."""
+
+    _rows: ClassVar[str] = "groups"
+    _nested: ClassVar[Nested] = {"groups": lambda: TopGroup, "rest": lambda: Rest}
+    file: str
+    """The file, as it was given."""
+    device: int
+    """The device."""
+    allocated_bytes: int
+    """Requested bytes of all blocks that were allocated, freed or not."""
+    blocks: int
+    """Their number."""
+    is_of_run: bool
+    """Whether these are the recorder's sums over the whole run, also of events that its ring lost, and not those of the events in the file."""
+    is_exact: bool
+    """Whether the figures are exact."""
+    groups: list[TopGroup]
+    """The stacks that allocated the most, at most `-n`."""
+    rest: Rest
+    """The groups behind them."""
+    warnings: list[str]
+    """What limits the figures of the events in the file, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True, repr=False)
 class Leaks(Listing[LeakSite]):
     """`leaks` without an option."""
 
@@ -806,6 +832,10 @@ class Owners(Listing[OwnerRow]):
     """The time of the highest report, or without one of the most recorded bytes; null if it is not dated."""
     is_of_blocks: bool
     """Whether the bytes are those of blocks, because the segments have no request of their own: of a process's heap."""
+    n_rounded: int
+    """Pinned blocks of PyTorch whose sizes are powers of two, when a process had the most bytes in them. PyTorch rounds requests up to such sizes."""
+    rounded_bytes: int
+    """The bytes of these blocks, of which up to half may be unused."""
     rows: list[OwnerRow]
     """The owners, the parts of the driver, and what is not of segments."""
     outside: list[OwnerRow]

@@ -127,6 +127,10 @@ class Snapshot:
         given = {"since": None if since is None else time_text(since), "by": by, "at": at, "n": n, "frames": frames}
         return self._answer(records.TopNew, "top", device, new=True, **given)
 
+    def allocated(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.TopAllocated:
+        """Returns what each stack allocated, freed or not: of a heap that `memreel record` recorded, over the whole run."""
+        return self._answer(records.TopAllocated, "top", device, allocated=True, n=n, frames=frames)
+
     def tree(self, at: Moment = "peak", *, device: int | None = None) -> records.Tree:
         """Returns the tree of the calls that hold the memory at a moment."""
         return self._answer(records.Tree, "top", device, tree=True, at=at)

@@ -77,9 +77,48 @@ def test_a_page_follows_the_program_while_it_is_recorded(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["all.pickle", "part.pickle"]
 
 
-def test_a_process_without_a_tape_has_no_page():
-    with pytest.raises(memreel.RecordingError, match="memreel record -- python"):
-        memreel.live(open=False)
+MEASURED = """
+import os, time, urllib.error, urllib.request
+import memreel
+block = bytearray(10_000_000)
+with memreel.serve_metrics("127.0.0.1:0", sites=1) as server:
+    until = time.monotonic() + 60
+    text = ""
+    while f'process="{os.getpid()}"' not in text:
+        assert time.monotonic() < until, text
+        try:
+            text = urllib.request.urlopen(server.address).read().decode()
+        except urllib.error.HTTPError as not_yet:
+            assert not_yet.code == 503
+            time.sleep(0.05)
+    try:
+        memreel.serve_metrics(server.address.split("/")[2])
+    except memreel.Error as taken:
+        assert "is taken" in str(taken), taken
+print(text)
+"""
+
+
+def test_metrics_are_those_of_the_process(tmp_path):
+    command = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "all.pickle", "--", sys.executable, "-c", MEASURED]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    (live,) = [line for line in ended.stdout.splitlines() if line.startswith("memreel_allocated_bytes{")]
+    assert int(live.split()[-1]) > 10_000_000
+    assert "memreel_site_bytes{" in ended.stdout
+    # What serves them is not recorded with the program.
+    assert [path.name for path in tmp_path.glob("*.pickle")] == ["all.pickle"]
+
+
+def test_a_process_without_a_tape_cannot_be_followed():
+    for follow in (lambda: memreel.live(open=False), lambda: memreel.serve_metrics("127.0.0.1:0")):
+        with pytest.raises(memreel.RecordingError, match="memreel record -- python"):
+            follow()
+
+
+def test_an_address_without_a_port_is_named():
+    with pytest.raises(memreel.UsageError, match="is not an address and a port"):
+        memreel.serve_metrics("localhost")
 
 
 def test_the_program_s_status_is_passed_on(tmp_path):

@@ -133,6 +133,20 @@ class Hook(unittest.TestCase):
         )
         self.assertEqual(printed, plain.stdout.decode())
 
+    def test_a_trace_of_the_program_has_no_file_of_ours(self):
+        # `coverage` and the module `trace` list the files whose lines run.
+        text = """
+            import sys
+            files = set()
+            def trace(frame, event, argument):
+                files.add(frame.f_code.co_filename)
+            sys.settrace(trace)
+            import colorsys
+            sys.settrace(None)
+            print([file for file in files if "memreel_record" in file])
+        """
+        self.assertEqual(self.run_python(textwrap.dedent(text)), "[]\n")
+
     def test_it_can_be_switched_off(self):
         self.run_python("import torch\ntorch.cuda._lazy_init()\n", MEMREEL_TORCH="0")
         self.assertEqual((self.calls, self.dumps()), (["imported", "init"], {}))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import urllib.request
 from pathlib import Path
@@ -298,6 +300,19 @@ def test_a_page_is_served_until_it_is_closed() -> None:
             assert json.load(answer)["files"][0]["name"].endswith("oom.pickle")
     with pytest.raises(OSError):
         urllib.request.urlopen(page.address)
+
+
+def test_a_child_of_fork_leaves_the_page_to_its_parent() -> None:
+    program = """
+import memreel, os, sys, urllib.request
+page = memreel.load(sys.argv[1]).view(open=False)
+if os.fork() == 0:
+    sys.exit(3)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 3
+urllib.request.urlopen(page.address)
+"""
+    words = [sys.executable, "-W", "ignore", "-c", program, FIXTURES / "torch-2.11/snapshots/oom.pickle"]
+    subprocess.run(words, check=True, timeout=60)
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:

@@ -262,7 +262,7 @@ mod tests {
     use std::collections::btree_map::Entry;
 
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
 
     /// Sizes that share a bin, are in neighbouring bins, and are far apart.
     fn sizes() -> Vec<u64> {

@@ -324,7 +324,7 @@ mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
     use super::*;
-    use crate::{device::Simulated, recorder::Recorder, testing::random::Random};
+    use crate::{device::Simulated, process::testing::random::Random, recorder::Recorder};
     use memreel_snapshot::words::{DeviceId, Inventory};
 
     const MIB: u64 = 1 << 20;

@@ -226,7 +226,7 @@ impl<K: Hashed, V> Table<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
 
     fn key(number: u64) -> StreamKey {
         StreamKey::new(DeviceId(0), StreamId::from_handle(number), number)

@@ -1,23 +1,31 @@
 //! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 #![forbid(unsafe_code)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use rustc_hash::FxHashMap;
 
 mod completed;
 mod page_runs;
+#[cfg(not(loom))]
+mod recovered;
 mod take;
 mod tape_snapshot;
 
 use memreel_snapshot::model::{
-    Annotation, Block, Field, Frame, FrameIndex, RecordedSettings, Segment, Shape, ShapeId, Shapes, Slot,
-    Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting, usage_setting,
+    Allocated, Annotation, Block, Field, Frame, FrameIndex, RecordedSettings, Segment, Shape, ShapeId,
+    Shapes, Slot, Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting, store_allocated,
+    usage_setting,
 };
 use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
 
 pub use completed::Completed;
+#[cfg(not(loom))]
+pub use recovered::{Recovered, RunNames, TapeProcess};
 pub use tape_snapshot::TapeSnapshot;
 
 use crate::{
@@ -96,6 +104,7 @@ fn collected(
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
     collector.top(&settings, recorder, n_lost);
     RecordedSettings::store(&mut collector.snapshot, &recorded(recorder, &takes));
+    collector.allocated(&takes);
     let mut logs: Vec<Vec<Log>> = Vec::new();
     logs.resize_with(n_devices, Vec::new);
     for take in takes {
@@ -166,6 +175,22 @@ impl Collector {
             stack: Some(self.stack(block.stack).unwrap_or(StackTable::EMPTY)),
             shape: self.block_shape,
         }
+    }
+
+    /// What was allocated with each stack. Stacks with the same frames are one.
+    fn allocated(&mut self, takes: &[Take]) {
+        let of_take = |take: &Take| {
+            let mut sums: BTreeMap<StackIndex, Allocated> = BTreeMap::new();
+            for sum in take.allocated.as_ref()? {
+                let stack = self.stack(sum.stack).unwrap_or(StackTable::EMPTY);
+                let of = sums.entry(stack).or_insert(Allocated { stack, n_blocks: 0, bytes: 0 });
+                of.n_blocks = of.n_blocks.saturating_add(sum.n_blocks);
+                of.bytes = of.bytes.saturating_add(sum.bytes);
+            }
+            Some((take.device.into(), sums.into_values().collect()))
+        };
+        let devices: Vec<_> = takes.iter().filter_map(of_take).collect();
+        store_allocated(&mut self.snapshot, &devices);
     }
 
     /// The shapes of the entries that there are.
@@ -300,7 +325,8 @@ fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
     let counted = (0..).map(StackId).zip(&tally.stacks);
     let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
     let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
-    used.extend(held.filter(|stack| stack.is_some()));
+    let allocated = takes.iter().flat_map(|take| take.allocated.iter().flatten()).map(|sum| sum.stack);
+    used.extend(held.chain(allocated).filter(|stack| stack.is_some()));
     used.sort_unstable();
     used.dedup();
     used

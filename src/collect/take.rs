@@ -7,7 +7,7 @@ use memreel_snapshot::model::RecordedSettings;
 use super::page_runs;
 use crate::recorder::{Cut, Log, Recorder};
 use memreel_snapshot::words::{
-    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StreamId,
+    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StackSum, StreamId,
 };
 
 /// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
@@ -19,6 +19,8 @@ pub(super) struct Take {
     pub(super) device: usize,
     pub(super) segments: Vec<InventorySegment>,
     pub(super) log: Log,
+    /// What was allocated with each stack, of memory without segments.
+    pub(super) allocated: Option<Vec<StackSum>>,
     /// The mean sampling interval in bytes, if the inventory has one of its own.
     sample_bytes: Option<u64>,
     /// Whether only sampled blocks are in the segments.
@@ -66,7 +68,8 @@ impl Take {
             false => page_runs::segments(segments, &mut log),
         };
         let (sample_bytes, is_sample) = (inventory.sample_bytes(), !inventory.has_segments());
-        Some(Take { device, segments, log, sample_bytes, is_sample, with_snapshot })
+        let allocated = inventory.allocated().filter(|_| is_sample);
+        Some(Take { device, segments, log, allocated, sample_bytes, is_sample, with_snapshot })
     }
 }
 

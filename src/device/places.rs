@@ -122,7 +122,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
 
     /// Returns the first free start of these candidates, by trying each.
     fn first(places: &Places, bytes: u64, mut starts: impl Iterator<Item = u64>) -> Option<u64> {

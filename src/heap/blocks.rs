@@ -177,7 +177,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
 
     /// The B-tree is the oracle.
     #[test]

@@ -27,9 +27,10 @@ use memreel_snapshot::words::{
 pub(super) struct ProcessHeap {
     track: Track,
     table: Table,
-    /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap).
+    /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap). Stored with release behind the
+    /// interval, which a snapshot then sees.
     is_used: AtomicBool,
-    /// The heap's own sampling interval in bytes, or 0.
+    /// The heap's own sampling interval in bytes, or 0. Relaxed: `is_used` publishes it.
     sample_bytes: AtomicU64,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
 /// Returns the heap as an inventory, if it is a device of this recorder and has recorded a block.
 pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory> {
     let heap = HEAP.get()?;
-    let is_shown = recorder.has(&heap.track) && heap.is_used.load(Ordering::Relaxed);
+    let is_shown = recorder.has(&heap.track) && heap.is_used.load(Ordering::Acquire);
     if is_shown {
         recorder.describe_device(heap.track.device(), usage::HEAP, "");
     }
@@ -115,9 +116,10 @@ impl ProcessHeap {
     fn record_alloc(&self, address: u64, bytes: u64, sample_bytes: u64, has_stack: bool) {
         let Some(work) = OwnWork::begin() else { return };
         let stack = if has_stack { self.track.stack_of_alloc_within(&work) } else { StackId::NONE };
+        // Relaxed: threads at once store the same.
         if !self.is_used.load(Ordering::Relaxed) {
             self.sample_bytes.store(sample_bytes, Ordering::Relaxed);
-            self.is_used.store(true, Ordering::Relaxed);
+            self.is_used.store(true, Ordering::Release);
             #[cfg(not(loom))]
             if sample_bytes > 0 {
                 self.track.note_sampling(&work, sample_bytes);

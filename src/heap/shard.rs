@@ -119,7 +119,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
     use memreel_snapshot::words::StackId;
 
     fn copied(shard: &mut ShardBlocks) -> BTreeMap<u64, u64> {

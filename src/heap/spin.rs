@@ -17,7 +17,7 @@ use crate::process::pause;
 #[derive(Debug, Default)]
 pub(super) struct SpinLock<T> {
     is_locked: AtomicBool,
-    /// Whether a fork of the process has the lock.
+    /// Whether a fork of the process has the lock. Relaxed: only the thread that forks uses it, in either process.
     is_held_by_fork: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -53,6 +53,7 @@ impl<T> SpinLock<T> {
                 // A thread of a higher priority would keep the one with the lock from the processor.
                 _ => pause::sleep(Duration::from_micros(50)),
             }
+            // Relaxed: the exchange of `try_lock` takes the lock.
             if !self.is_locked.load(Ordering::Relaxed)
                 && let Some(guard) = self.try_lock()
             {

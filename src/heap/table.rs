@@ -47,7 +47,7 @@ struct Shard {
     blocks: SpinLock<ShardBlocks>,
     /// For each hash, how many live blocks have it; 255 are 255 or more at any time. Changed under the lock, and read
     /// without it: a thread that has a block's address sees at least that block, which was counted before its
-    /// allocation returned.
+    /// allocation returned. Relaxed: the program itself hands the address on, and every later count has the block too.
     sieve: [AtomicU8; N_SIEVE],
 }
 

@@ -78,7 +78,7 @@ impl Registered {
 /// All parts, by rising level.
 static PARTS: Mutex<Vec<(Level, Registered)>> = Mutex::new(Vec::new());
 
-/// Counts the forks between the first process and this one.
+/// Counts the forks between the first process and this one. Relaxed: it changes while a child has one thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns how many forks are between the first process and this one. What cannot be used in a child of the
@@ -283,6 +283,7 @@ fn exchange(held: Option<Held>) -> Option<Held> {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn install() {
     static IS_INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    // Relaxed: one thread registers them, and nothing is read because of it.
     if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
         // SAFETY: the three functions take no argument and do not unwind. If the system has no memory for them, the
         // process forks without them.

@@ -20,6 +20,8 @@ pub mod own_memory;
 pub(crate) mod pause;
 pub(crate) mod rank;
 pub(crate) mod sync;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod time;
 pub(crate) mod uncancelled;
 pub(crate) mod unwritten;

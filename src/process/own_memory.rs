@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memreel_snapshot::words::DeviceId;
 
-/// The bytes of the recorder's blocks.
+/// The bytes of the recorder's blocks. Relaxed, as the next: figures, with which nothing else has to agree.
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The number of the device, plus 1; 0 before there is one.

@@ -8,6 +8,7 @@ use std::{
 
 use crate::process::notice;
 
+/// Relaxed: a count.
 static N_FAILED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many snapshots the triggers of this process could not write.

@@ -12,7 +12,8 @@ use std::{
 /// The largest page that a kernel of this machine may have.
 const MOST_PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 64 << 10 };
 
-/// Whether this process is one whose forks were seen, alone on its page: [`install`] puts another page in its place.
+/// Whether this process is one whose forks were seen, alone on its page: [`install`] puts another page in its place. Relaxed: it
+/// changes while the process has one thread, which is why a count of it is relaxed too.
 #[repr(C)]
 #[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
@@ -39,6 +40,7 @@ pub(crate) fn count_in(counter: &AtomicU64) {
 /// Ends the use of a counter, whose memory ends.
 pub(crate) fn forget_counter(counter: &AtomicU64) {
     let counter = ptr::from_ref(counter).cast_mut();
+    // Relaxed if it fails: the counter in use is another.
     let _ = COUNTER.compare_exchange(counter, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
 }
 

@@ -39,6 +39,7 @@ impl Chunk {
     /// Appends an event; returns `false` if the chunk is full. Only the thread that owns the chunk may call it.
     #[inline(always)]
     pub(super) fn push(&self, words: [u64; N_WORDS]) -> bool {
+        // Relaxed: this thread stored it, or got the chunk under the tape's lock.
         let index = self.len.load(Ordering::Relaxed);
         let Some(line) = self.lines.get(index / N_IN_LINE) else { return false };
         let place = &line.0[index % N_IN_LINE];
@@ -59,11 +60,13 @@ impl Chunk {
     /// Returns the words of event `index`, which must be below a length returned by [`Chunk::len`].
     pub(super) fn read(&self, index: usize) -> [u64; N_WORDS] {
         let place = &self.lines[index / N_IN_LINE].0[index % N_IN_LINE];
+        // Relaxed: the words were written before the length that the caller has loaded with acquire.
         std::array::from_fn(|word| place[word].load(Ordering::Relaxed))
     }
 
     /// Removes all events, so that the chunk can be reused.
     pub(super) fn clear(&mut self) {
+        // Relaxed: `&mut`; the next thread gets the chunk under the tape's lock.
         self.len.store(0, Ordering::Relaxed);
     }
 }

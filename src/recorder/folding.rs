@@ -46,7 +46,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
             match (0..READS).find_map(read) {
                 Some(Some(base)) => {
                     cut.after = base.until;
-                    Live::of(&base.segments)
+                    Live::of(&base.segments).with_sums(&base.sums)
                 }
                 // It left before it wrote one.
                 Some(None) => Live::default(),
@@ -65,7 +65,8 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let log = cut.read();
     log.entries(&tables).for_each(|entry| live.apply(&entry.event));
     drop(log);
-    let base = in_file::write(&file, device, &live.inventory(), (until, until), fold.n_missing);
+    let base =
+        in_file::write(&file, device, (&live.inventory(), &live.sums()), (until, until), fold.n_missing);
     fold.start = Start::Live(live);
     tape.end_work(|in_file| in_file.end_fold(fold, until, base));
 }

@@ -17,13 +17,13 @@ use std::{
 };
 
 use super::{
-    chunk::{Chunk, N_WORDS},
+    chunk::N_WORDS,
     clock::Clock,
     context::Contexts,
     followed::{Followed, Held},
     handle::Recorder,
-    log::{self, Cut, Log, LogTables},
-    recovered::{Notes, PastInventory, chunk_of, clock, restore, restore_contexts},
+    log::{self, LogTables},
+    recovered::{Notes, PastInventory, clock, restore, restore_contexts},
 };
 use crate::{
     stack::SharedNames,
@@ -265,8 +265,10 @@ impl Follow {
                 followed.sample_by(sample_bytes);
                 let (before, new) = due.split_at(followed.n_counted(&due));
                 for (is_new, events) in [(false, before), (true, new)] {
-                    let log = in_order(events, &tables);
-                    log.entries(&tables).for_each(|entry| followed.apply(&entry, is_new));
+                    for words in events {
+                        let words = log::known(*words, tables.n_contexts(), usize::MAX);
+                        followed.apply(&log::entry(&words, &tables), is_new);
+                    }
                 }
             }
             followed.end_apply(until);
@@ -341,6 +343,7 @@ impl Follow {
             horizon: 0,
             n_missing: 0,
             segments: held.segments(&mut renumber),
+            sums: Vec::new(),
         };
         let bases = held.iter().map(base).collect();
         let Contents { start_us, ns_of_ticks, latest, .. } = self.header;
@@ -349,13 +352,6 @@ impl Follow {
             Contents { start_us, ns_of_ticks, latest, stacks, notes, bases, ..Contents::default() };
         restore(&mut sums, Some(names))
     }
-}
-
-fn in_order(events: &[[u64; N_WORDS]], tables: &LogTables) -> Log {
-    let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
-    let chunk = |events: &[[u64; N_WORDS]]| Arc::new(chunk_of(events.iter().map(known)));
-    let chunks: Vec<Arc<Chunk>> = events.chunks(Chunk::N_ENTRIES).map(chunk).collect();
-    Cut::whole(&chunks, 0).read()
 }
 
 fn base_notes(contents: &Contents) -> impl Iterator<Item = (DeviceId, u64)> {

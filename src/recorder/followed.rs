@@ -133,10 +133,9 @@ impl Followed {
     /// Takes the events out that are whole, in their order, with the order word up to which they are.
     pub(super) fn due(&mut self, is_at_end: bool) -> (u64, Vec<Words>) {
         let until = if is_at_end { self.newest } else { self.newest_of_looks[0] };
-        let (mut due, rest): (Vec<Words>, Vec<Words>) =
-            std::mem::take(&mut self.pending).into_iter().partition(|words| words[1] <= until);
-        self.pending = rest;
-        due.sort_by_key(|words| words[1]);
+        self.pending.sort_by_key(|words| words[1]);
+        let rest = self.pending.split_off(self.pending.partition_point(|words| words[1] <= until));
+        let due = std::mem::replace(&mut self.pending, rest);
         (until, due)
     }
 

@@ -79,6 +79,7 @@ impl Recorder {
         // Here and where these tables grow, their memory is the recorder's own work: a process's heap that records it
         // where it is allocated and not where it is freed would have it for good.
         let guard = Guard::enter();
+        // Relaxed: only each number's being another counts.
         let shared = Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed)));
         drop(guard);
         #[cfg(not(loom))]
@@ -109,6 +110,7 @@ impl Recorder {
             tape.reset(capacity, erase, self.shared.clock.now());
         }
         self.reset_annotations(capacity, erase);
+        // Relaxed: see their fields.
         self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
         self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
         self.shared.has_gaps.store(has_gaps, Ordering::Relaxed);
@@ -360,6 +362,7 @@ impl Recorder {
 
     /// Returns whether options may have left out events that viewers need since the events were last erased.
     pub(crate) fn has_gaps(&self) -> bool {
+        // Relaxed: see its field.
         self.shared.has_gaps.load(Ordering::Relaxed)
     }
 

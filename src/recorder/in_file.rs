@@ -19,7 +19,7 @@ use super::{
     log::Cut,
 };
 use crate::tape::{Agreement, BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
-use memreel_snapshot::words::{DeviceId, InventorySegment};
+use memreel_snapshot::words::{DeviceId, InventorySegment, StackSum};
 
 /// The keeper is woken when so many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;
@@ -35,6 +35,13 @@ const PARTS_ELSEWHERE: usize = 4;
 /// So many chunks more may wait: in a small ring the parts are few, and a fast program fills a thousand between two looks of a
 /// keeper.
 const MORE: usize = 1024;
+
+/// Returns how many chunks of a device a file has at most before one is given up: those of the ring, and those that wait where
+/// there is no list of live blocks yet.
+pub(super) fn most_kept(capacity: usize) -> usize {
+    let in_ring = capacity / Chunk::N_ENTRIES;
+    in_ring + (in_ring / FOLDED_PART).max(1) * MOST_PARTS + MORE
+}
 
 /// Who folds what the ring dropped.
 #[derive(Clone, Debug)]
@@ -277,7 +284,7 @@ impl InFile {
     fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
         let live = Live::of(segments);
         self.is_cut = false;
-        if let Some(base) = write(&self.file, self.device, segments, (until, horizon), 0) {
+        if let Some(base) = write(&self.file, self.device, (segments, &[]), (until, horizon), 0) {
             self.base = base;
             self.folded = until;
         }
@@ -293,17 +300,17 @@ impl InFile {
     }
 }
 
-/// Writes a list of segments and blocks into a file, and the note that makes it the last. Returns its slots; `None` if
-/// the file cannot grow.
+/// Writes a list of segments and blocks, with what was allocated before, into a file, and the note that makes it the last.
+/// Returns its slots; `None` if the file cannot grow.
 pub(super) fn write(
     file: &Arc<TapeFile>,
     device: DeviceId,
-    segments: &[InventorySegment],
+    (segments, sums): (&[InventorySegment], &[StackSum]),
     (until, horizon): (u64, u64),
     n_missing: u64,
 ) -> Option<Vec<Slot>> {
     const { assert!(BODY_BYTES.is_multiple_of(ROW_BYTES)) };
-    let Rows(rows) = Rows::of(segments);
+    let Rows(rows) = Rows::of(segments, sums);
     let mut slots = Vec::new();
     for part in rows.chunks(BODY_BYTES) {
         let slot = file.slot()?;

@@ -71,7 +71,8 @@ impl Lines {
         let lines = Lines { at: slot.body().cast(), home: Home::File(slot) };
         let Home::File(slot) = &lines.home else { unreachable!("as it was made") };
         if !slot.is_fresh() {
-            // A reader of the file counts events by their order words.
+            // A reader of the file counts events by their order words. Relaxed: the fence of `Slot::take` is before them, and the
+            // release of the slot's kind behind them.
             let places = lines.iter().flat_map(|line| &line.0);
             places.for_each(|place| place[1].store(0, std::sync::atomic::Ordering::Relaxed));
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::tiling::tiled;
 use memreel_snapshot::words::{
     Action, Address, BlockState, Event, InventoryBlock, InventorySegment, PoolId, PoolKind, SeededMap,
-    StackId, StreamId,
+    StackId, StackSum, StreamId,
     torch::{BLOCK_BYTES, SMALL_SEGMENT_BYTES},
 };
 
@@ -19,6 +19,8 @@ use memreel_snapshot::words::{
 pub(super) struct Live {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
+    /// What was allocated: the number of blocks and their requested bytes.
+    sums: SeededMap<StackId, (u64, u64)>,
     /// Whether blocks were allocated and there was no segment so far.
     is_loose: bool,
 }
@@ -78,6 +80,21 @@ impl Live {
         live
     }
 
+    /// Takes over what was allocated before.
+    pub(super) fn with_sums(mut self, sums: &[StackSum]) -> Live {
+        self.sums = sums.iter().map(|sum| (sum.stack, (sum.n_blocks, sum.bytes))).collect();
+        self
+    }
+
+    /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
+    pub(super) fn sums(&self) -> Vec<StackSum> {
+        if self.has_segments() {
+            return Vec::new();
+        }
+        let sum = |(&stack, &(n_blocks, bytes))| StackSum { stack, n_blocks, bytes };
+        self.sums.iter().map(sum).collect()
+    }
+
     /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event) {
         let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
@@ -85,6 +102,8 @@ impl Live {
             Action::Alloc => {
                 let (requested_bytes, size_bytes) = (bytes, None);
                 let block = LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending: false };
+                let sum = self.sums.entry(stack).or_default();
+                *sum = (sum.0.saturating_add(1), sum.1.saturating_add(bytes));
                 self.is_loose |= self.segments.is_empty();
                 self.blocks.insert(at, block);
             }

@@ -316,8 +316,9 @@ fn context_of(words: &Words) -> ContextId {
     ContextId((words[2] >> 32) as u32)
 }
 
+/// Decodes an event.
 #[inline(always)]
-fn entry(words: &Words, tables: &LogTables) -> Entry {
+pub(super) fn entry(words: &Words, tables: &LogTables) -> Entry {
     let (action, context) = (action_of(words), context_of(words));
     let EventContext { stream, pool, scope } = tables.context(context);
     let event = Event {

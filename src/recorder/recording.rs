@@ -384,6 +384,9 @@ impl Mode {
 }
 
 /// The current mode. While recording is off, a report costs one load and one branch.
+///
+/// Relaxed: a thread that reads an old mode writes to a chunk that it has, whose events an erasure drops. Whether it gets
+/// another chunk is decided under the tape's lock, by the mode that was stored before the tape was erased.
 #[derive(Debug, Default)]
 pub(super) struct AtomicMode(AtomicU32);
 

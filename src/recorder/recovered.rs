@@ -11,6 +11,7 @@ use super::{
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
     handle::Recorder,
+    in_file::most_kept,
     live::Live,
     log::{self, Cut, LogTables},
     opening::settings_of,
@@ -18,7 +19,7 @@ use super::{
     ring::Ring,
     scope_names::{Annotation, ScopeId, ScopeNames},
     shared::Shared,
-    tape::Tape,
+    tape::{Dropped, Tape},
     usage::Usage,
 };
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
 };
 use memreel_snapshot::words::{
     DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, SeededMap, SettingsReport, StackId,
-    StreamId,
+    StackSum, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -41,6 +42,8 @@ pub(crate) struct PastInventory {
     settings: SettingsReport,
     /// The device's own sampling interval.
     sample_bytes: Option<u64>,
+    /// What was allocated with each stack; `None` if events are lost that no list has.
+    allocated: Option<Vec<StackSum>>,
 }
 
 impl Inventory for PastInventory {
@@ -58,6 +61,10 @@ impl Inventory for PastInventory {
 
     fn sample_bytes(&self) -> Option<u64> {
         self.sample_bytes
+    }
+
+    fn allocated(&self) -> Option<Vec<StackSum>> {
+        self.allocated.clone()
     }
 
     fn settings(&self) -> SettingsReport {
@@ -135,6 +142,7 @@ pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (R
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);
     shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident));
+    // Relaxed: nothing is shared yet.
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
         shared.stacks.set_source(Arc::new(notes.names));
@@ -278,6 +286,7 @@ fn restore_tapes(
     let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
     let n_stacks = shared.stacks.n_numbers();
     let mut inventories = Vec::new();
+    let is_sound = contents.problems.is_empty() && contents.n_elsewhere == 0;
     for (device, slots) in by_device {
         let mut base = bases.remove(&device);
         base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
@@ -285,7 +294,9 @@ fn restore_tapes(
         let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
         let chunks: Vec<Arc<Chunk>> =
             slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
-        let mut live = base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments));
+        let mut live =
+            base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+        let has_list = base.is_some();
         let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
         if n_missing > 0 {
             contents.problems.push(format!(
@@ -295,11 +306,21 @@ fn restore_tapes(
         let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
         let cut = Cut::whole(&chunks, after);
         cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
-        let tape = Arc::new(Tape::restored(chunks, history.capacity(), n_dropped, horizon));
+        let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
+        let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
+        let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
+        let tape = Arc::new(Tape::restored(chunks, history.capacity(), dropped, horizon));
         lock(&shared.tapes).push((device, tape));
         let (segments, has_segments) = (live.inventory(), live.has_segments());
         let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
-        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes });
+        // Without a list, so few chunks are all that there ever were.
+        let has_all = has_list || n_dropped == 0 || slots.len() <= most_kept(history.capacity());
+        let is_all = !history.leaves_gaps() && sample_bytes.unwrap_or(0) == 0;
+        let is_whole = has_all && is_sound && n_missing == 0 && is_all;
+        let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
+        let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
+        let allocated = allocated.map(|sums| sums.iter().map(known).collect());
+        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes, allocated });
     }
     if inventories.is_empty() {
         let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
@@ -309,6 +330,7 @@ fn restore_tapes(
             has_segments: true,
             settings,
             sample_bytes: None,
+            allocated: None,
         });
     }
     inventories
@@ -325,9 +347,13 @@ fn forget_unknown_stacks(segments: &mut [InventorySegment], n_stacks: usize) {
     let of_blocks = |segment: &mut InventorySegment| {
         let InventorySegment { stack, blocks, .. } = segment;
         let stacks = blocks.iter_mut().map(|block| &mut block.stack).chain([stack]);
-        stacks.filter(|stack| stack.0 as usize >= n_stacks).for_each(|stack| *stack = StackId::NONE);
+        stacks.for_each(|stack| *stack = known_stack(*stack, n_stacks));
     };
     segments.iter_mut().for_each(of_blocks);
+}
+
+fn known_stack(stack: StackId, n_stacks: usize) -> StackId {
+    if (stack.0 as usize) < n_stacks { stack } else { StackId::NONE }
 }
 
 #[cfg(test)]

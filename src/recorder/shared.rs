@@ -57,12 +57,13 @@ pub(super) struct Shared {
     /// Unique among recorders; distinguishes their scopes on one thread.
     pub(super) number: u64,
     pub(super) mode: AtomicMode,
-    /// Filters; read only if the mode says that there are any.
+    /// Filters; read only if the mode says that there are any. Relaxed: around a switch, an event may be filtered by the
+    /// old number or the new one.
     pub(super) min_size_bytes: AtomicU64,
     pub(super) sample_bytes: AtomicU64,
     /// Whether options left out events that viewers need at any time since the events were last erased. It is
     /// set under the lock of `history` and the protocol of tapes does not depend on it, so it is an atomic of
-    /// std under loom too.
+    /// std under loom too. Relaxed: nothing else is read because of it.
     pub(super) has_gaps: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<Recording>,

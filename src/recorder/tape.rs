@@ -44,13 +44,18 @@ use memreel_snapshot::words::InventorySegment;
 #[repr(align(128))]
 pub(super) struct Tape {
     /// Changes whenever the tape is erased, and is unique among all tapes of the process. A thread compares
-    /// it with the generation of its chunk to see whether that chunk still belongs to this tape.
+    /// it with the generation of its chunk to see whether that chunk still belongs to this tape. Stored under the lock of
+    /// `state`. Relaxed: a thread that reads an old one without the lock writes to the chunk of that generation, whose
+    /// events are dropped or kept as if they had been recorded before the change.
     generation: AtomicU64,
-    /// The latest ticks given out under the allocator's lock.
+    /// The latest ticks given out under the allocator's lock. Relaxed: that lock orders it, also for a cut of the
+    /// allocator's events; a cut without the lock has the time besides.
     last: AtomicU64,
-    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock.
+    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock. Relaxed: a
+    /// count, with which nothing else has to agree.
     n_interrupted: AtomicU64,
-    /// Whether work in the file became due while the recording thread had a lock of its own.
+    /// Whether work in the file became due while the recording thread had a lock of its own. Relaxed: the work itself is
+    /// found under the lock of `state`.
     #[cfg(not(loom))]
     is_postponed: AtomicBool,
     state: Mutex<TapeState>,
@@ -87,6 +92,13 @@ pub(super) struct OpenChunk {
     pub(super) due: Option<Arc<Keeper>>,
 }
 
+/// What a ring had dropped when the chunk began whose first event has the order word `until`.
+#[cfg(not(loom))]
+pub(super) struct Dropped {
+    pub(super) n_events: u64,
+    pub(super) until: u64,
+}
+
 /// Returns the order word of an event in a chunk.
 fn order_word(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
@@ -99,6 +111,7 @@ fn order_limit(at: Ticks) -> u64 {
 
 fn new_generation() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    // Relaxed: only each number's being another counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -256,9 +269,20 @@ impl Tape {
         );
     }
 
-    /// Returns the tape of these chunks, as they were read from a file.
+    /// Returns the tape of these chunks, as they were read from a file. Of what was dropped, the chunks that waited in the file
+    /// count once.
     #[cfg(not(loom))]
-    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, n_dropped: u64, horizon: u64) -> Tape {
+    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, dropped: Dropped, horizon: u64) -> Tape {
+        let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
+        let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
+        let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();
+        as_filled.sort_by_key(|chunk| last(chunk));
+        let mut ring = TapeState::new(capacity.max(1));
+        for chunk in as_filled {
+            ring.put(chunk.clone());
+            ring.drop_oldest();
+        }
+        let n_dropped = dropped.n_events.saturating_sub(ring.n_dropped);
         let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
         Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
@@ -335,6 +359,7 @@ impl Tape {
         let _guard = Guard::enter();
         let state = lock(&self.state);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
+        // Behind the caller's read of the clock, and before the first load of a length.
         fence(Ordering::SeqCst);
         let mut cut = state.cut(order_limit(Ticks(until)), state.capacity);
         cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);

@@ -148,8 +148,8 @@ impl Kept {
             }
             self.apply(&mut contents, due);
         }
-        let (until, segments) = (self.folded, self.live.inventory());
-        let slots = in_file::write(file, self.agreement.device(), &segments, (until, until), 0)?;
+        let (until, segments, sums) = (self.folded, self.live.inventory(), self.live.sums());
+        let slots = in_file::write(file, self.agreement.device(), (&segments, &sums), (until, until), 0)?;
         self.written = until;
         // A list of the recorder's that began meanwhile is later, and readers take that.
         if self.agreement.begun() == begun {
@@ -163,7 +163,7 @@ impl Kept {
     fn begin(&mut self, contents: &mut Contents, begun: u64) {
         let base = std::mem::take(&mut contents.bases).into_iter().next();
         self.folded = base.as_ref().map_or(0, |base| base.until);
-        self.live = base.map_or_else(Live::default, |base| Live::of(&base.segments));
+        self.live = base.map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
         self.begun = begun;
     }
 

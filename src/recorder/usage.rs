@@ -249,7 +249,7 @@ fn noted_resident(Ticks(ticks): Ticks, report: &ResidentReport) -> Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::random::Random;
+    use crate::process::testing::random::Random;
 
     fn report(at: u64, used_bytes: u64) -> Report {
         (Ticks(at), UsageReport { used_bytes, ..UsageReport::default() })

@@ -9,7 +9,7 @@ use std::{
 
 use super::{method::StackMethod, unwind};
 
-/// The method in force; 0 until one is chosen.
+/// The method in force; 0 until one is chosen. Relaxed: what a method needs, each thread or address learns for itself.
 static METHOD: AtomicU8 = AtomicU8::new(0);
 
 /// Returns how this process captures stacks.

@@ -59,6 +59,7 @@ impl Index {
     /// Adds a record that is not in the index yet. One thread at a time may add, up to the capacity.
     pub(super) fn add(&self, record: Record) {
         let mut at = self.start(record.hash());
+        // Relaxed: the entries so far are of this thread, or of those that had the lock before it.
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
             at = (at + 1) & (self.slots.len() - 1);
         }

@@ -36,6 +36,7 @@ pub(crate) struct StackInterner {
     inserter: Inserter,
     /// The number of the stack that marks a table without room, once there is one.
     full: AtomicU32,
+    /// Relaxed: a count, with which nothing else has to agree.
     n_refused: AtomicU64,
     source: SourceSlot,
     frames: AtomicFrames,
@@ -57,6 +58,7 @@ impl StackInterner {
     pub(crate) fn new(limit: usize) -> StackInterner {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let (inserter, index) = Inserter::new(limit.min(MAX_STACKS));
+        // Relaxed: only each number's being another counts.
         StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             index: AtomicPtr::new(index),
@@ -164,6 +166,7 @@ impl StackInterner {
     /// Whether this is the number of a stack that is kept, whole or short, not the one that marks a table without room.
     #[inline]
     pub(super) fn is_kept(&self, stack: StackId) -> bool {
+        // Relaxed: a thread that was given the mark's number has loaded or stored it itself before.
         self.full.load(Ordering::Relaxed) != stack.0
     }
 

@@ -63,6 +63,7 @@ impl Noted {
             return;
         }
         let next = generation.number().saturating_add(1);
+        // Relaxed: the thread that raises the number writes the modules, which are behind a pointer of their own.
         if self.generation.fetch_max(next, Ordering::Relaxed) < next {
             let modules = modules::loaded_in(generation);
             let landmark = landmark::address() as u64;

@@ -129,6 +129,7 @@ impl SourceSlot {
     /// Sets the source if there is none; returns whether there was none.
     pub(super) fn set(&self, source: Arc<dyn FrameSource>) -> bool {
         let source = Box::into_raw(Box::new(source));
+        // Relaxed if it fails: what was there is not read.
         let first =
             self.0.compare_exchange(ptr::null_mut(), source, Ordering::Release, Ordering::Relaxed).is_ok();
         if !first {

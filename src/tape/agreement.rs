@@ -26,6 +26,7 @@ impl Agreement {
     pub(super) fn offer(file: &Arc<Mapped>, device: DeviceId) -> Option<Agreement> {
         let all = (0..MAX_DEVICES).map(|place| Agreement { file: file.clone(), place });
         let free = all.into_iter().find(|agreement| agreement.begun() == 0)?;
+        // Relaxed, as in `set_folded`: the release of the next word publishes it.
         free.word(DeviceWord::Device).store(device.0.cast_unsigned(), Ordering::Relaxed);
         free.word(DeviceWord::Begun).store(1, Ordering::Release);
         Some(free)
@@ -38,6 +39,7 @@ impl Agreement {
     }
 
     pub(crate) fn device(&self) -> DeviceId {
+        // Relaxed: `all` found with acquire that the device has begun.
         DeviceId(self.word(DeviceWord::Device).load(Ordering::Relaxed).cast_signed())
     }
 
@@ -71,7 +73,7 @@ impl Agreement {
         self.word(DeviceWord::Folded).store(until, Ordering::Release);
     }
 
-    /// Returns the slots of the keeper's last list.
+    /// Returns the slots of the keeper's last list. Relaxed: it only decides when the next list is due.
     pub(crate) fn n_list_slots(&self) -> usize {
         self.word(DeviceWord::ListSlots).load(Ordering::Relaxed) as usize
     }

@@ -19,7 +19,7 @@ use super::{
     rows::Rows,
     source::Source,
 };
-use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet};
+use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet, StackSum};
 
 /// The words of an event.
 type Words = [u64; 4];
@@ -93,6 +93,8 @@ pub(crate) struct Base {
     /// The number of events before that are missing in it.
     pub(crate) n_missing: u64,
     pub(crate) segments: Vec<InventorySegment>,
+    /// What was allocated with each stack, by the events up to there.
+    pub(crate) sums: Vec<StackSum>,
 }
 
 /// What decides whether a slot is read.
@@ -364,17 +366,21 @@ impl Contents {
     }
 
     /// Takes what is in slots; the lists of live blocks only if all rows are among them.
-    pub(super) fn take(&mut self, slots: Vec<ReadSlot>, has_rows: bool) {
-        let (mut n_damaged, mut rows) = (0_usize, SeededMap::default());
+    pub(super) fn take(&mut self, mut slots: Vec<ReadSlot>, has_rows: bool) {
+        let n_damaged = slots.iter().filter(|slot| !slot.is_sound()).count();
+        for slot in slots.iter_mut().filter(|slot| slot.kind == Kind::Events) {
+            self.events(slot);
+            // Events are most of a tape, and are in memory once.
+            slot.body = Vec::new();
+        }
+        let mut rows = SeededMap::default();
         let mut bodies: BTreeMap<DeviceId, Vec<&[u8]>> = BTreeMap::new();
         for slot in &slots {
-            n_damaged += usize::from(!slot.is_sound());
             match slot.kind {
-                Kind::Events => self.events(slot),
                 Kind::Stacks => self.stacks_of(&slot.body),
                 Kind::Rows => drop(rows.insert(slot.number, slot)),
                 Kind::Notes => bodies.entry(slot.device()).or_default().push(&slot.body),
-                Kind::Free => {}
+                Kind::Events | Kind::Free => {}
             }
         }
         if n_damaged > 0 {
@@ -481,9 +487,9 @@ impl Contents {
             // An older one, whose slots have another use now.
             let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };
             done.push(*device);
-            let segments = Rows(parts.concat()).segments();
+            let (segments, sums) = Rows(parts.concat()).decoded();
             let (device, horizon) = (DeviceId(*device), *horizon);
-            let base = Base { device, until: *until, horizon, n_missing: *n_missing, segments };
+            let base = Base { device, until: *until, horizon, n_missing: *n_missing, segments, sums };
             self.bases.push(base);
         }
         let has_base = |note: &Note| matches!(note, Note::Base { device, .. } if !done.contains(device));

@@ -46,7 +46,8 @@ pub(super) struct Mapped {
     is_others: bool,
     /// Whether slots may be taken and freed.
     is_open: AtomicBool,
-    /// Whether it was reported that the file cannot grow; in a keeper, whether it does not make it longer any more.
+    /// Whether it was reported that the file cannot grow; in a keeper, whether it does not make it longer any more. Relaxed:
+    /// nothing else is read because of it.
     is_reported: AtomicBool,
     slots: Mutex<Slots>,
 }
@@ -141,6 +142,7 @@ impl Mapped {
             (HeaderWord::ProcessStart, own_start().unwrap_or(0)),
         ];
         let mut bytes = MAGIC.to_vec();
+        // Relaxed: the release of the magic number, which comes last, makes them visible.
         for (word, value) in words {
             self.word(word).store(value, Ordering::Relaxed);
             bytes.extend(value.to_ne_bytes());
@@ -197,6 +199,7 @@ impl Mapped {
     }
 
     pub(super) fn next_use(&self) -> u64 {
+        // Relaxed: an exchange returns more than every one that happened before it.
         self.word(HeaderWord::NextUse).fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -207,6 +210,7 @@ impl Mapped {
             return None;
         }
         if !self.is_others {
+            // Relaxed: one word, which agrees with no other.
             self.word(HeaderWord::Heap).store(own_memory::word(), Ordering::Relaxed);
         }
         let mut slots = lock(&self.slots);
@@ -222,6 +226,7 @@ impl Mapped {
                     drop(slots);
                     // A keeper's list stays as it was; the recording process does its own reporting.
                     if !self.is_others {
+                        // Relaxed: a count.
                         self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
                         self.report(&error);
                     }
@@ -238,6 +243,7 @@ impl Mapped {
     #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
     fn grow(&self, windows: &mut Windows) -> io::Result<Step> {
         let n_steps = self.word(HeaderWord::NSteps);
+        // Relaxed, also where it is given back: the number hands out places, and the steps are in the windows, under a lock.
         let place = n_steps.fetch_add(1, Ordering::Relaxed);
         let is_promised = place < self.word(HeaderWord::NPromised).load(Ordering::Acquire);
         let window = windows.step(place as usize);
@@ -279,6 +285,8 @@ impl Mapped {
     /// Reserves the next steps for the process that records. Where the file system refuses, that process reserves them itself.
     pub(super) fn promise(&self) {
         let [n_steps, promised] = [HeaderWord::NSteps, HeaderWord::NPromised].map(|word| self.word(word));
+        // Relaxed: this keeper alone stores what is promised, and an old number of steps promises fewer. A tape that was closed
+        // a moment ago only gets a step too many.
         let (n_used, from) = (n_steps.load(Ordering::Relaxed), promised.load(Ordering::Relaxed));
         let wanted = n_used.saturating_add(n_used.clamp(1, MOST_AHEAD));
         let is_over = self.word(HeaderWord::IsClosed).load(Ordering::Relaxed) != 0;
@@ -306,16 +314,18 @@ impl Mapped {
 
     /// Returns which device is the heap of the process that records, and what the recorder has of it.
     pub(super) fn heap(&self) -> Option<(DeviceId, u64)> {
+        // Relaxed: as where it is stored.
         own_memory::of_word(self.word(HeaderWord::Heap).load(Ordering::Relaxed))
     }
 
-    /// Returns when the recording began, and what a tick takes.
+    /// Returns when the recording began, and what a tick takes. Relaxed: what `create` wrote before anything else of this
+    /// process, or what another process did before its header was read.
     pub(super) fn beginning(&self) -> Beginning {
         let word = |word| self.word(word).load(Ordering::Relaxed);
         Beginning { start_us: word(HeaderWord::StartUs), ns_of_ticks: word(HeaderWord::NsOfTicks) }
     }
 
-    /// Returns the folder in `/proc` of the process that records, if it runs.
+    /// Returns the folder in `/proc` of the process that records, if it runs. Relaxed: as for [`Mapped::beginning`].
     #[allow(clippy::cast_possible_truncation)] // The number of a process is in the upper half.
     pub(super) fn process_folder(&self) -> Option<PathBuf> {
         let word = |word| self.word(word).load(Ordering::Relaxed);

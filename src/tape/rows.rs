@@ -1,8 +1,8 @@
-//! Rows: segments and blocks of one device, 64 bytes each.
+//! Rows: segments, blocks and sums by stack of one device, 64 bytes each.
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::words::{
-    Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StreamId,
+    Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StackSum, StreamId,
 };
 
 /// The bytes of a row.
@@ -11,19 +11,20 @@ pub(crate) const ROW_BYTES: usize = 64;
 /// What a row is: in the lowest byte of its first word.
 const SEGMENT: u64 = 1;
 const BLOCK: u64 = 2;
+const SUM: u64 = 3;
 /// A segment of small blocks, and one that is expandable.
 const IS_SMALL: u64 = 1 << 8;
 const IS_EXPANDABLE: u64 = 1 << 9;
 /// The place of a block's state.
 const STATE_SHIFT: u32 = 8;
 
-/// The rows of a device's segments, each followed by its blocks.
+/// The rows of a device's segments, each followed by its blocks, and of what was allocated with each stack.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rows(pub(crate) Vec<u8>);
 
 impl Rows {
-    /// Encodes segments.
-    pub(crate) fn of(segments: &[InventorySegment]) -> Rows {
+    /// Encodes segments and sums.
+    pub(crate) fn of(segments: &[InventorySegment], sums: &[StackSum]) -> Rows {
         let mut rows = Rows::default();
         for segment in segments {
             let small = if segment.kind == PoolKind::Small { IS_SMALL } else { 0 };
@@ -53,6 +54,9 @@ impl Rows {
                 ]);
             }
         }
+        for sum in sums {
+            rows.push([SUM, sum.stack.0.into(), sum.n_blocks, sum.bytes, 0, 0, 0, 0]);
+        }
         rows
     }
 
@@ -60,10 +64,10 @@ impl Rows {
         words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
     }
 
-    /// Decodes segments; what is not a row is left out.
+    /// Decodes segments and sums; what is not a row is left out.
     #[allow(clippy::cast_possible_truncation)] // The number of a stack has 32 bits.
-    pub(crate) fn segments(&self) -> Vec<InventorySegment> {
-        let mut segments: Vec<InventorySegment> = Vec::new();
+    pub(crate) fn decoded(&self) -> (Vec<InventorySegment>, Vec<StackSum>) {
+        let (mut segments, mut sums): (Vec<InventorySegment>, Vec<StackSum>) = Default::default();
         for row in self.0.chunks_exact(ROW_BYTES) {
             let word = |at: usize| u64::from_le_bytes(row[8 * at..8 * at + 8].try_into().unwrap_or_default());
             match word(0) & 0xff {
@@ -89,10 +93,13 @@ impl Rows {
                         });
                     }
                 }
+                SUM => {
+                    sums.push(StackSum { stack: StackId(word(1) as u32), n_blocks: word(2), bytes: word(3) })
+                }
                 _ => {}
             }
         }
-        segments
+        (segments, sums)
     }
 }
 
@@ -101,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_come_back_equal() {
+    fn segments_and_sums_come_back_equal() {
         let block = |address, state| InventoryBlock {
             address: Address(address),
             size_bytes: 512,
@@ -125,7 +132,8 @@ mod tests {
             blocks: vec![],
             ..segment.clone()
         };
-        let all = [segment, large];
-        assert_eq!(Rows::of(&all).segments(), all);
+        let all = vec![segment, large];
+        let sums = vec![StackSum { stack: StackId(3), n_blocks: 2, bytes: u64::MAX }];
+        assert_eq!(Rows::of(&all, &sums).decoded(), (all, sums));
     }
 }

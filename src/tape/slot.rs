@@ -5,7 +5,7 @@ use std::{
     slice,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering, fence},
     },
 };
 
@@ -42,6 +42,8 @@ impl Slot {
     /// Takes a slot of a file; see [`TapeFile::slot`](super::TapeFile::slot).
     pub(super) fn take(file: &Arc<Mapped>) -> Option<Slot> {
         let (number, at, is_fresh) = file.take()?;
+        // A reader that loads, with acquire, a word that this thread writes into the body finds the earlier use ended.
+        fence(Ordering::Release);
         Some(Slot { file: file.clone(), number, at, is_fresh })
     }
 
@@ -78,6 +80,7 @@ impl Slot {
             (SlotWord::NDropped, n_dropped),
             (SlotWord::Until, 0),
         ];
+        // Relaxed: the kind, which is stored behind them with release, makes them visible.
         words.into_iter().for_each(|(word, value)| self.word(word).store(value, Ordering::Relaxed));
         self.word(SlotWord::Kind).store(kind as u64, Ordering::Release);
     }

@@ -9,7 +9,7 @@ pub mod recorded;
 mod repository;
 pub mod seeds;
 // The files are in `src`, because a package that is published has only files of its own, and memreel's unit tests use them.
-#[path = "../../src/testing/mod.rs"]
+#[path = "../../src/process/testing/mod.rs"]
 mod unit;
 
 pub use built::built;

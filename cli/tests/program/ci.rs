@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::Path,
     process::{Command, Output},
@@ -147,6 +148,29 @@ fn the_steps_of_the_action_record_gate_and_show_the_page() {
     // The status of a command that fails is that of the step.
     let failed = run_step(folder, "Record", &[("RUN", "sort missing"), ("HEAP", "true")]);
     assert_eq!(failed.status.code(), Some(2), "{}", stderr(&failed));
+    // A second command is refused, and not left out.
+    for run in ["true && false", "true\nfalse"] {
+        let two = run_step(folder, "Record", &[("RUN", run), ("HEAP", "false")]);
+        assert!(matches!(two.status.code(), Some(1 | 2)), "{run}: {}", stderr(&two));
+    }
+    let of_one_line = run_step(folder, "Record", &[("RUN", "true\n"), ("HEAP", "false")]);
+    assert_eq!(of_one_line.status.code(), Some(0), "{}", stderr(&of_one_line));
     let unreadable = run_step(folder, "Summary", &[("SNAPSHOT", "missing.pickle")]);
     assert_eq!(unreadable.status.code(), Some(1), "{}", stderr(&unreadable));
+}
+
+/// Each input is in the variables of a step, and no step asks for another.
+#[test]
+fn the_inputs_of_the_action_are_those_that_its_steps_use() {
+    let action = fs::read_to_string(repository("action.yml")).unwrap();
+    let (inputs, steps) = action.split_once("runs:\n").unwrap();
+    let inputs = inputs.split_once("inputs:\n").unwrap().1.lines();
+    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let declared: BTreeSet<&str> =
+        inputs.filter(is_name).map(|line| line.trim().trim_end_matches(':')).collect();
+    let asked = steps.split("inputs.").skip(1);
+    let used: BTreeSet<&str> = asked
+        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next())
+        .collect();
+    assert_eq!(declared, used);
 }

@@ -67,6 +67,7 @@ const RUNS: &[&[&str]] = &[
     &["owners", "OUT/host.json"],
     &["top", "--tree", "FILE"],
     &["top", "--tree", "OUT/deep.json"],
+    &["top", "--allocated", "FILE"],
     &["top", "--new", "FILE"],
     &["top", "--new", "--since", "1us", "--by", "function", "FILE"],
     &["leaks", "FILE", "OUT/own.pickle"],

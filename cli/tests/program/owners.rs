@@ -150,6 +150,36 @@ fn several_files_have_one_table_a_device() {
 }
 
 #[test]
+fn pinned_memory_that_pytorch_rounds_has_advice() {
+    let pinned = |mib: &[u64]| {
+        let recorder = Recorder::new();
+        assert!(recorder.set_frame_source(Arc::new(Caller)));
+        recorder.record_history(&Recording::all());
+        recorder.describe_device(DeviceId(1), "pinned host memory", "");
+        let ledger = recorder.ledger(DeviceId(1));
+        CALLER.set(1);
+        for (at, mib) in (1_u64..).zip(mib) {
+            ledger.alloc(Address(at << 40), mib << 20, StreamId::DEFAULT);
+        }
+        // Blocks that are given back count as well.
+        ledger.free(Address(1 << 40));
+        collect(&recorder, &[&ledger], Dialect::default())
+    };
+    let one = pinned(&[1 << 15, 1 << 15, 3 << 10]);
+    let folder = folder(&[("one.pickle", one), ("few.pickle", pinned(&[16, 15]))]);
+    let text = run(&folder, &["owners", "one.pickle"]);
+    assert!(stdout(&text).contains("2 blocks of PyTorch with 64.00 GiB in all"), "{}", stdout(&text));
+    let text = run(&folder, &["owners", "few.pickle"]);
+    assert!(!stdout(&text).contains("PyTorch with"), "{}", stdout(&text));
+    let json = run(&folder, &["owners", "--json", "one.pickle", "few.pickle"]);
+    let line: Value = serde_json::from_str(stdout(&json)).unwrap();
+    assert_eq!(
+        (&line["n_rounded"], &line["rounded_bytes"]),
+        (&3.into(), &((64_u64 << 30) + (16 << 20)).into())
+    );
+}
+
+#[test]
 fn a_file_that_cannot_be_read_fails_and_the_others_are_answered() {
     let folder = folder(&[("run.pickle", snapshot())]);
     std::fs::write(folder.path().join("bad.pickle"), b"no").unwrap();

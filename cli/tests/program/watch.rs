@@ -181,11 +181,11 @@ fn a_planted_leak_is_the_first_growing_site_and_the_end_is_seen() {
 fn metrics_of_what_is_watched_are_served_until_it_ends() {
     let (folder, reel) = recorded();
     let mut command = memreel(&["watch", "--metrics", "127.0.0.1:0", &tape(&folder)]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut printed = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("memreel: metrics are at http://").expect(&line);
+    printed.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("http://").expect(&line);
     let address = address.strip_suffix("/metrics").unwrap();
     let begun = Instant::now();
     let text = loop {

@@ -33,5 +33,16 @@ for table in tables:
         rows = {row["owner"] if "owner" in row else row.get("kind", "?"): row for row in table["rows"]}
         mb = lambda n: None if n is None else round(n / 2**20, 1)
         result[f"device_{table['device']}"] = {"used": mb(table["used_peak_bytes"]), **{k: mb(r.get("peak_bytes")) for k, r in rows.items()}}
+# What sleeps has no memory, and what woke up has it again.
+if "kept" in counted:
+    own = {a for a, _ in counted["blocks"]}
+    result["slept"], result["kept"] = counted["slept"], sum(n for a, n, _ in segments if a in own)
+wrong = result.get("kept") != counted.get("kept")
+# The sum of the rows is what the device reports.
+for table in tables:
+    for when in ("now", "peak"):
+        rest = sum(r.get(f"{when}_bytes") or 0 for r in table["rows"] if r["owner"] == "unexplained")
+        if (used := table.get(f"used_{when}_bytes")) and abs(rest) > used / 100:
+            result.setdefault("unexplained", []).append([table["device"], when, rest, used])
 print(json.dumps(result))
-sys.exit(bool(missing or result.get("pytorch_segments_missing")))
+sys.exit(bool(missing or wrong or result.get("pytorch_segments_missing") or result.get("unexplained")))

@@ -1,6 +1,6 @@
 """Programs to be recorded on a GPU: each counts what it allocates by itself, and writes that as JSON to its last argument.
 
-usage: programs.py torch|async|expandable|compile|cupy|cupy_async|jax|jax_platform|ddp|llama COUNTED.json
+usage: programs.py torch|async|graph|expandable|asleep|awake|compile|cupy|cupy_async|jax|jax_platform|ddp|llama COUNTED.json
 """
 
 import json
@@ -30,6 +30,51 @@ def torch_blocks():
     counted["pinned"] = pinned.data_ptr()
     done()
     return kept
+
+
+def graph():
+    """What a captured graph allocates are nodes of it, whose memory is the driver's."""
+    import torch
+
+    kept = [torch.full((BLOCK // 4,), 1.0, device="cuda") for _ in range(10)]
+    # What a kernel loads when it runs first may not be captured.
+    kept[0] * 2
+    captured = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(captured):
+        within = [x * 2 for x in kept]
+    for _ in range(3):
+        captured.replay()
+    torch.cuda.synchronize()
+    counted["blocks"] = [[x.data_ptr(), BLOCK] for x in kept]
+    done()
+    return kept, within, captured
+
+
+def sleeper():
+    """Blocks whose memory goes back to the device, and comes again at the same addresses."""
+    import ctypes
+
+    import torch
+
+    library = os.environ["SLEEPER"]
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(library, "sleeper_malloc", "sleeper_free")
+    torch.cuda.memory.change_current_allocator(allocator)
+    kept = [torch.full((BLOCK // 4,), 1.0, device="cuda") for _ in range(10)]
+    torch.cuda.synchronize()
+    counted["blocks"] = [[x.data_ptr(), BLOCK] for x in kept]
+    calls = ctypes.CDLL(library)
+    free = [torch.cuda.mem_get_info()[0]]
+    for turn in [calls.sleeper_sleep] + [calls.sleeper_wake] * (what == "awake"):
+        turn()
+        free.append(torch.cuda.mem_get_info()[0])
+    if what == "awake":
+        kept[0].fill_(2)
+        torch.cuda.synchronize()
+    counted["slept"] = free[1] - free[0]
+    counted["kept"] = 0 if what == "asleep" else len(kept) * BLOCK
+    done()
+    os._exit(0)
 
 
 def compiled():
@@ -136,10 +181,11 @@ def llama():
     done()
 
 
-PROGRAMS = {"torch": torch_blocks, "async": torch_blocks, "expandable": torch_blocks, "compile": compiled,
+PROGRAMS = {"torch": torch_blocks, "async": torch_blocks, "graph": graph, "expandable": torch_blocks, "asleep": sleeper,
+            "awake": sleeper, "compile": compiled,
             "cupy": cupy_blocks, "cupy_async": cupy_blocks, "jax": jax_blocks, "jax_platform": jax_blocks,
             "ddp": ddp, "llama": llama}
-if what == "async":
+if what in ("async", "graph"):
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
 if what == "expandable":
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"

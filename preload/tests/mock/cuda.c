@@ -9,7 +9,7 @@
 // takes; MOCK_OF_NONE is used and of no process; with MOCK_REUSE a handle is given out again as soon as it is released; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
 //
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
-// the mode "global" is open no other thread may ask for an event, unless its own mode is relaxed. Such calls print
+// the mode "global" is open no thread may ask for an event or for free memory, unless its own mode is relaxed. Such calls print
 // "mock: VIOLATION" and count in mock_violations().
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -135,6 +135,7 @@ static uint64_t from_environment(const char *name) { return getenv(name) ? strto
 R cuMemGetInfo_v2(size_t *f, size_t *t) {
   if (!current) return NO_CONTEXT;
   if (is_stuck && gettid() != getpid()) sleep(3);
+  if (n_global && mode != 2) return wrong("cuMemGetInfo while a capture is open");
   uint64_t others = from_environment("MOCK_OTHERS") + from_environment("MOCK_OF_NONE");
   *t = total(); *f = total() - mock_used(device_of(current)) - others; return OK;
 }

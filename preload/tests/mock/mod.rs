@@ -35,6 +35,8 @@ fn built() -> &'static Path {
             &shared,
             &["-Wl,-soname,libnvidia-ml.so.1", "-o", &at("libnvidia-ml.so.1"), &source("nvml.c"), "-ldl"],
         );
+        // By its name it is a library of PyTorch.
+        cc(&shared, &["-o", &at("libc10_cuda.so"), &source("pin.c")]);
         cc(
             &["-DLINKED"],
             &["-o", &at("linked"), &source("client.c"), &at("libcuda.so.1"), "-ldl", "-lpthread"],

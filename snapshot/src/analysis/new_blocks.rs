@@ -119,7 +119,7 @@ impl DeviceHistory<'_> {
         self.of_lives(self.new_lives(since).filter(|life| life.is_allocated_at(moment)), by)
     }
 
-    fn new_lives(&self, since: Moment) -> impl Iterator<Item = &Life> {
+    pub(super) fn new_lives(&self, since: Moment) -> impl Iterator<Item = &Life> {
         self.lives().iter().filter(move |life| life.from > since)
     }
 

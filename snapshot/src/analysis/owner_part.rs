@@ -7,6 +7,7 @@ use super::{
     lives::Lives,
     owner::Owners,
     resident::{Sight, sights},
+    rounded::Rounded,
 };
 use crate::{
     history::{Moment, Times},
@@ -59,6 +60,7 @@ pub(super) struct Part<'a> {
     /// The looks at the process whose heap it is, oldest first.
     pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
+    pub(super) rounded: Rounded,
     pub(super) times: Times<'a>,
     pub(super) n_entries: usize,
     /// The time of its last event or report; `None` if nothing is dated.
@@ -92,14 +94,17 @@ impl<'a> Part<'a> {
         let last_us = reports.last().map(time_of).into_iter().chain(last_entry).chain(last_look).max();
         let named =
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
+        let (name, holdings): (_, Vec<_>) =
+            (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
         Part {
             number,
             stacks_of: number,
             device,
-            name: named(|usage| &usage.name),
+            rounded: Rounded::of(device, &name, &holdings),
+            name,
             uuid: named(|usage| &usage.uuid),
             reports,
-            holdings: holdings.into_iter().map(owned).collect(),
+            holdings,
             sights,
             is_of_blocks,
             times,

@@ -36,6 +36,11 @@ pub struct DeviceOwners {
     pub peak_us: Option<u64>,
     /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
     pub is_of_blocks: bool,
+    /// The number of pinned blocks of PyTorch whose sizes are powers of two, when a process had the most bytes in them. PyTorch
+    /// rounds requests up to such sizes, so up to half of each may be unused; a file does not have what was requested.
+    pub n_rounded: u64,
+    /// The bytes of these blocks.
+    pub rounded_bytes: u64,
     /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
     pub rows: Vec<OwnerRow>,
     /// What else the kernel says; `None` unless the table is of the resident memory of processes.

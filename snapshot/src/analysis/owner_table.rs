@@ -142,6 +142,8 @@ impl Table<'_> {
             now_us: time(&points[0]),
             peak_us: time(&points[1]),
             is_of_blocks: self.parts.iter().all(|part| part.is_of_blocks),
+            n_rounded: self.parts.iter().map(|part| part.rounded.n_blocks).sum(),
+            rounded_bytes: self.parts.iter().map(|part| part.rounded.bytes).fold(0, u64::saturating_add),
             rows,
             outside,
             host: None,

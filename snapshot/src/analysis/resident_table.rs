@@ -49,6 +49,8 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
         now_us: time(&points[0]),
         peak_us: time(&points[1]),
         is_of_blocks: true,
+        n_rounded: 0,
+        rounded_bytes: 0,
         rows,
         outside: Vec::new(),
         host: Some(figures(&points[0])),

@@ -159,7 +159,7 @@ fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error
 }
 
 impl Group {
-    fn new(site: Site) -> Group {
+    pub(super) fn new(site: Site) -> Group {
         Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0, names: Vec::new() }
     }
 
@@ -169,13 +169,13 @@ impl Group {
         Group { bytes, total_bytes: bytes, n_blocks: n_holdings, n_stacks, ..Group::new(Site::Owner(owner)) }
     }
 
-    fn add(&mut self, bytes: u64, n_blocks: usize) {
+    pub(super) fn add(&mut self, bytes: u64, n_blocks: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.n_blocks += n_blocks;
+        self.n_blocks = self.n_blocks.saturating_add(n_blocks);
     }
 
     /// Adds the blocks of another group of the same site.
-    fn join(&mut self, other: Group) {
+    pub(super) fn join(&mut self, other: Group) {
         self.add(other.bytes, other.n_blocks);
         self.names.extend(other.names);
         self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
@@ -183,7 +183,7 @@ impl Group {
     }
 }
 
-fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
+pub(super) fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups.sort_by(|one, other| {
         let key = |group: &Group| (group.bytes, group.total_bytes, group.n_blocks);
         key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))

@@ -12,6 +12,7 @@ mod field_ref;
 mod fields;
 mod source;
 mod foreign;
+mod allocated;
 mod parts;
 mod json;
 mod streaming;
@@ -30,6 +31,8 @@ mod use_counts;
 mod value;
 mod value_reader;
 
+pub use allocated::Allocated;
+pub(crate) use allocated::forget as forget_allocated;
 pub(crate) use build::{Builder, MAX_RECORD_KEYS, last_of_each, stack as stack_from_value};
 pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};
@@ -49,6 +52,8 @@ pub use value::{Text, Value};
 pub use crate::words::{DeviceUsage, ResidentReport, TimedUsage};
 
 // What the package memreel needs to collect and to replay, without a promise to others.
+#[doc(hidden)]
+pub use allocated::store as store_allocated;
 #[doc(hidden)]
 pub use field::Field;
 #[doc(hidden)]

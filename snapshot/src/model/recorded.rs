@@ -25,6 +25,8 @@ const WEIGHT: &str = "memreel_weight_bytes";
 pub(super) const USAGE: &str = "memreel_usage";
 /// What the kernel said of the resident memory of processes.
 pub(super) const RESIDENT: &str = "memreel_resident";
+/// What was allocated with each stack.
+pub(super) const ALLOCATED: &str = "memreel_allocated";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -53,7 +55,7 @@ pub struct RecordedSettings {
 impl RecordedSettings {
     /// Whether a key of the settings is one of these facts, or what devices and the kernel reported.
     pub fn is_key(key: &str) -> bool {
-        [DEVICES, USAGE, RESIDENT].contains(&key) || KEYS.contains(&key)
+        [DEVICES, USAGE, RESIDENT, ALLOCATED].contains(&key) || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.
@@ -213,6 +215,16 @@ pub(super) fn set_setting(snapshot: &mut Snapshot, key: &str, value: Value) {
         let mut settings = pairs.to_vec();
         set(&mut settings, key, value);
         *pairs = settings.into();
+    }
+}
+
+/// Removes a key of a snapshot's settings.
+pub(super) fn remove_setting(snapshot: &mut Snapshot, key: &str) {
+    let slot = snapshot.shape.slots.iter_mut().find(|(key, _)| &**key == SETTINGS);
+    if let Some((_, Slot::Value(Value::Dict(pairs)))) = slot
+        && pairs.iter().any(|pair| has_key(pair, key))
+    {
+        *pairs = pairs.iter().filter(|pair| !has_key(pair, key)).cloned().collect();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     analysis::{disguised, is_mark, is_shown},
     model::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
-        Text, TraceEntry, UseCounts, Value, frame_value, stack_from_value, store_resident,
+        Text, TraceEntry, UseCounts, Value, forget_allocated, frame_value, stack_from_value, store_resident,
     },
     words::{
         AreaKind, DeviceId, ResidentArea, SeededMap, SeededSet,
@@ -37,6 +37,8 @@ pub(super) struct Reframed<'a> {
 impl<'a> Reframed<'a> {
     pub(super) fn new(base: Box<dyn SnapshotSource + 'a>, options: &FrameOptions) -> Reframed<'a> {
         let mut head = base.head().without_traces();
+        // The sums have frames of their own.
+        forget_allocated(&mut head);
         let old = std::mem::take(&mut head.stacks);
         let mut rewriting = Rewriting::new(old, options);
         let of_base = base.use_counts();

@@ -113,6 +113,17 @@ impl InventorySegment {
     }
 }
 
+/// What was allocated with one stack over a whole recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackSum {
+    /// The stack of the allocations.
+    pub stack: StackId,
+    /// The number of blocks.
+    pub n_blocks: u64,
+    /// The bytes that were requested for them.
+    pub bytes: u64,
+}
+
 /// The settings of an allocator, for a snapshot's `allocator_settings` (docs/snapshot-format.md 1.6).
 #[derive(Clone, PartialEq, Debug)]
 pub struct SettingsReport {
@@ -186,6 +197,12 @@ pub trait Inventory: Send + Sync {
     /// Returns the mean sampling interval in bytes, if the allocator has one that replaces that of the recorder. The
     /// default implementation returns `None`.
     fn sample_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns what was allocated with each stack since the recording began, also by events that are lost; `None` if that is not
+    /// known. The default implementation returns `None`.
+    fn allocated(&self) -> Option<Vec<StackSum>> {
         None
     }
 

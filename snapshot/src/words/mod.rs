@@ -22,7 +22,9 @@ pub use error::{Error, OomVerdict, OutOfMemory, Refusal, Result};
 pub use event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId};
 pub(crate) use finding::Report;
 pub use finding::{Finding, Rule, Severity};
-pub use inventory::{BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, SettingsReport};
+pub use inventory::{
+    BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, SettingsReport, StackSum,
+};
 pub use resident::{AreaKind, GroupReport, ResidentArea, ResidentReport};
 pub use sample::sample_weight;
 pub use seeded::{Seeded, SeededMap, SeededSet};

@@ -5,6 +5,9 @@ use crate::words::DeviceId;
 /// The name of the device that is a process's heap.
 pub const HEAP: &str = "heap of the process";
 
+/// The name that `memreel record` gives the device of pinned memory.
+pub(crate) const PINNED: &str = "pinned host memory";
+
 /// What a device reports of its memory at one time.
 ///
 /// The bytes that a table of the device explains otherwise than by segments are here too, because they change with

@@ -8,20 +8,19 @@ use std::{
     path::Path,
 };
 
+use object::{
+    NativeEndian,
+    elf::{DT_NEEDED, DT_SONAME, DT_STRTAB, DynamicTag, FileHeader64, PT_DYNAMIC, PT_LOAD, PT_TLS},
+    pod,
+    read::elf::{FileHeader as _, ProgramHeader as _},
+};
+
 use super::maps::Map;
 
-/// The kinds of program headers, and of entries of the dynamic section.
-const LOAD: u32 = 1;
-const DYNAMIC: u32 = 2;
-const STORAGE: u32 = 7;
-const NEEDED: u64 = 1;
-const STRINGS: u64 = 5;
-const NAME: u64 = 14;
+/// The words of a library's start that are read: its header, and the program headers, which linkers put behind it.
+const HEAD_WORDS: usize = 512;
 
-/// The bytes of a program header and of an entry, and the most of each that are read.
-const HEADER_BYTES: usize = 56;
-const ENTRY_BYTES: usize = 16;
-const MOST_HEADERS: usize = 64;
+/// The most entries of a dynamic section that are read.
 const MOST_ENTRIES: usize = 256;
 
 /// The most bytes of a library's name.
@@ -83,61 +82,51 @@ fn reached<'a>(all: &'a BTreeMap<String, Loaded>, mut next: Vec<&'a str>) -> BTr
 }
 
 fn read(memory: &File, start: u64) -> Option<Loaded> {
-    let header: [u8; 64] = bytes(memory, start)?;
-    if !header.starts_with(b"\x7fELF\x02") {
-        return None;
-    }
-    let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-    let n = half(56).min(MOST_HEADERS);
-    let mut headers = vec![0; n * HEADER_BYTES];
-    memory.read_exact_at(&mut headers, start.checked_add(word(&header, 32))?).ok()?;
-    let headers = || headers.chunks_exact(HEADER_BYTES);
-    let kind = |header: &[u8]| u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-    let of_kind = |of: u32| headers().filter(move |header| kind(header) == of);
+    let head = words(memory, start, HEAD_WORDS)?;
+    let head = pod::bytes_of_slice(&head);
+    let endian = NativeEndian;
+    let headers = FileHeader64::<NativeEndian>::parse(head).ok()?.program_headers(endian, head).ok()?;
+    let of_kind = |kind| headers.iter().filter(move |header| header.p_type(endian) == kind);
     // Where it is in memory, less where its file would have it. The first part has the headers.
-    let lowest = of_kind(LOAD).map(|header| word(header, 16)).min()?;
+    let lowest = of_kind(PT_LOAD).map(|header| header.p_vaddr(endian)).min()?;
     let moved = start.wrapping_sub(lowest);
-    let end = |header: &[u8]| word(header, 16).wrapping_add(word(header, 40)).wrapping_add(moved);
     let mut loaded = Loaded {
-        end: of_kind(LOAD).map(end).max()?,
-        storage_bytes: of_kind(STORAGE).map(|header| word(header, 40)).sum(),
+        end: of_kind(PT_LOAD)
+            .map(|part| part.p_vaddr(endian).wrapping_add(part.p_memsz(endian)).wrapping_add(moved))
+            .max()?,
+        storage_bytes: of_kind(PT_TLS).map(|header| header.p_memsz(endian)).sum(),
         ..Loaded::default()
     };
-    if let Some(header) = of_kind(DYNAMIC).next() {
-        let n = usize::try_from(word(header, 40)).unwrap_or(0) / ENTRY_BYTES;
-        loaded.read_needed(memory, moved, word(header, 16), n.min(MOST_ENTRIES));
+    if let Some(header) = of_kind(PT_DYNAMIC).next() {
+        let n = usize::try_from(header.p_memsz(endian)).unwrap_or(0) / size_of::<[u64; 2]>();
+        loaded.read_needed(memory, moved, header.p_vaddr(endian), n.min(MOST_ENTRIES));
     }
     Some(loaded)
 }
 
 impl Loaded {
     fn read_needed(&mut self, memory: &File, moved: u64, at: u64, n_entries: usize) -> Option<()> {
-        let mut entries = vec![0; n_entries * ENTRY_BYTES];
-        memory.read_exact_at(&mut entries, at.wrapping_add(moved)).ok()?;
-        let all = || entries.chunks_exact(ENTRY_BYTES).map(|entry| (word(entry, 0), word(entry, 8)));
-        let strings = all().find(|(kind, _)| *kind == STRINGS)?.1;
+        let entries = words(memory, at.wrapping_add(moved), n_entries * 2)?;
+        let all = || entries.chunks_exact(2).map(|entry| (DynamicTag(entry[0].cast_signed()), entry[1]));
+        let strings = all().find(|(tag, _)| *tag == DT_STRTAB)?.1;
         // glibc's loader has made it an address; others leave it as the file has it.
         let strings = if strings < moved { strings + moved } else { strings };
-        let text = |(_, at): (u64, u64)| text(memory, strings.wrapping_add(at));
-        self.name = all().find(|(kind, _)| *kind == NAME).and_then(text).unwrap_or_default();
-        self.needed = all().filter(|(kind, _)| *kind == NEEDED).filter_map(text).collect();
+        let text = |(_, at): (DynamicTag, u64)| text(memory, strings.wrapping_add(at));
+        self.name = all().find(|(tag, _)| *tag == DT_SONAME).and_then(text).unwrap_or_default();
+        self.needed = all().filter(|(tag, _)| *tag == DT_NEEDED).filter_map(text).collect();
         Some(())
     }
 }
 
-fn bytes<const N: usize>(memory: &File, at: u64) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    memory.read_exact_at(&mut bytes, at).ok()?;
-    Some(bytes)
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-    u64::from_ne_bytes(word.unwrap_or_default())
+fn words(memory: &File, at: u64, n: usize) -> Option<Vec<u64>> {
+    let mut words = vec![0; n];
+    memory.read_exact_at(pod::bytes_of_slice_mut(&mut words), at).ok()?;
+    Some(words)
 }
 
 fn text(memory: &File, at: u64) -> Option<String> {
-    let text: [u8; MOST_NAME_BYTES] = bytes(memory, at)?;
+    let mut text = [0; MOST_NAME_BYTES];
+    memory.read_exact_at(&mut text, at).ok()?;
     let text = text.split(|byte| *byte == 0).next()?;
     String::from_utf8(text.to_vec()).ok()
 }

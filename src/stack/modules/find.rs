@@ -36,6 +36,7 @@ const AT_ONCE: usize = 16;
 pub(in crate::stack) fn prepare() {
     // SAFETY: the name ends with a zero byte, and `dlsym` keeps nothing of it.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+    // Relaxed: a function of the C library, which was loaded before any thread began. Null, each thread asks in another way.
     FIND_OBJECT.store(found, Ordering::Relaxed);
 }
 
@@ -84,6 +85,7 @@ struct Sought {
 impl Sought {
     /// `None` for an address of no module.
     fn new(address: usize) -> Option<Sought> {
+        // Relaxed: as where it is stored.
         let find = FIND_OBJECT.load(Ordering::Relaxed);
         let span = if find.is_null() { None } else { Some(span_of(find, address)?) };
         Some(Sought { address, span, is_found: false })

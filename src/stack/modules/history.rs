@@ -223,7 +223,8 @@ struct Presence {
     life: Arc<Life>,
     /// Rising; the last ends at [`Generation::NEVER`] while the module is loaded.
     spans: Vec<Range<Generation>>,
-    /// Whether a stack was noted in the last span; the histories that have this span share it.
+    /// Whether a stack was noted in the last span; the histories that have this span share it. Relaxed: the functions of a
+    /// stack run while it is noted, so the loader's lock, under which a later look finds them unloaded, comes in between.
     is_noted: Arc<AtomicBool>,
 }
 

@@ -33,6 +33,7 @@ fn keep(symbolizer: Box<Symbolizer>) {
     let mut better = symbolizer;
     loop {
         let raw = Box::into_raw(better);
+        // Relaxed if it fails: nothing is read then.
         let empty = KEPT.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed);
         if empty.is_ok() {
             return;

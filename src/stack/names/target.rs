@@ -110,6 +110,7 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
+            // Relaxed: the threads began after the parts were made, and are joined before the names are read.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(index) else { break };
             // No other thread has this index, so its place is empty.

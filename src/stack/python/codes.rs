@@ -82,7 +82,7 @@ impl Index {
         }
     }
 
-    /// Sets the value of an address; only under the lock.
+    /// Sets the value of an address; only under the lock, hence relaxed loads.
     fn set(&self, address: usize, value: u64) -> bool {
         let slot = self.slot(address);
         let is_new = slot.address.load(Ordering::Relaxed) == 0;
@@ -115,7 +115,8 @@ impl Codes {
         let index = unsafe { &*self.index.load(Ordering::Acquire) };
         let slot = index.slot(code);
         let value = slot.value.load(Ordering::Acquire);
-        // A free slot has no address; its value may be that of an object which is being added.
+        // A free slot has no address; its value may be that of an object which is being added. Relaxed: a slot's address is
+        // written once, so the value before it is that of this address, or 0, which is no fingerprint.
         if slot.address.load(Ordering::Relaxed) == code && value & (u64::MAX << NUMBER_BITS) == print {
             return (value & ((1 << NUMBER_BITS) - 1)) as u32;
         }
@@ -175,6 +176,7 @@ impl Store {
         let Some(index) = self.indexes.last() else { return };
         if 2 * self.n_slots >= index.0.len() {
             let larger = Index::new(4 * index.0.len());
+            // Relaxed: under the lock.
             for slot in &index.0 {
                 let address = slot.address.load(Ordering::Relaxed);
                 if address != 0 {

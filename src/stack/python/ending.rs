@@ -51,6 +51,7 @@ fn permit_attached(interpreter: &Interpreter) -> Option<Permit> {
 
 /// Has the main thread of the interpreter register our function, unless that was done.
 pub(super) fn ask(interpreter: &Interpreter) {
+    // Relaxed: the exchange in `ask_now` decides.
     if HOOK.load(Ordering::Relaxed) == NONE && interpreter.is_initialized() {
         ask_now();
     }
@@ -82,6 +83,7 @@ pub(super) fn register() {
 }
 
 fn swap(from: u8, to: u8) -> bool {
+    // Relaxed if it fails: what was there is not used.
     HOOK.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 

@@ -97,6 +97,7 @@ fn word_of(text: &'static str) -> usize {
             (*new).next = newest;
             (*new).word = newest.as_ref().map_or(IS_MARK, |newest| newest.word + 1);
         }
+        // Relaxed if it fails: it is loaded again, with acquire.
         if KNOWN.compare_exchange(newest, new, Ordering::Release, Ordering::Relaxed).is_ok() {
             // SAFETY: as above; it does not change any more.
             return unsafe { (*new).word };

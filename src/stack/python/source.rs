@@ -49,7 +49,7 @@ const EVERY: u32 = 1024;
 pub struct PythonFrames {
     /// Filled once an interpreter is loaded.
     found: OnceBox<Result<Interpreter, String>>,
-    /// Set if a check failed.
+    /// Set if a check failed. Relaxed: a thread that reads it late has some wrong frames more.
     is_wrong: AtomicBool,
     pub(super) codes: Codes,
 }

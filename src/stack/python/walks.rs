@@ -67,6 +67,7 @@ impl Drop for Walk {
 /// Begins a walk, unless walks are closed.
 #[inline(always)]
 pub(super) fn enter() -> Option<Walk> {
+    // Relaxed: it is loaded again behind the barrier, and the place is this thread's own.
     let state = STATE.load(Ordering::Relaxed);
     if state == CLOSED {
         return None;
@@ -91,6 +92,7 @@ pub(super) fn enter() -> Option<Walk> {
 #[inline(never)]
 fn take_place() -> Option<&'static Place> {
     OWNED.try_with(|_| ()).ok()?;
+    // Relaxed: the exchange decides.
     let free = places().find(|place| {
         !place.is_taken.load(Ordering::Relaxed) && !place.is_taken.swap(true, Ordering::Acquire)
     });
@@ -106,6 +108,7 @@ fn add_place() -> &'static Place {
         is_taken: AtomicBool::new(true),
         next: ptr::null(),
     }));
+    // Relaxed: exchanges alone change the list, so a thread that acquires the newest place sees the older ones too.
     let mut first = PLACES.load(Ordering::Relaxed);
     loop {
         new.next = first;
@@ -162,6 +165,7 @@ pub(super) fn close() -> bool {
 /// In a child of fork, ends the walks of threads that it does not have.
 #[cfg(not(loom))]
 fn forget_others() {
+    // Relaxed: a child has one thread.
     if STATE.load(Ordering::Relaxed) != CLOSED {
         STATE.store(state_when_open(), Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::frames::{self, Call};
-use crate::testing::library::{Library, compile_text};
+use crate::process::testing::library::{Library, compile_text};
 
 /// A function of a loaded library that calls back.
 pub(super) type Bounce = unsafe extern "C-unwind" fn(Call, *mut c_void);

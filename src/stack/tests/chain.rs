@@ -25,7 +25,7 @@ use super::{
     bounce::Bounce,
     frames::{FRAMES, memreel_chain_aligned, memreel_chain_sized},
 };
-use crate::testing::random::Random;
+use crate::process::testing::random::Random;
 
 /// memreel's own methods.
 pub(super) const OWN: [StackMethod; 3] = [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules];

@@ -13,7 +13,7 @@ use super::{
     bounce::{bounce_of, compile},
     chain::run,
 };
-use crate::testing::{library::Library, own_process};
+use crate::process::testing::{library::Library, own_process};
 
 /// Return addresses in a library that is no longer loaded remain on stacks as leftovers, and a wrong walk asks for
 /// their rules. In a process of its own, because a read of unmapped memory ends it.

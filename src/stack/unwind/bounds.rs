@@ -12,7 +12,8 @@ use std::{
 static KNOWN: [[AtomicUsize; 2]; 1024] = [const { [const { AtomicUsize::new(0) }; 2] }; 1024];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps where a stack is. No lock is taken.
+/// Keeps where a stack is. No lock is taken. A place is written once, by the thread that the exchange gave it to. Relaxed: the
+/// end, which is stored last and with release, makes the start visible.
 pub(super) fn note(stack: &Range<usize>) {
     if stack.is_empty() || known_stacks().any(|known| known == *stack) {
         return;

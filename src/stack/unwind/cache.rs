@@ -78,6 +78,7 @@ pub(super) struct Writer(());
 impl Writer {
     /// Takes the right to write, unless another thread has it.
     pub(super) fn try_take() -> Option<Writer> {
+        // Relaxed if it fails: nothing is read then.
         let free = WRITING.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Writer(()))
     }
@@ -88,12 +89,14 @@ impl Writer {
             return;
         }
         let place = place_of(ip);
+        // Relaxed: as in `lookup_in`; of the writers each sees what the one before wrote.
         OLD[place].store(YOUNG[place].load(Ordering::Relaxed), Ordering::Relaxed);
         YOUNG[place].store(tag_of(ip) | rule.bits(), Ordering::Relaxed);
     }
 
     /// Forgets all rules.
     pub(super) fn flush(&self) {
+        // Relaxed: the release of the epoch comes behind. A thread that acquires the new epoch finds no old rule.
         for entry in YOUNG.iter().chain(&OLD) {
             entry.store(0, Ordering::Relaxed);
         }

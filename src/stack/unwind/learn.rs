@@ -64,6 +64,9 @@ pub(in super::super) fn learn(return_address: usize) -> Option<Rule> {
 }
 
 /// Whether this very build was at this place before.
+///
+/// Relaxed: a thread without the right to write may meet an entry that is being replaced, or not see a new one. Then the place
+/// is not the module's or the fingerprint is not, unless the same build is at both places: the module is admitted again.
 fn is_known(module: &Mapping) -> bool {
     let n = N_KNOWN.load(Ordering::Relaxed).min(MAX_MODULES);
     let span = module.span();
@@ -77,6 +80,7 @@ fn is_known(module: &Mapping) -> bool {
 /// Adds a module to the known ones. If it is where another was, the rules of
 /// the other are still in the cache: everything is forgotten.
 fn admit(writer: &Writer, module: &Mapping) {
+    // Relaxed: writers follow each other. Others see a place before its fingerprint, which is stored with release.
     let n = N_KNOWN.load(Ordering::Relaxed);
     let span = module.span();
     let overlaps = |known: &Known| {
@@ -101,6 +105,7 @@ pub(in super::super) fn after_fork() {
         && let Some(writer) = Writer::try_take()
     {
         writer.flush();
+        // Relaxed: a child has one thread.
         N_KNOWN.store(0, Ordering::Relaxed);
     }
 }

@@ -56,9 +56,22 @@ fn recovered(path: &Path) -> BTreeSet<u64> {
     live.map(|block| block.address.0).collect()
 }
 
+/// Returns how many blocks were ever allocated, and their bytes.
+fn allocated(path: &Path) -> (u64, u64) {
+    let (_, sums) = Recovered::read(path).unwrap().snapshot().allocated(DeviceId(0)).unwrap();
+    sums.iter().fold((0, 0), |(n, bytes), sum| (n + sum.n_blocks, bytes + sum.bytes))
+}
+
+/// Returns how many events are in the tape's snapshot, and how many are lost.
+fn kept_and_lost(path: &Path) -> (u64, u64) {
+    let snapshot = Recovered::read(path).unwrap().snapshot();
+    let lost = snapshot.allocator_settings().unwrap().get("trace_alloc_lost_entries").unwrap();
+    (snapshot.device_traces[0].len() as u64, lost.as_unsigned().unwrap())
+}
+
 /// It follows; it leaves after a third, and comes back after two thirds; it never comes.
 #[test]
-fn every_block_is_in_the_list_whoever_keeps_it() {
+fn every_block_is_in_the_list_and_counted_whoever_keeps_it() {
     let folder = tempfile::tempdir().unwrap();
     const N: u64 = 200_000;
     let is_there: [fn(u64) -> bool; 3] =
@@ -79,9 +92,16 @@ fn every_block_is_in_the_list_whoever_keeps_it() {
             }
         });
         assert_eq!(recovered(&path), live, "case {case}");
+        // An event in two is a free, but for those of the blocks that are left.
+        let n_allocated = (N + live.len() as u64) / 2;
+        assert_eq!(allocated(&path), (n_allocated, 512 * n_allocated), "case {case}");
+        let (n_kept, n_lost) = kept_and_lost(&path);
+        let n_events = n_allocated + 2 * (N - n_allocated);
+        assert_eq!((n_kept, n_kept + n_lost), (RING as u64, n_events), "case {case}");
         assert_eq!(n_folds > 10, case < 2, "case {case}: {n_folds} folds");
         drop((keeper, recorder, track));
         assert_eq!(recovered(&path), live, "case {case}, closed");
+        assert_eq!(allocated(&path), (n_allocated, 512 * n_allocated), "case {case}, closed");
     }
 }
 

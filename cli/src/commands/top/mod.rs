@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allocated;
 mod groups;
 mod new_blocks;
 mod options;
@@ -36,6 +37,9 @@ pub(crate) use options::Options;
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |asked, out| {
         let history = asked.history();
+        if options.allocated {
+            return allocated::answer(options, asked, out);
+        }
         if options.new {
             return new_blocks::answer(options, asked, out);
         }

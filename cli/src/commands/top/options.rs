@@ -35,11 +35,16 @@ them that are held at once, and what is left of them at the end. A block counts
 until its free is requested, so that the figures do not depend on when the GPU
 has done its work. --at is then the peak of these blocks, or another moment.
 
+--allocated is about all blocks that were allocated, those that are freed too. Of
+a heap that memreel record recorded, the sums are of the whole run, whatever the
+ring lost; of other memory they are those of the events in the file.
+
 Example:
   memreel top snapshot.pickle
   memreel top --at end --by function -n 20 snapshot.pickle
   memreel top --tree snapshot.pickle
   memreel top --new --since 10s --at end snapshot.pickle
+  memreel top --allocated snapshot.pickle
 
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
@@ -58,6 +63,10 @@ pub(crate) struct Options {
     /// Print the tree of calls from the outermost inward, without branches below 1 %
     #[arg(long, conflicts_with = "by")]
     pub(super) tree: bool,
+
+    /// Count everything that was ever allocated, by stack: of a heap that `memreel record` recorded, over the whole run
+    #[arg(long, conflicts_with_all = ["tree", "by", "at", "new"])]
+    pub(super) allocated: bool,
 
     /// Count only what is allocated after --since, until the program requests its free
     #[arg(long, conflicts_with = "tree")]

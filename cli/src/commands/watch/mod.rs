@@ -48,8 +48,8 @@ On a terminal this is a screen; `?` lists its keys. Elsewhere it prints a line a
 second for each device of each process, until all have ended. Growth is counted
 from when the watch began, or over the last minute.
 
---metrics serves numbers for Prometheus instead, until all that are named have
-ended. Other processes that record need neither a port nor a thread for it.
+--metrics serves numbers for Prometheus instead and prints where, until all that
+are named have ended. What is watched needs neither a port nor a thread for it.
 
 Example:
   memreel watch
@@ -104,7 +104,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         ));
     }
     if let Some(metrics) = metrics {
-        eprintln!("memreel: metrics are at {}", metrics.address());
+        writeln!(out, "{}", metrics.address())?;
+        out.flush()?;
         metrics.serve_watched(all)?;
         return Ok(Exit::Fine);
     }

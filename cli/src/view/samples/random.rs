@@ -1,1 +1,1 @@
-../../../../src/testing/random.rs
+../../../../src/process/testing/random.rs

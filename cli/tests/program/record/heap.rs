@@ -4,6 +4,8 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::{Run, Start, has, live, live_from, program, python, record};
 
 const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
@@ -47,6 +49,22 @@ fn every_block_of_threads_is_there() {
     // What is resident, if it was looked at, which at the peak may have been more than at any look; or blocks alone.
     let all = if run.err.contains("the kernel reports") { now("used ") } else { now("program ") };
     assert!(!all.is_empty() && now("sum ") == all, "{}", run.err);
+}
+
+/// What a program allocated is counted, whatever the ring lost.
+#[test]
+fn what_was_allocated_is_exact_with_a_small_ring() {
+    let run =
+        record(&["--heap", "--ring", "4096", "-o", "run.pickle"], &[&program("resident"), "survivors"]).run();
+    let top = Command::new(env!("CARGO_BIN_EXE_memreel"))
+        .args(["top", "--allocated", "--json", "--device", "1", "run.pickle"])
+        .current_dir(run.folder.path())
+        .output()
+        .unwrap();
+    let answer: Value = serde_json::from_slice(&top.stdout).unwrap_or_else(|_| panic!("{top:?} {}", run.err));
+    assert_eq!((&answer["is_of_run"], &answer["is_exact"]), (&true.into(), &true.into()), "{answer}");
+    let largest = &answer["groups"][0];
+    assert_eq!((&largest["blocks"], &largest["bytes"]), (&348_000.into(), &69_600_000.into()), "{largest}");
 }
 
 /// Python's own objects of known sizes, and the lines that made them.

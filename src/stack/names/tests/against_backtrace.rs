@@ -6,7 +6,7 @@ use std::{ffi::c_void, ops::Range, ptr};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::super::{super::modules, Symbol, demangle::demangle, symbolize::Symbolizer};
-use crate::testing::random::Random;
+use crate::process::testing::random::Random;
 
 type Plain = (String, String, u32);
 

@@ -12,7 +12,7 @@ use super::super::{
     demangle::demangle,
     image::{self, Probe},
 };
-use crate::testing::{
+use crate::process::testing::{
     library::{compile, compile_text},
     random::Random,
 };

@@ -1,0 +1,131 @@
+//! What was allocated with each stack over a whole recording, whatever its ring lost, as a value of the settings:
+//! `memreel_allocated` of `allocator_settings`.
+//!
+//! It is a list with a dictionary for each device: `device`; `frames`, a list of dictionaries like those of events; and `stacks`,
+//! a list of lists of numbers: blocks, requested bytes, and the places of the frames in that list, innermost first.
+
+use super::{
+    FrameIndex, Snapshot, StackIndex, Value, frame_value,
+    recorded::{ALLOCATED, remove_setting, set_setting},
+    stack_from_value,
+};
+use crate::words::{DeviceId, SeededMap};
+
+/// What was allocated with one stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allocated {
+    /// The stack of the allocations.
+    pub stack: StackIndex,
+    /// The number of blocks.
+    pub n_blocks: u64,
+    /// The bytes that were requested for them.
+    pub bytes: u64,
+}
+
+/// Writes sums of devices into the settings of the snapshot that has their stacks.
+pub fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, Vec<Allocated>)]) {
+    if !devices.is_empty() {
+        let of_device = |(device, sums): &(DeviceId, Vec<Allocated>)| value(*device, sums, snapshot);
+        let value = Value::List(devices.iter().map(of_device).collect());
+        set_setting(snapshot, ALLOCATED, value);
+    }
+}
+
+/// Takes the sums out of the settings.
+pub(crate) fn forget(snapshot: &mut Snapshot) {
+    remove_setting(snapshot, ALLOCATED);
+}
+
+fn value(device: DeviceId, sums: &[Allocated], snapshot: &Snapshot) -> Value {
+    let mut places: SeededMap<FrameIndex, usize> = SeededMap::default();
+    let mut frames = Vec::new();
+    let mut place = |frame: &FrameIndex| {
+        let new = places.len();
+        let place = *places.entry(*frame).or_insert(new);
+        if place == new {
+            frames.push(frame_value(snapshot.stacks.frame(*frame), &snapshot.shapes));
+        }
+        Value::unsigned(place as u64)
+    };
+    let mut stack = |sum: &Allocated| {
+        let figures = [sum.n_blocks, sum.bytes].map(Value::unsigned);
+        let members = snapshot.stacks.members(sum.stack).iter().map(&mut place);
+        Value::List(figures.into_iter().chain(members).collect())
+    };
+    let stacks = Value::List(sums.iter().map(&mut stack).collect());
+    Value::dict([
+        ("device", Value::Int(device.0)),
+        ("frames", Value::List(frames.into())),
+        ("stacks", stacks),
+    ])
+}
+
+impl Snapshot {
+    /// Returns what was allocated with each stack of a device since the recording began, also by events that its ring lost, and
+    /// a snapshot that has these stacks and nothing else; `None` if the file does not say.
+    #[must_use]
+    pub fn allocated(&self, device: DeviceId) -> Option<(Snapshot, Vec<Allocated>)> {
+        let all = self.allocator_settings()?.get(ALLOCATED)?.as_elements()?;
+        let of_device = all.iter().find(|of| of.get("device").and_then(Value::as_int) == Some(device.0))?;
+        let mut stacks = Snapshot::default();
+        let frames: Vec<FrameIndex> = of_device
+            .get("frames")?
+            .as_elements()?
+            .iter()
+            .map(|frame| frame_of(frame, &mut stacks))
+            .collect::<Option<_>>()?;
+        let sum = |value: &Value| {
+            let [n_blocks, bytes, places @ ..] = value.as_elements()? else { return None };
+            let frame = |place: &Value| frames.get(usize::try_from(place.as_unsigned()?).ok()?).copied();
+            let members: Vec<FrameIndex> = places.iter().map(frame).collect::<Option<_>>()?;
+            let stack = stacks.stacks.intern_stack(&members);
+            Some(Allocated { stack, n_blocks: n_blocks.as_unsigned()?, bytes: bytes.as_unsigned()? })
+        };
+        let sums = of_device.get("stacks")?.as_elements()?.iter().map(sum).collect::<Option<_>>()?;
+        Some((stacks, sums))
+    }
+}
+
+fn frame_of(frame: &Value, Snapshot { stacks, shapes, .. }: &mut Snapshot) -> Option<FrameIndex> {
+    let stack = stack_from_value(&Value::List([frame.clone()].into()), stacks, shapes)?;
+    stacks.members(stack).first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Frame, Shape, Slot};
+
+    #[test]
+    fn sums_come_back_with_their_frames() {
+        let text = r#"{"segments": [], "device_traces": [[]], "allocator_settings": {"roundup_power2_divisions": {}}}"#;
+        let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
+        let mut names = |names: &[&str]| {
+            let frames: Vec<FrameIndex> = names
+                .iter()
+                .map(|name| {
+                    let mut shape = Shape::from_fields(&[]);
+                    shape.slots.push(("library".into(), Slot::Value(Value::text("libc.so.6"))));
+                    let shape = snapshot.shapes.intern(shape);
+                    snapshot.stacks.intern_frame(Frame { name: (*name).into(), shape, ..Frame::default() })
+                })
+                .collect();
+            snapshot.stacks.intern_stack(&frames)
+        };
+        let sum = |stack, n_blocks, bytes| Allocated { stack, n_blocks, bytes };
+        let of_device = |device, sums: &[Allocated]| (DeviceId(device), sums.to_vec());
+        let sums =
+            [sum(names(&["b", "a"]), 2, u64::MAX), sum(names(&["c", "a"]), 3, 4), sum(names(&[]), 5, 6)];
+        store(&mut snapshot, &[of_device(1, &sums), of_device(0, &[])]);
+        let (stacks, found) = snapshot.allocated(DeviceId(1)).unwrap();
+        let named = |snapshot: &Snapshot, sums: &[Allocated]| -> Vec<(String, u64, u64)> {
+            let frames = |stack| snapshot.stacks.frames(stack).map(|frame| &*frame.name).collect::<String>();
+            sums.iter().map(|sum| (frames(sum.stack), sum.n_blocks, sum.bytes)).collect()
+        };
+        assert_eq!(named(&stacks, &found), named(&snapshot, &sums));
+        assert_eq!(snapshot.allocated(DeviceId(0)).unwrap().1, []);
+        assert!(snapshot.allocated(DeviceId(2)).is_none());
+        forget(&mut snapshot);
+        assert!(snapshot.allocated(DeviceId(1)).is_none());
+    }
+}
