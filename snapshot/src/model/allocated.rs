@@ -94,7 +94,7 @@ fn frame_of(frame: &Value, Snapshot { stacks, shapes, .. }: &mut Snapshot) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Frame, Shape, Slot};
+    use crate::model::{Field, Frame, Shape, Slot};
 
     #[test]
     fn sums_come_back_with_their_frames() {
@@ -104,7 +104,7 @@ mod tests {
             let frames: Vec<FrameIndex> = names
                 .iter()
                 .map(|name| {
-                    let mut shape = Shape::from_fields(&[]);
+                    let mut shape = Shape::from_fields(&[("name", Field::Name)]);
                     shape.slots.push(("library".into(), Slot::Value(Value::text("libc.so.6"))));
                     let shape = snapshot.shapes.intern(shape);
                     snapshot.stacks.intern_frame(Frame { name: (*name).into(), shape, ..Frame::default() })
