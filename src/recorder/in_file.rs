@@ -36,8 +36,8 @@ const PARTS_ELSEWHERE: usize = 4;
 /// keeper.
 const MORE: usize = 1024;
 
-/// Returns how many chunks of a device a file has at most before one is given up: those of the ring, and those that wait where
-/// there is no list of live blocks yet.
+/// Returns how many chunks of a device a file without a list of live blocks has at most. When there are more, the oldest of those
+/// that wait is given up.
 pub(super) fn most_kept(capacity: usize) -> usize {
     let in_ring = capacity / Chunk::N_ENTRIES;
     in_ring + (in_ring / FOLDED_PART).max(1) * MOST_PARTS + MORE

@@ -228,7 +228,7 @@ fn the_recorders_row_is_what_a_recording_adds() {
     });
 }
 
-/// Asserts that memreel's row is what a recording adds to a program, but for one part of so many.
+/// Asserts that memreel's row is what a recording adds to a program. It may be wrong by that divided by `one_of`.
 fn assert_added(words: &[&str], mode: &str, one_of: i128) {
     let alone = resident_alone(words, mode);
     let folder = tempfile::tempdir().unwrap();
