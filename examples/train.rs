@@ -1,5 +1,5 @@
 //! Trains a small language model on this project's README and records every
-//! byte of memory that this takes: `cargo run --release --example train`.
+//! byte of memory that this takes: `cargo run --release --example train`. One file, so that it can be copied.
 //!
 //! The model reads a few characters and predicts the next one:
 //!
