@@ -112,8 +112,9 @@ class Attached:
             import_modules()
             why_not = self.begin()
             if why_not is not None:
-                tell(self.channel, {"refused": why_not})
                 self.forget()
+                tell(self.channel, {"refused": why_not})
+                self.hang_up()
                 return
             atexit.register(self.at_exit)
             tell(self.channel, self.state())
@@ -228,9 +229,12 @@ class Attached:
             except Exception as error:
                 answer["failed"] = in_a_line(error)
             answer["history"] = self.restored()
+            # Before the answer: whoever has it finds the program as it was.
+            self.forget()
             self.send(answer, snapshot)
         finally:
             self.forget()
+            self.hang_up()
             self.lock.release()
 
     def taken(self):
@@ -296,9 +300,12 @@ class Attached:
             return
 
     def forget(self):
-        """Leaves nothing of this in the program."""
+        """Takes away what the program or another attachment could find."""
         if vars(sys).get(MARK) is self:
             delattr(sys, MARK)
+
+    def hang_up(self):
+        """Ends the connection, and with it what the exit of the program waits for."""
         atexit.unregister(self.at_exit)
         try:
             # A thread that waits for an order wakes, and children of fork that have the socket too do not keep it open.
