@@ -19,6 +19,10 @@ pub struct ScopeSpan {
     pub depth: usize,
 }
 
+/// The most scopes that are around each other. Each has the names of those around it in its path, so that a name of a
+/// hundred thousand slashes would take gigabytes: what is deeper is the name of the innermost.
+const DEEPEST: usize = 100;
+
 impl Scopes<'_> {
     /// Returns the scopes, the outer ones first, and those of one depth in the order in which they begin.
     ///
@@ -30,7 +34,7 @@ impl Scopes<'_> {
         let mut last_path = String::new();
         for (range, path) in self.stretches() {
             let path = path.to_string();
-            let names: Vec<&str> = path.split('/').collect();
+            let names: Vec<&str> = path.splitn(DEEPEST, '/').collect();
             let is_same =
                 |(depth, name): &(usize, &&str)| open.get(*depth).is_some_and(|scope| scope.name == **name);
             let n_same = names.iter().enumerate().take_while(is_same).count();

@@ -8,7 +8,9 @@ pub const SEPARATORS: [char; 2] = ['/', '\\'];
 /// Returns the part of a path after its last separator.
 #[must_use]
 pub fn base_name(path: &str) -> &str {
-    path.rsplit(SEPARATORS).next().unwrap_or(path)
+    // Bytes, because names of megabytes are searched; in UTF-8 a byte like a separator is one.
+    let separator = path.bytes().rposition(|byte| SEPARATORS.contains(&char::from(byte)));
+    &path[separator.map_or(0, |at| at + 1)..]
 }
 
 /// Returns a path with `/` between its parts, so that it can be searched for a folder.

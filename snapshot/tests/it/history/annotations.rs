@@ -131,3 +131,16 @@ fn cut_events_and_kept_ones_are_all_events() {
     assert_eq!(of(&once), (2, 1), "the event, and the name of the first block");
     assert_eq!(of(&cut(once, 1..2)), (2, 1));
 }
+
+/// Each span has the names around it in its path, so that the paths of all would take gigabytes.
+#[test]
+fn a_name_of_many_slashes_is_a_hundred_scopes() {
+    let name = "a/".repeat(50_000) + "b";
+    let snapshot = changed("user_metadata", [name.as_str(), name.as_str(), ""].map(Into::into), false);
+    let spans = Scopes::new(&snapshot, DeviceId(0)).spans();
+    let depths: Vec<usize> =
+        spans.iter().filter(|span| span.entries.contains(&0)).map(|span| span.depth).collect();
+    assert_eq!(depths, (0..100).collect::<Vec<_>>());
+    assert_eq!(spans[99].path, name);
+    assert_eq!(spans[99].name.len(), name.len() - 99 * 2);
+}
