@@ -36,6 +36,8 @@ Each snapshot's state comes from its segments and its history, so that blocks
 from before both histories are not differences. Two stacks are the same if the
 calls that identify the code that allocated have the same names, files and
 lines: one line of code is one change, and all changes add up to the difference.
+So are two of the same functions whose files are in another folder, or whose
+lines moved, if they hold as much as before or moved as such lines did.
 What grew comes first, then what shrank, the largest change first. `added` is a
 site that only the later snapshot has, `gone` one that only the earlier has.
 Devices are compared by their numbers; if each file has one, these two are

@@ -1,7 +1,9 @@
 //! The differences between two snapshots, by site: added, gone, grown and shrunk.
 //!
 //! A site is the same in both if its identifying frames have the same names, files and lines; of files that torch.compile
-//! generated, whose names are hashes, the functions count. Each site is one change, so the changes add up to the difference between the bytes in use.
+//! generated, whose names are hashes, the functions count. The same functions at other lines, or in files of another
+//! folder, are one site too where the code was moved (`moved`). Each site is one change, so the changes add up to the
+//! difference between the bytes in use.
 //!
 //! Both states come from the segments as well as from the trace. So a block that is in use from before
 //! both histories to their ends is in both states and is not a difference, and a block that was freed in
@@ -12,6 +14,7 @@ use std::cmp::Reverse;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
+    moved,
     site::Site,
     site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
@@ -33,6 +36,15 @@ impl GroupChange {
     /// Returns the site in both snapshots, to order changes.
     fn sites(&self) -> [Option<&Site>; 2] {
         [&self.after, &self.before].map(|group| group.as_ref().map(|group| &group.site))
+    }
+
+    /// Returns the blocks that one snapshot has alone, and which of the two that is.
+    fn alone(&self) -> Option<(usize, &Group)> {
+        match (&self.before, &self.after) {
+            (Some(group), None) => Some((0, group)),
+            (None, Some(group)) => Some((1, group)),
+            _ => None,
+        }
     }
 
     /// Returns by how many bytes the site grew; negative if it shrank.
@@ -101,6 +113,10 @@ impl DeviceHistory<'_> {
             }
         }
         let mut changes: Vec<GroupChange> = changes.into_values().collect();
+        let alone = changes.iter().enumerate().filter_map(|(at, change)| Some((at, change.alone()?)));
+        for [gone, added] in moved::pairs(alone, &[self.shown_frames(), after.shown_frames()]) {
+            changes[added].before = changes[gone].before.take();
+        }
         changes.retain(|change| change.bytes() != 0 || change.n_blocks() != 0);
         changes.sort_by(|one, other| {
             let key = |change: &GroupChange| {

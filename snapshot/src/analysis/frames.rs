@@ -75,6 +75,11 @@ impl<'a> ShownFrames<'a> {
         self.identifying(stack).map(|frame| self.stacks.frame(frame))
     }
 
+    /// Returns every stack of the snapshot.
+    pub(super) fn all_stacks(&self) -> impl Iterator<Item = StackIndex> {
+        (0..).map(StackIndex).take(self.stacks.len())
+    }
+
     /// Returns the innermost frame of [`ShownFrames::identifying`]; `None` for a stack without frames.
     #[must_use]
     pub fn innermost(&self, stack: StackIndex) -> Option<&'a Frame> {

@@ -71,6 +71,7 @@ mod timeline;
 pub mod oom;
 mod call;
 mod release;
+mod moved;
 mod diff;
 mod gate;
 mod stats;

@@ -2,7 +2,7 @@
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{By, DeviceHistory, Site},
+    analysis::{By, DeviceHistory, GroupChange, Site},
 };
 use serde_json::{Value, json};
 
@@ -90,4 +90,72 @@ fn the_largest_changes_come_first() {
     let bytes: Vec<i128> =
         one.diff(one.end(), &other, other.end()).iter().map(|change| change.bytes()).collect();
     assert_eq!(bytes, [8192, 512, -4096, -1024, -512]);
+}
+
+/// A history that allocates a block with each stack, of calls with a name, a file and a line.
+fn allocates(blocks: &[(u64, &[(&str, &str, u64)])]) -> Snapshot {
+    let entry = |(at, (size, calls)): (usize, &(u64, &[(&str, &str, u64)]))| {
+        let frame =
+            |(name, file, line): &(&str, &str, u64)| json!({"name": name, "filename": file, "line": line});
+        let frames: Vec<Value> = calls.iter().map(frame).collect();
+        json!({"action": "alloc", "addr": 32 * MIB + at as u64 * MIB, "size": size, "stream": 0, "time_us": 0, "frames": frames})
+    };
+    let entries: Vec<Value> = blocks.iter().enumerate().map(entry).collect();
+    serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
+}
+
+/// Returns the bytes that each change has before and after.
+fn changes(before: &Snapshot, after: &Snapshot) -> Vec<[u64; 2]> {
+    let [one, other] = [before, after].map(|snapshot| DeviceHistory::new(snapshot, DeviceId(0)));
+    let changes = one.diff(one.end(), &other, other.end());
+    let bytes =
+        |change: &GroupChange| [&change.before, &change.after].map(|of| of.as_ref().map_or(0, |of| of.bytes));
+    changes.iter().map(bytes).collect()
+}
+
+#[test]
+fn a_site_whose_lines_moved_is_one_site() {
+    let file = "/home/a/x.py";
+    let before = allocates(&[
+        (1000, &[("f", file, 7), ("main", file, 30)]),
+        (200, &[("g", file, 9), ("main", file, 31)]),
+    ]);
+    // A line was added above, and `f` allocates more.
+    let moved = [("f", file, 8), ("main", file, 31)];
+    let after = allocates(&[(1500, &moved), (200, &[("g", file, 10), ("main", file, 32)])]);
+    assert_eq!(changes(&before, &after), [[1000, 1500]]);
+    assert_eq!(changes(&after, &before), [[1500, 1000]]);
+    // The project lies in another folder.
+    let elsewhere = "/ci/build/x.py";
+    let after = allocates(&[
+        (1500, &[("f", elsewhere, 7), ("main", elsewhere, 30)]),
+        (200, &[("g", elsewhere, 9), ("main", elsewhere, 31)]),
+    ]);
+    assert_eq!(changes(&before, &after), [[1000, 1500]]);
+}
+
+#[test]
+fn a_site_is_another_one_if_the_lines_behind_it_stayed() {
+    let file = "/home/a/x.py";
+    let stays = [("g", file, 9), ("main", file, 31)];
+    let before = allocates(&[(1000, &[("f", file, 7), ("main", file, 30)]), (200, &stays)]);
+    for bytes in [1000, 1500] {
+        let after = allocates(&[(bytes, &[("f", file, 6), ("main", file, 30)]), (200, &stays)]);
+        assert_eq!(changes(&before, &after), [[0, bytes], [1000, 0]], "two lines of one function");
+    }
+    let other = allocates(&[(1500, &[("h", file, 70), ("main", file, 90)])]);
+    assert_eq!(changes(&before, &other), [[0, 1500], [1000, 0], [200, 0]], "another function");
+    let other = allocates(&[(1500, &[("f", "/home/a/y.py", 7), ("main", "/home/a/y.py", 30)])]);
+    assert_eq!(changes(&before, &other).len(), 3, "another file");
+}
+
+#[test]
+fn of_more_sites_in_one_function_those_that_kept_their_size_are_the_old_ones() {
+    let file = "/home/a/x.cpp";
+    let at = |line: u64| [("parse", file, line), ("main", file, line + 20)];
+    let before = allocates(&[(1000, &at(7))]);
+    let after = allocates(&[(4000, &at(8)), (1000, &at(9))]);
+    assert_eq!(changes(&before, &after), [[0, 4000]]);
+    let other = allocates(&[(4000, &at(8)), (1001, &at(9))]);
+    assert_eq!(changes(&before, &other), [[0, 4000], [0, 1001], [1000, 0]], "which one is not known");
 }
