@@ -77,6 +77,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let status = match child::start(&options.program, &variables, folder.path()) {
         Err(status) => status,
         Ok(child) => {
+            names.remove_old(integrate::rank());
+            if let Some(signal) = &options.signal {
+                say(&format!(
+                    "kill -{signal} {} writes a snapshot, and the program runs on",
+                    child.process()
+                ));
+            }
             let saver = Saver::start(Processes::new(
                 folder.path(),
                 names,

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -91,6 +92,19 @@ impl Names {
             "this is rank {rank}{of}, so the snapshot is {}; {{rank}} in -o chooses the place of the rank",
             self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name).display()
         ))
+    }
+
+    /// Removes the file that the user has named for the program's snapshot, if there is one: of a program that records nothing,
+    /// the snapshot of an earlier run would be taken for its own.
+    pub(super) fn remove_old(&self, rank: Option<u64>) {
+        let Some(own) = self.own.as_ref().filter(|own| !own.has_pid) else { return };
+        let rank = rank.map_or_else(|| "0".to_owned(), |rank| rank.to_string());
+        let Ok(name) = self.filled(&own.name, &Facts { rank: &rank, pid: "" }) else { return };
+        let path = self.folder.join(name);
+        if path.is_file() {
+            // What cannot be removed cannot be replaced either, which is said when it is written.
+            let _ = fs::remove_file(path);
+        }
     }
 
     /// Returns the path of a process's snapshot, which no other of `taken` has, nor a file that is there: only the one that

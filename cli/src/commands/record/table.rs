@@ -12,7 +12,7 @@ use memreel_snapshot::{
     analysis::{DeviceHistory, RunOwners, devices},
 };
 
-use crate::{bytes::Bytes, owner_table, text::shell_word};
+use crate::{bytes::Bytes, own_memory::is_host, owner_table, text::shell_word};
 
 /// Prints the tables of a run with these snapshots.
 pub(super) fn print(
@@ -41,11 +41,16 @@ pub(super) fn refusals(snapshot: &Snapshot, path: &Path) -> Vec<String> {
     devices(snapshot).into_iter().filter_map(refusal).collect()
 }
 
-/// Returns the most bytes that a device of a snapshot had: in segments, or in blocks where an allocator has no segments.
+/// Returns the most bytes that a device of a snapshot had: in segments, or of memory of the host in blocks.
 pub(super) fn peak_bytes(snapshot: &Snapshot) -> u64 {
+    let usage = snapshot.usage();
     let peak = |device| {
         let figures = DeviceHistory::new(snapshot, device).figures();
-        figures.peak_bytes.max(figures.reserved_bytes)
+        if is_host(&usage, device) {
+            figures.peak_bytes
+        } else {
+            figures.peak_bytes.max(figures.reserved_bytes)
+        }
     };
     devices(snapshot).into_iter().map(peak).max().unwrap_or(0)
 }

@@ -93,6 +93,20 @@ fn a_folder_that_takes_no_files_is_named() {
     assert!(told.ends_with("; -o names another folder, as in -o /tmp/snapshot.pickle\n"), "{told}");
 }
 
+/// It would be taken for that of a run that recorded nothing.
+#[test]
+fn the_snapshot_of_an_earlier_run_does_not_stay() {
+    let start = |program: &str| {
+        let start = record(&["-o", "run.pickle"], &[program]);
+        fs::write(start.path("run.pickle"), "of an earlier run").unwrap();
+        start.run()
+    };
+    let run = start("true");
+    assert!(run.err.contains("asked no GPU for memory") && run.files().is_empty(), "{:?}", run.files());
+    let run = start("/nowhere/program");
+    assert_eq!((run.status, run.files()), (Some(127), vec!["run.pickle".to_owned()]), "nothing ran");
+}
+
 #[test]
 fn crashes_lose_nothing() {
     for (what, status) in [("killed", 137), ("aborted", 134)] {
