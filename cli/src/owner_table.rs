@@ -113,9 +113,11 @@ fn rounded_line(table: &DeviceOwners) -> Option<String> {
 fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
+        let who = host.allocator.unwrap_or("malloc");
         lines.push(format!(
-            "malloc keeps {} in whole pages that no block is in: malloc_trim(0) would return them",
-            Bytes(host.unused_page_bytes)
+            "{who} keeps {} in whole pages that no block is in: {}",
+            Bytes(host.unused_page_bytes),
+            what_returns_pages(host.allocator)
         ));
     }
     lines.extend(arena_line(host));
@@ -140,6 +142,25 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns what makes an allocator return unused pages to the kernel.
+fn what_returns_pages(allocator: Option<&str>) -> &'static str {
+    match allocator {
+        None => "malloc_trim(0) would return them",
+        Some("jemalloc") => {
+            "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 returns such pages when blocks are freed, which costs time; \
+             MALLOC_CONF=background_thread:true returns them after ten seconds, also when the program does nothing"
+        }
+        Some("tcmalloc") => {
+            "TCMALLOC_AGGRESSIVE_DECOMMIT=1 returns such pages when blocks are freed, which costs time; \
+             MallocExtension_ReleaseFreeMemory() returns them once"
+        }
+        Some(_) => {
+            "MIMALLOC_PURGE_DELAY=0 returns such pages when blocks are freed, which costs time; mi_collect(true) returns \
+             them once"
+        }
+    }
 }
 
 /// Returns what fewer arenas would save.
@@ -316,4 +337,27 @@ fn with_stack<'a>(row: &'a OwnerRow, site: Option<&'a Site>, shown: &[ShownFrame
         _ => Stack::None { stack: None },
     };
     Row { row, stack_bytes: row.largest.map(|largest| largest.bytes), stack }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_allocator_has_advice_of_its_own() {
+        let line = |allocator: Option<&'static str>| {
+            let mut host = HostFigures::default();
+            (host.unused_page_bytes, host.allocator) = (1 << 30, allocator);
+            host_lines(&host).concat()
+        };
+        assert!(line(None).starts_with("malloc keeps 1.00 GiB") && line(None).contains("malloc_trim(0)"));
+        for (name, setting) in
+            [("jemalloc", "MALLOC_CONF="), ("tcmalloc", "TCMALLOC_"), ("mimalloc", "MIMALLOC_")]
+        {
+            let said = line(Some(name));
+            assert!(said.starts_with(&format!("{name} keeps 1.00 GiB")) && said.contains(setting), "{said}");
+            assert!(!said.contains("malloc_trim"), "{said}");
+        }
+        assert!(host_lines(&HostFigures::default()).is_empty());
+    }
 }

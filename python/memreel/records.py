@@ -794,8 +794,10 @@ class HostFigures(Record):
     """What is swapped out."""
     huge_bytes: int
     """The resident bytes in huge pages."""
+    allocator: Literal["jemalloc", "tcmalloc", "mimalloc", None]
+    """What serves `malloc` in place of the C library, by its library; null if none of these is loaded."""
     unused_page_bytes: int
-    """Whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return."""
+    """Whole resident pages that `malloc` has and no block touches: what glibc's `malloc_trim(0)` would return."""
     n_arenas: int
     """The arenas that glibc's `malloc` made for threads, beside the main one."""
     arena_unused_bytes: int

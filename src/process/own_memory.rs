@@ -5,8 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memreel_snapshot::words::DeviceId;
 
-/// The bytes of the recorder's blocks. Relaxed, as the next: figures, with which nothing else has to agree.
-static BYTES: AtomicU64 = AtomicU64::new(0);
+/// From this size on a block is one that `malloc` gives back when it is freed. It keeps smaller ones: a snapshot leaves some
+/// 20 MB of them, which would look like memory that the program freed.
+const LARGE_BYTES: u64 = 128 << 10;
+
+/// The bytes of the recorder's large blocks. Relaxed, as all here: figures, with which nothing else has to agree.
+static LARGE: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes of the others, and the most that they were.
+static SMALL: AtomicU64 = AtomicU64::new(0);
+static MOST_SMALL: AtomicU64 = AtomicU64::new(0);
 
 /// The number of the device, plus 1; 0 before there is one.
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -20,23 +28,31 @@ const DEVICE_SHIFT: u32 = 48;
 /// use memreel::integrate::own_memory;
 ///
 /// own_memory::allocated(48);
-/// own_memory::freed(32);
-/// assert_eq!(own_memory::bytes(), 16);
+/// own_memory::allocated(1 << 20);
+/// own_memory::freed(48);
+/// own_memory::freed(1 << 20);
+/// assert_eq!(own_memory::bytes(), 48);
 /// ```
 pub fn allocated(bytes: u64) {
-    BYTES.fetch_add(bytes, Ordering::Relaxed);
+    if bytes >= LARGE_BYTES {
+        LARGE.fetch_add(bytes, Ordering::Relaxed);
+    } else {
+        let before = SMALL.fetch_add(bytes, Ordering::Relaxed);
+        MOST_SMALL.fetch_max(before + bytes, Ordering::Relaxed);
+    }
 }
 
 /// Counts a block of the recorder's own that will be freed. One that was allocated before the count began is in no sum.
 pub fn freed(bytes: u64) {
     let less = |own: u64| Some(own.saturating_sub(bytes));
-    let _ = BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    let sum = if bytes >= LARGE_BYTES { &LARGE } else { &SMALL };
+    let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
 }
 
-/// Returns the bytes of all these blocks.
+/// Returns the bytes of all these blocks, and of freed ones that `malloc` keeps.
 #[must_use]
 pub fn bytes() -> u64 {
-    BYTES.load(Ordering::Relaxed)
+    LARGE.load(Ordering::Relaxed) + MOST_SMALL.load(Ordering::Relaxed)
 }
 
 /// Says which device the heap is.

@@ -135,7 +135,10 @@ pub struct HostFigures {
     pub swapped_bytes: u64,
     /// The resident bytes in huge pages.
     pub huge_bytes: u64,
-    /// The bytes of whole resident pages that `malloc` has and no block touches: what `malloc_trim(0)` would return.
+    /// The allocator that serves `malloc` in place of the C library's, by its library: `jemalloc`, `tcmalloc` or `mimalloc`;
+    /// `None` if none is loaded.
+    pub allocator: Option<&'static str>,
+    /// The bytes of whole resident pages that `malloc` has and no block touches: what glibc's `malloc_trim(0)` would return.
     pub unused_page_bytes: u64,
     /// The number of arenas that glibc's `malloc` made for threads, beside the main one.
     pub n_arenas: u64,

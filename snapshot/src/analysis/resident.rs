@@ -7,7 +7,7 @@ use super::{lives::Lives, owner::Owners, owner_row::RowKind};
 use crate::{
     history::{Life, Moment},
     model::{StackIndex, Text},
-    words::{AreaKind, ResidentArea, ResidentReport, SeededMap},
+    words::{AreaKind, ResidentArea, ResidentReport, SeededMap, paths::base_name},
 };
 
 /// What glibc counts for a block beside its bytes, the least that it and its block take, and what their sizes are multiples of.
@@ -30,6 +30,10 @@ const MOST_REPORTS: usize = 64;
 pub(super) const MALLOC_FREE: &str = "malloc, unused";
 pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
 
+/// What the libraries of allocators that programs load instead of the C library's begin with, and what these are called.
+const ALLOCATORS: [(&str, &str); 3] =
+    [("libjemalloc", "jemalloc"), ("libtcmalloc", "tcmalloc"), ("libmimalloc", "mimalloc")];
+
 /// The process at one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sight {
@@ -41,6 +45,8 @@ pub(super) struct Sight {
     /// The resident bytes in huge pages.
     pub(super) huge_bytes: u64,
     pub(super) rows: Vec<SightRow>,
+    /// The allocator that is loaded beside the C library's, and serves in its place.
+    pub(super) allocator: Option<&'static str>,
     /// What `malloc` could give back: whole pages that are resident and have nothing of a block.
     pub(super) unused_page_bytes: u64,
     /// What each arena of `malloc` has and no block has; one of them is that of the main thread.
@@ -144,6 +150,7 @@ impl<'a> Blocks<'a> {
             huge_bytes: sum(|area| area.huge_bytes),
             report: ResidentReport { areas: Vec::new(), ..report.clone() },
             rows: rows.all(),
+            allocator: allocator(&report.areas),
             unused_page_bytes,
             unused_of_arenas,
         }
@@ -212,6 +219,13 @@ fn arena(area: &ResidentArea) -> Option<(&str, bool)> {
         Some(of) => (of, true),
         None => (name.strip_suffix(']').filter(|_| name != MAIN_ARENA).unwrap_or(name), false),
     })
+}
+
+/// Returns the allocator whose library is among the areas.
+fn allocator(areas: &[ResidentArea]) -> Option<&'static str> {
+    let libraries = areas.iter().filter(|area| area.kind == AreaKind::Code).map(|area| base_name(&area.name));
+    let name_of = |library: &str| ALLOCATORS.iter().find(|(begin, _)| library.starts_with(begin));
+    libraries.filter_map(name_of).map(|(_, name)| *name).next()
 }
 
 /// Returns the bytes of a page where the areas are from: all of them, and the holes in them, begin and end with one.
@@ -381,6 +395,18 @@ mod tests {
             sight.unused_of_arenas.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
         assert_eq!(unused, [("[arena 1", 0x8000), ("[arena 12", 0x4000), ("[heap]", 0x4000)]);
         assert_eq!(sight.unused_page_bytes, 0x10_000, "of all but the last chunk");
+    }
+
+    #[test]
+    fn an_allocator_is_known_by_its_library() {
+        let area =
+            |kind: AreaKind, name: &str| ResidentArea { kind, name: name.into(), ..ResidentArea::default() };
+        let of = |kind, name| allocator(&[area(AreaKind::Code, "/lib/libc.so.6"), area(kind, name)]);
+        assert_eq!(of(AreaKind::Code, "/usr/lib/libjemalloc.so.2"), Some("jemalloc"));
+        assert_eq!(of(AreaKind::Code, "/opt/libtcmalloc_minimal.so.4"), Some("tcmalloc"));
+        assert_eq!(of(AreaKind::Code, "/opt/libmimalloc.so.2.0"), Some("mimalloc"));
+        assert_eq!(of(AreaKind::File, "/usr/lib/libjemalloc.so.2"), None, "it is read, and not loaded");
+        assert_eq!(of(AreaKind::Code, "/usr/lib/not-libjemalloc.so"), None);
     }
 
     /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.

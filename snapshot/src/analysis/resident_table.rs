@@ -157,6 +157,7 @@ fn figures(point: &[(usize, &Sight)]) -> HostFigures {
     HostFigures {
         swapped_bytes: sum(|sight| sight.report.swapped_bytes),
         huge_bytes: sum(|sight| sight.huge_bytes),
+        allocator: point.iter().find_map(|(_, sight)| sight.allocator),
         unused_page_bytes: sum(|sight| sight.unused_page_bytes),
         n_arenas: sum(|sight| of_threads(sight).count() as u64),
         arena_unused_bytes: sum(|sight| of_threads(sight).fold(0, u64::saturating_add)),

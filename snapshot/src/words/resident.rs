@@ -143,7 +143,7 @@ pub struct ResidentReport {
     pub swapped_bytes: u64,
     /// The bytes of the machine's memory.
     pub machine_bytes: u64,
-    /// The bytes that the recorder allocated from the program's `malloc`.
+    /// The bytes that the recorder has of the program's `malloc`, and those of freed blocks that `malloc` keeps.
     pub recorder_bytes: u64,
     /// What the process's group has; `None` without one.
     pub group: Option<GroupReport>,

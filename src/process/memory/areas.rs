@@ -184,7 +184,9 @@ fn of_arena(map: &Map, part: &arenas::Part, process: &Path) -> Vec<ResidentArea>
     let page_bytes = rustix::param::page_size() as u64;
     let name = format!("[arena {}]", part.number);
     let whole = ResidentArea { name, ..area(AreaKind::Malloc, map) };
-    let Some(top) = part.top.map(|top| top.next_multiple_of(page_bytes)) else { return vec![whole] };
+    // It may have grown beyond the mapping as it was read.
+    let top = part.top.map(|top| top.next_multiple_of(page_bytes)).filter(|top| *top < map.range.end);
+    let Some(top) = top else { return vec![whole] };
     let mut parts = parts(&whole, slice::from_ref(&(top..map.range.end)), AreaKind::Malloc, process);
     let of_top = parts.iter_mut().filter(|part| part.range.start == top);
     of_top.for_each(|of_top| of_top.name = format!("[arena {}, top]", part.number));

@@ -8,6 +8,8 @@ use super::maps::Map;
 /// The parts of arenas begin at multiples of this, and are not longer.
 const PART_BYTES: u64 = 64 << 20;
 
+const LEAST_PAGE_BYTES: u64 = 4 << 10;
+
 /// Where the address of the last free chunk is in the state of an arena, since glibc 2.27.
 const TOP_AT: u64 = 96;
 
@@ -44,7 +46,10 @@ impl Arenas {
         }
         // The part before it is the second word; the bytes in use, and those that can be read and written, are behind it.
         let [state, _, used, writable] = self.words(map.range.start)?;
-        if writable != bytes || used > bytes {
+        // It may have grown since the mappings were read.
+        let is_length =
+            writable >= bytes && writable <= PART_BYTES && writable.is_multiple_of(LEAST_PAGE_BYTES);
+        if !is_length || used > writable {
             return None;
         }
         let number = self.states.iter().position(|known| *known == state).unwrap_or_else(|| {
@@ -111,5 +116,13 @@ mod tests {
         assert_eq!(of(top, 0x1000), Some(Part { number: 1, top: None }));
         assert_eq!(of(START + 0xA000, 0x2000), Some(Part { number: 1, top: None }));
         assert_eq!(part(&[(START + 24, 0x8000), (STATE + TOP_AT, 0)]), None, "another length");
+        assert_eq!(part(&[(START + 24, 0x9800), (STATE + TOP_AT, 0)]), None, "no length");
+        let grown = [
+            (START + 16, 0xA000),
+            (START + 24, 0xB000),
+            (STATE + TOP_AT, START + 0x9800),
+            (START + 0x9808, 0x800),
+        ];
+        assert_eq!(part(&grown), Some(Part { number: 1, top: Some(START + 0x9800) }), "it grew meanwhile");
     }
 }
