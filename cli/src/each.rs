@@ -31,9 +31,16 @@ use crate::{
 /// exit status is returned.
 pub(crate) fn each_file(
     files: &[PathBuf],
+    answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    each_named(named(files)?, answer)
+}
+
+fn each_named(
+    named: Named,
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let Named { files: found, broken } = named(files)?;
+    let Named { files: found, broken } = named;
     let mut worst = Exit::Fine;
     for (path, why) in broken {
         let failure = Failure::Message(Exit::Unreadable, why).of_file(&name(&path));
@@ -63,8 +70,8 @@ pub(crate) fn each_path(
 pub(crate) struct Asked<'a> {
     pub(crate) opened: &'a Opened,
     pub(crate) device: DeviceId,
-    /// The number of devices of the file that are asked about.
-    pub(crate) n_devices: usize,
+    /// Whether there are other answers: of other files, or of other devices of the file.
+    pub(crate) is_one_of_several: bool,
     histories: &'a Histories<'a>,
     history: OnceCell<DeviceHistory<'a>>,
 }
@@ -82,9 +89,9 @@ impl<'a> Asked<'a> {
         opened: &'a Opened,
         histories: &'a Histories<'a>,
         device: DeviceId,
-        n_devices: usize,
+        is_one_of_several: bool,
     ) -> Asked<'a> {
-        Asked { opened, device, n_devices, histories, history: OnceCell::new() }
+        Asked { opened, device, is_one_of_several, histories, history: OnceCell::new() }
     }
 
     /// Returns the history of the device, which is read when it is first needed.
@@ -120,20 +127,23 @@ pub(crate) fn each_device<W: Write>(
     out: &mut W,
     mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
+    let named = named(&input.files)?;
+    let has_several = named.files.len() + named.broken.len() > 1;
     let mut n_answers = 0;
-    each_file(&input.files, |opened| {
+    each_named(named, |opened| {
         let histories = Histories::new(&opened.snapshot);
         let devices = opened.devices(input.device)?;
+        let is_one_of_several = has_several || devices.len() > 1;
         let mut worst = Exit::Fine;
         for device in &devices {
-            if !input.json && (devices.len() > 1 || input.files.len() > 1) {
+            if !input.json && is_one_of_several {
                 let gap = if n_answers > 0 { "\n" } else { "" };
                 let device = if devices.len() > 1 { format!(", device {device}") } else { String::new() };
                 let bold = bold();
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
             }
             n_answers += 1;
-            worst = worst.max(answer(&Asked::new(opened, &histories, *device, devices.len()), out)?);
+            worst = worst.max(answer(&Asked::new(opened, &histories, *device, is_one_of_several), out)?);
         }
         Ok(worst)
     })

@@ -30,7 +30,7 @@ use crate::{
     options::Input,
     share,
     sites::{Sites, owner_heading, sum},
-    text::{clean, escape_xml},
+    text::{clean, count, escape_xml},
     warnings::warnings,
 };
 
@@ -53,8 +53,9 @@ the run keeps the other limits: do so for a run that you trust, and commit it.
 A history is whole if it begins with nothing held from the device, lost no
 events, has the events of every allocation and free (no min_size, sample_every
 or skip_actions) and contradicts itself nowhere. One that is not whole may have
-had any peak: --strict fails it, also as a baseline; without --strict the
-figures that are known are compared, and a note says what is not known.
+had any peak, and a program whose request failed may need more than it had:
+--strict fails both, also as a baseline; without --strict the figures that are
+known are compared, and a note says what is not known.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 (max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
@@ -109,7 +110,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if a history is not whole, so that its figures may be too low
+    /// Fail if figures may be too low: a history is not whole, or a request failed in it
     #[arg(long)]
     strict: bool,
 
@@ -193,7 +194,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             }
             print(history, &figures, &checks, &unsure, out)?;
             if is_doubted {
-                writeln!(out, "FAILED  a history is not whole (--strict)")?;
+                writeln!(out, "FAILED  the figures may be too low (--strict)")?;
             }
         }
         failures.extend(is_doubted.then(|| ("whole history", unsure.join("; "))));
@@ -307,9 +308,13 @@ impl<'a> Baseline<'a> {
     }
 }
 
-/// Returns why the figures of a history may be incomplete.
+/// Returns why the figures of a history may be too low.
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
-    let all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
+    let mut all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
+    all.extend(history.oom().map(|report| {
+        let n = count(report.n_ooms, "request");
+        format!("note: {n} failed, so the program may need more than it had: `memreel oom` says why")
+    }));
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }
 

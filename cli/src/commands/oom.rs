@@ -8,7 +8,10 @@ use std::{
 };
 
 use memreel::whatif::explain;
-use memreel_snapshot::analysis::{DeviceHistory, Group, Site, oom::Explanation};
+use memreel_snapshot::analysis::{
+    DeviceHistory, Group, Site,
+    oom::{CauseKind, Explanation},
+};
 use serde_json::json;
 
 use crate::{
@@ -127,11 +130,19 @@ pub(super) fn print_causes(
     Ok(())
 }
 
-/// Returns a command that tries more settings, if free memory that could not be used is more than a delay.
-fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Option<String> {
-    let is_about_layout = explanation.causes().iter().any(|cause| cause.conf.is_some());
-    (is_about_layout && opened.name != name(Path::new("-")))
-        .then(|| command("try more: ", &["memreel", "replay", "--sweep", &shell_word(&opened.name)]))
+/// Returns commands that answer what comes next: what grew, if that is a cause, and more settings, if free memory that could
+/// not be used is more than a delay.
+fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Vec<String> {
+    if opened.name == name(Path::new("-")) {
+        return Vec::new();
+    }
+    let file = shell_word(&opened.name);
+    let causes = explanation.causes();
+    let has_grown = causes.iter().any(|cause| cause.kind == CauseKind::Grew);
+    let is_about_layout = causes.iter().any(|cause| cause.conf.is_some());
+    let leaks = has_grown.then(|| command("what grew: ", &["memreel", "leaks", &file]));
+    let sweep = is_about_layout.then(|| command("more settings: ", &["memreel", "replay", "--sweep", &file]));
+    leaks.into_iter().chain(sweep).collect()
 }
 
 fn print<W: Write>(
@@ -164,8 +175,9 @@ fn print<W: Write>(
     if n_pending > 0 {
         list("pending block", n_pending, pending_bytes, explanation.pending(), out)?;
     }
-    if let Some(advice) = advice(explanation, asked.opened) {
-        writeln!(out, "\n{advice}")?;
+    let advice = advice(explanation, asked.opened);
+    if !advice.is_empty() {
+        writeln!(out, "\n{}", advice.join("\n"))?;
     }
     Ok(())
 }

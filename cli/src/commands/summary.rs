@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let histories = Histories::new(&opened.snapshot);
         let mut next = Next::default();
         for device in devices {
-            let asked = Asked::new(opened, &histories, device, n_devices);
+            let asked = Asked::new(opened, &histories, device, n_devices > 1);
             let summary = Summary::new(asked.history());
             next.add(&summary);
             if input.json {

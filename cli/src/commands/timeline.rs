@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let title = format!("{}, device {}", opened.name, history.device());
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
-            if input.files.len() > 1 || asked.n_devices > 1 {
+            if asked.is_one_of_several {
                 writeln!(out, "{title}: written to {}", path.display())?;
             }
         } else if options.input.json {

@@ -19,8 +19,10 @@ use super::watch::live;
 #[cfg(target_os = "linux")]
 use crate::view::Address;
 use crate::{
+    bytes::Bytes,
     exit::Exit,
     failure::Failure,
+    files::{Named, named},
     view::{Serving, html, serve},
 };
 
@@ -44,6 +46,7 @@ The server ends with Ctrl-C, with End in the page's menu, or after --idle.
 Example:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
+  memreel view run/                                      each rank of a run
   memreel view --html bug.html snapshot.pickle           one file for a bug report
   memreel view --live 4711                               a program while it runs
   memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
@@ -51,7 +54,7 @@ Example:
 Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
 taken.")]
 pub(crate) struct Options {
-    /// Snapshots or tapes; `-` is standard input
+    /// Snapshots or tapes, folders and patterns of them; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -86,15 +89,22 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if options.live {
         return follow(options, out);
     }
-    for path in options.files.iter().filter(|path| path.as_os_str() != "-") {
+    let Named { files, broken } = named(&options.files)?;
+    if let Some((path, why)) = broken.first() {
+        return Err(Failure::Message(Exit::Unreadable, why.clone()).of_file(&path.display().to_string()));
+    }
+    for path in files.iter().filter(|path| path.as_os_str() != "-") {
         path.metadata().map_err(|error| {
             Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
         })?;
     }
     if let Some(path) = &options.html {
-        return save(&options.files, path);
+        let exit = save(&files, path)?;
+        let bytes = path.metadata().map_or(0, |written| written.len());
+        writeln!(out, "written: {} ({}); open it in a browser", path.display(), Bytes(bytes))?;
+        return Ok(exit);
     }
-    let serving = Serving { paths: options.files.clone(), port: options.port, idle: options.idle };
+    let serving = Serving { paths: files, port: options.port, idle: options.idle };
     let mut said = Said::new(options, out);
     let served = serve(serving, |url, port| said.say(url, port));
     said.end(served)

@@ -9,9 +9,9 @@ use memreel_testing::repository;
 use crate::{memreel, name, pages};
 
 /// The folders whose names begin a path in a page.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 17] = [
     "docs", "examples", "fixtures", "src", "snapshot", "cli", "schema", "preload", "heap", "python", "fleet",
-    "tests",
+    "tests", "capi", "mcp", "testing", "xtask", "benches",
 ];
 
 /// Returns the texts of a page that are code: spans, and lines of blocks of commands.
@@ -117,7 +117,8 @@ fn paths_exist() {
     }
     let mut missing = Vec::new();
     let mut n_paths = 0;
-    for page in pages() {
+    let of_house = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(repository);
+    for page in pages().into_iter().chain(of_house) {
         for span in code(&fs::read_to_string(&page).unwrap()) {
             let is_path = |word: &&str| {
                 let (folder, rest) = word.split_once('/').unwrap_or(("", ""));

@@ -96,7 +96,8 @@ fn the_script_of_the_page_gates() {
 /// The job runs what the page says to save.
 #[test]
 fn the_job_of_the_page_runs_the_script() {
-    let [job, _] = &blocks("yaml")[..] else { panic!("a job, and a step") };
+    let [job, heap, _] = &blocks("yaml")[..] else { panic!("a job, its steps for a heap, and the action") };
+    assert!(heap.contains("-p memreel-cli -p memreel-preload -p memreel-heap"), "{heap}");
     let steps: Vec<&str> = job.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
     assert_eq!(steps.len(), 3, "{job}");
     assert_eq!(steps[2], "sh ci/memory-gate.sh");

@@ -37,7 +37,14 @@ fn exit_statuses_and_reports() {
     assert_eq!(status(&["--baseline", file]), Some(0));
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "2%"]), Some(4));
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "200%"]), Some(0));
-    assert_eq!(status(&["--max-peak", "9GiB", "--strict"]), Some(0));
+    assert_eq!(run(&["gate", "--max-peak", "20GiB", "--strict", healthy]).status.code(), Some(0));
+    let failed = run(&["gate", "--max-peak", "9GiB", "--strict", file]);
+    assert_eq!(failed.status.code(), Some(4), "a request failed");
+    assert!(
+        stdout(&failed).contains("note: 1 request failed, so the program may need more"),
+        "{}",
+        stdout(&failed)
+    );
     assert_eq!(status(&[]), Some(2));
     assert_eq!(status(&["--baseline", "missing.pickle"]), Some(3));
     assert_eq!(status(&["--update-baseline"]), Some(2), "there is no file to write");

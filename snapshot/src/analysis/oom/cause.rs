@@ -67,6 +67,14 @@ pub struct Cause {
     pub conf: Option<String>,
 }
 
+impl Cause {
+    /// Marks its advice as one after which the program would have failed all the same, a little later.
+    fn only_delays(&mut self) {
+        self.conf = None;
+        self.advice = self.advice.take().map(|advice| format!("only a delay: {advice}"));
+    }
+}
+
 /// A cause with less than this part of what the process could hold is a minor one: one in this number.
 const MINOR: u64 = 20;
 
@@ -76,9 +84,10 @@ const UNUSABLE: u64 = 3;
 const MANY_REQUESTS: u32 = 5;
 
 impl Explanation<'_, '_> {
-    /// Returns the causes, the first to act on first: a limit of the process; then what grew, memory that could not be used
-    /// and memory that others hold, the one with the most bytes first; then the size of what is in use. Last are the minor
-    /// ones, without which the program would have failed a little later.
+    /// Returns the causes: first a limit of the process, which refused the request, and then in the order in which to act on
+    /// them. These are what grew, memory that could not be used and memory that others hold, the one with the most bytes
+    /// first; then the size of what is in use. Last are the minor ones, without which the program would have failed a little
+    /// later.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes: Vec<Cause> =
@@ -87,11 +96,12 @@ impl Explanation<'_, '_> {
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.bytes));
         let (mut minor, major): (Vec<Cause>, Vec<Cause>) =
             causes.into_iter().partition(|cause| self.is_minor(cause));
-        for cause in minor.iter_mut().filter(|cause| cause.conf.is_some()) {
-            cause.conf = None;
-            cause.advice = cause.advice.take().map(|advice| format!("only a delay: {advice}"));
+        minor.iter_mut().filter(|cause| cause.conf.is_some()).for_each(Cause::only_delays);
+        let mut limited = self.limited();
+        if major.iter().any(|cause| cause.kind == CauseKind::Grew) {
+            limited.iter_mut().for_each(Cause::only_delays);
         }
-        let mut causes: Vec<Cause> = self.limited().into_iter().chain(major).collect();
+        let mut causes: Vec<Cause> = limited.into_iter().chain(major).collect();
         causes.push(if causes.is_empty() { self.full() } else { self.held() });
         causes.append(&mut minor);
         causes
