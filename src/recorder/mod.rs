@@ -57,7 +57,7 @@ mod tape;
 mod writer;
 mod log;
 mod tally;
-mod ring;
+mod annotation_ring;
 mod usage;
 pub(crate) mod track;
 mod own_work;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    annotation_ring::Ring,
     chunk::{Chunk, N_WORDS},
     clock::{CALIBRATED_NS, Clock, Ticks},
     context::{Contexts, EventContext},
@@ -16,7 +17,6 @@ use super::{
     log::{self, Cut, LogTables},
     opening::settings_of,
     recording::Recording,
-    ring::Ring,
     scope_names::{Annotation, ScopeId, ScopeNames},
     shared::Shared,
     tape::{Dropped, Tape},

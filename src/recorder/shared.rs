@@ -11,10 +11,10 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::keeper::Keeper;
 use super::{
+    annotation_ring::Ring,
     clock::Clock,
     context::Contexts,
     recording::{AtomicMode, Mode, Recording},
-    ring::Ring,
     sample,
     scope_names::{Annotation, ScopeNames},
     tape::Tape,
