@@ -92,9 +92,12 @@ fn the_largest_changes_come_first() {
     assert_eq!(bytes, [8192, 512, -4096, -1024, -512]);
 }
 
-/// A history that allocates a block with each stack, of calls with a name, a file and a line.
-fn allocates(blocks: &[(u64, &[(&str, &str, u64)])]) -> Snapshot {
-    let entry = |(at, (size, calls)): (usize, &(u64, &[(&str, &str, u64)]))| {
+/// The bytes of a block and its stack, of calls with a name, a file and a line.
+type Allocated<'a> = (u64, &'a [(&'a str, &'a str, u64)]);
+
+/// A history that allocates blocks.
+fn allocates(blocks: &[Allocated<'_>]) -> Snapshot {
+    let entry = |(at, (size, calls)): (usize, &Allocated<'_>)| {
         let frame =
             |(name, file, line): &(&str, &str, u64)| json!({"name": name, "filename": file, "line": line});
         let frames: Vec<Value> = calls.iter().map(frame).collect();
