@@ -76,28 +76,42 @@ pub(super) fn sights(
 ) -> Vec<Sight> {
     let sight = |report: &ResidentReport| {
         let time_us = i64::try_from(report.time_us).unwrap_or(i64::MAX);
-        let blocks = Blocks::at(moment_at(time_us), &lives.all);
+        let blocks = Blocks::of(report, moment_at(time_us), &lives.all);
         blocks.sight(report, time_us, judge)
     };
     reports[reports.len().saturating_sub(MOST_REPORTS)..].iter().map(sight).collect()
 }
 
 /// The blocks that are live at one moment, by address.
-struct Blocks<'a>(Vec<&'a Life>);
+struct Blocks<'a> {
+    live: Vec<&'a Life>,
+    /// The addresses of all blocks of the history, rising, if the allocator is not glibc's. A mapping of that with none of the
+    /// live blocks is still the allocator's if it ever had one; glibc's own mappings say what they are.
+    all: Vec<u64>,
+}
 
 impl<'a> Blocks<'a> {
-    fn at(moment: Moment, lives: &'a [Life]) -> Blocks<'a> {
+    fn of(report: &ResidentReport, moment: Moment, lives: &'a [Life]) -> Blocks<'a> {
         let mut live: Vec<&Life> =
             lives.iter().filter(|life| life.from <= moment && moment < life.until).collect();
         live.sort_unstable_by_key(|life| life.address);
-        Blocks(live)
+        let is_other = allocator(&report.areas).is_some();
+        let mut all: Vec<u64> = lives.iter().filter(|_| is_other).map(|life| life.address.0).collect();
+        all.sort_unstable();
+        Blocks { live, all }
+    }
+
+    /// Returns whether a mapping of another allocator than glibc's ever had a block.
+    fn had_one(&self, area: &ResidentArea) -> bool {
+        let first = self.all.partition_point(|address| *address < area.range.start);
+        self.all.get(first).is_some_and(|address| *address < area.range.end)
     }
 
     /// Returns those that meet a range.
     fn meeting(&self, range: &Range<u64>) -> &[&'a Life] {
-        let first = self.0.partition_point(|life| end(life) <= range.start);
-        let last = self.0.partition_point(|life| life.address.0 < range.end);
-        self.0.get(first..last).unwrap_or_default()
+        let first = self.live.partition_point(|life| end(life) <= range.start);
+        let last = self.live.partition_point(|life| life.address.0 < range.end);
+        self.live.get(first..last).unwrap_or_default()
     }
 
     fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
@@ -119,7 +133,10 @@ impl<'a> Blocks<'a> {
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
                 let (kind, owner) = of_area(area);
                 rows.add(kind, owner, left - headers, area);
-            } else if area.kind == AreaKind::Malloc || !blocks.is_empty() && area.name.is_empty() {
+            } else if area.kind == AreaKind::Malloc
+                || area.name.is_empty()
+                    && (!blocks.is_empty() || area.kind.has_blocks() && self.had_one(area))
+            {
                 let headers =
                     blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
@@ -311,6 +328,8 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::{
         model::Snapshot,
@@ -367,7 +386,8 @@ mod tests {
             };
             let lives = [life];
             let snapshot = Snapshot::default();
-            let sight = Blocks::at(Moment::START, &lives).sight(&report, 0, &mut Owners::new(&snapshot));
+            let sight =
+                Blocks::of(&report, Moment::START, &lives).sight(&report, 0, &mut Owners::new(&snapshot));
             let row = |row: &SightRow| (row.owner.to_string(), row.bytes);
             sight.rows.iter().map(row).filter(|(owner, _)| owner != "unknown").collect::<Vec<_>>()
         };
@@ -375,6 +395,41 @@ mod tests {
         assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous maps", 0xB_F000)]);
         // The memory of another allocator: the rest is its own.
         assert_eq!(rows(0x11_0040), [of(MALLOC_HEADERS, 16), of(MALLOC_FREE, 0xB_FFF0)]);
+    }
+
+    #[test]
+    fn a_mapping_of_another_allocator_is_known_by_its_former_blocks() {
+        let heap = ResidentArea {
+            range: 0x10_0000..0x20_0000,
+            resident_bytes: 0x10_0000,
+            ..ResidentArea::default()
+        };
+        let library = ResidentArea {
+            kind: AreaKind::Code,
+            name: "/lib/libjemalloc.so.2".into(),
+            ..ResidentArea::default()
+        };
+        let freed = Life {
+            address: Address(0x11_0000),
+            requested_bytes: 64,
+            represented_bytes: 64,
+            bytes: 64,
+            stream: StreamId::DEFAULT,
+            stack: None,
+            from: Moment::START,
+            requested: Moment::START,
+            until: Moment::START,
+        };
+        let snapshot = Snapshot::default();
+        let owner = |areas: Vec<ResidentArea>| {
+            let report = ResidentReport { areas, ..ResidentReport::default() };
+            let blocks = Blocks::of(&report, Moment::START, slice::from_ref(&freed));
+            let sight = blocks.sight(&report, 0, &mut Owners::new(&snapshot));
+            sight.rows.iter().map(|row| row.owner.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(owner(vec![heap.clone(), library]), [MALLOC_FREE]);
+        // glibc's mapping for the block is gone, and another of the program is in its place.
+        assert_eq!(owner(vec![heap]), ["anonymous maps"]);
     }
 
     #[test]
@@ -390,7 +445,7 @@ mod tests {
         let areas = names.iter().zip(1..).map(|(name, nth)| area(name, nth * 0x10_0000)).collect();
         let report = ResidentReport { areas, ..ResidentReport::default() };
         let snapshot = Snapshot::default();
-        let sight = Blocks(Vec::new()).sight(&report, 0, &mut Owners::new(&snapshot));
+        let sight = Blocks::of(&report, Moment::START, &[]).sight(&report, 0, &mut Owners::new(&snapshot));
         let unused: Vec<(&str, u64)> =
             sight.unused_of_arenas.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
         assert_eq!(unused, [("[arena 1", 0x8000), ("[arena 12", 0x4000), ("[heap]", 0x4000)]);
@@ -443,7 +498,7 @@ mod tests {
                 }
             };
             let lives: Vec<Life> = (0..random.usize(..20)).map(|_| life(&mut random)).collect();
-            let blocks = Blocks::at(Moment::START, &lives);
+            let blocks = Blocks::of(&report, Moment::START, &lives);
             let sight = blocks.sight(&report, 0, &mut Owners::new(&snapshot));
             let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
             let of_rows = sum(&mut sight.rows.iter().map(|row| row.bytes));
