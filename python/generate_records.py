@@ -73,7 +73,10 @@ class Writer:
     """The classes in an order in which each is defined before its use."""
 
     def __init__(self, schema: dict) -> None:
-        self.definitions = {**schema["$defs"], **schema["$defs"]["commands"]["$defs"]}
+        shared, lines = schema["$defs"], schema["$defs"]["commands"]["$defs"]
+        # A line of a command in the place of a definition would change every field that refers to it.
+        assert not shared.keys() & lines.keys(), shared.keys() & lines.keys()
+        self.definitions = {**shared, **lines}
         self.lines: list[str] = []
         self.written: set[str] = set()
 
