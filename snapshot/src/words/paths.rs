@@ -9,7 +9,7 @@ pub const SEPARATORS: [char; 2] = ['/', '\\'];
 #[must_use]
 pub fn base_name(path: &str) -> &str {
     // Bytes, because names of megabytes are searched; in UTF-8 a byte like a separator is one.
-    let separator = path.bytes().rposition(|byte| SEPARATORS.contains(&char::from(byte)));
+    let separator = path.bytes().rposition(|byte| matches!(byte, b'/' | b'\\'));
     &path[separator.map_or(0, |at| at + 1)..]
 }
 
