@@ -149,16 +149,15 @@ fn what_returns_pages(allocator: Option<&str>) -> &'static str {
     match allocator {
         None => "malloc_trim(0) would return them",
         Some("jemalloc") => {
-            "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 returns such pages when blocks are freed, which costs time; \
-             MALLOC_CONF=background_thread:true returns them after ten seconds, also when the program does nothing"
+            "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 returns such pages when blocks are freed, which costs time"
         }
         Some("tcmalloc") => {
             "TCMALLOC_AGGRESSIVE_DECOMMIT=1 returns such pages when blocks are freed, which costs time; \
              MallocExtension_ReleaseFreeMemory() returns them once"
         }
         Some(_) => {
-            "MIMALLOC_PURGE_DELAY=0 returns such pages when blocks are freed, which costs time; mi_collect(true) returns \
-             them once"
+            "MIMALLOC_PURGE_DELAY=0 (MIMALLOC_DECOMMIT_DELAY=0 before 2.1) returns such pages when blocks are freed, which \
+             costs time; mi_collect(true) returns them once"
         }
     }
 }
