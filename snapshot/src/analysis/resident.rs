@@ -1,5 +1,7 @@
 //! The resident memory of one process at one report: what each owner's blocks have of it, what `malloc` keeps beside them,
 //! and what else is in memory.
+//!
+//! It is one file because the rows of one report add up only together; nearly half of it are the tests of that.
 
 use std::{collections::BTreeMap, ops::Range};
 
