@@ -116,7 +116,7 @@ impl Codes {
         let slot = index.slot(code);
         let value = slot.value.load(Ordering::Acquire);
         // A free slot has no address; its value may be that of an object which is being added. Relaxed: the address of a slot is
-        // written once. So the value that was read before it belongs to it, or is 0, which is no fingerprint.
+        // written once. So the value that was read before it belongs to it. It may also be 0, and no fingerprint is 0.
         if slot.address.load(Ordering::Relaxed) == code && value & (u64::MAX << NUMBER_BITS) == print {
             return (value & ((1 << NUMBER_BITS) - 1)) as u32;
         }

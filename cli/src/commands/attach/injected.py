@@ -229,7 +229,7 @@ class Attached:
             except Exception as error:
                 answer["failed"] = in_a_line(error)
             answer["history"] = self.restored()
-            # Before the answer: whoever has it finds the program as it was.
+            # The mark goes first. A caller that has the answer then finds no trace in the program.
             self.forget()
             self.send(answer, snapshot)
         finally:
