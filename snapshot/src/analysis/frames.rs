@@ -75,6 +75,11 @@ impl<'a> ShownFrames<'a> {
         self.identifying(stack).map(|frame| self.stacks.frame(frame))
     }
 
+    /// Returns every frame of the snapshot, once.
+    pub(super) fn all_frames(&self) -> impl Iterator<Item = &'a Frame> {
+        self.stacks.all_frames()
+    }
+
     /// Returns every stack of the snapshot.
     pub(super) fn all_stacks(&self) -> impl Iterator<Item = StackIndex> {
         (0..).map(StackIndex).take(self.stacks.len())

@@ -97,10 +97,7 @@ impl<'a> Moves<'a> {
                 *last = frame.line.max(*last);
             }
         }
-        let files = [before, after].map(|shown| {
-            let frames = shown.all_stacks().flat_map(|stack| shown.identifying_frames(stack));
-            frames.map(|frame| &*frame.filename).collect()
-        });
+        let files = [before, after].map(|shown| shown.all_frames().map(|frame| &*frame.filename).collect());
         Moves { stayed, files, shifts: SeededSet::default() }
     }
 
