@@ -7,7 +7,7 @@ use once_cell::race::OnceBox;
 
 use super::{
     blocks::{Inserted, LiveBlock},
-    table::Table,
+    table::{LockedShard, Table},
 };
 use crate::{
     process::counter::settle_loads,
@@ -134,10 +134,10 @@ impl ProcessHeap {
         let Some(mut shard) = self.table.lock(block.address) else { return };
         match shard.insert(block) {
             Inserted::New => {}
-            Inserted::Replaced(stale) => self.record_free_of(work, stale, StackId::NONE),
+            Inserted::Replaced(stale) => self.record_free_of(work, &mut shard, stale, StackId::NONE),
             Inserted::NoRoom => return self.track.count_lost(),
         }
-        self.track.record_within(work, event(Action::Alloc, block));
+        self.track.record_within(work, shard.newest(), event(Action::Alloc, block));
     }
 
     #[inline(never)]
@@ -146,16 +146,17 @@ impl ProcessHeap {
         let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
         let mut shard = self.table.lock(address)?;
         let block = shard.remove(address)?;
-        self.record_free_of(&work, block, stack);
+        self.record_free_of(&work, &mut shard, block, stack);
         drop(shard);
         self.track.keep_within(&work);
         Some(block)
     }
 
     #[inline(always)]
-    fn record_free_of(&self, work: &OwnWork, block: LiveBlock, stack: StackId) {
+    fn record_free_of(&self, work: &OwnWork, shard: &mut LockedShard, block: LiveBlock, stack: StackId) {
         let stack = stack.of_free(block.stack);
-        self.track.record_free_within(work, event(Action::FreeRequested, LiveBlock { stack, ..block }));
+        let event = event(Action::FreeRequested, LiveBlock { stack, ..block });
+        self.track.record_free_within(work, shard.newest(), event);
     }
 }
 
@@ -195,7 +196,7 @@ impl Inventory for ProcessHeap {
 
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
         let work = OwnWork::begin();
-        let Some(table) = self.table.lock_all() else { return look(&[]) };
+        let Some(mut table) = self.table.lock_all() else { return look(&[]) };
         let mut blocks = Vec::with_capacity(table.len());
         blocks.extend(table.blocks().map(in_use));
         let all = InventorySegment::of_blocks(blocks);
@@ -204,6 +205,7 @@ impl Inventory for ProcessHeap {
         // The clock that `look` reads is after the events of all shards.
         settle_loads();
         look(&[all]);
+        table.set_newest(self.track.now_after_loads());
     }
 
     /// Threads that allocate wait for `cut`, and then for the copy of one shard at most.
@@ -219,6 +221,7 @@ impl Inventory for ProcessHeap {
         drop(work);
         settle_loads();
         cut(n_bytes);
+        table.set_newest(self.track.now_after_loads());
         drop(table);
         let _work = OwnWork::begin();
         let mut blocks = Vec::with_capacity(n_blocks);

@@ -7,11 +7,15 @@
 use rustc_hash::FxHashMap;
 
 use super::blocks::{Blocks, Inserted, LiveBlock, Slot};
+use crate::recorder::Ticks;
 
 /// The blocks of a shard.
 #[derive(Debug, Default)]
 pub(super) struct ShardBlocks {
     blocks: Blocks,
+    /// The time of the newest event. So an address has its events in their order, although the counter that the times are
+    /// from may be read before the lock is there.
+    newest: Ticks,
     /// What changed since the mark; `None` without a mark.
     since: Option<Changes>,
 }
@@ -27,6 +31,11 @@ struct Changes {
 impl ShardBlocks {
     pub(super) fn blocks(&self) -> &Blocks {
         &self.blocks
+    }
+
+    #[inline(always)]
+    pub(super) fn newest(&mut self) -> &mut Ticks {
+        &mut self.newest
     }
 
     /// Adds a block.

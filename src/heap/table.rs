@@ -11,7 +11,10 @@ use super::{
     shard::{ShardBlocks, ShardCopy},
     spin::{SpinGuard, SpinLock},
 };
-use crate::process::sync::{ReentryGuard, thread_local};
+use crate::{
+    process::sync::{ReentryGuard, thread_local},
+    recorder::Ticks,
+};
 
 const N_SHARDS: usize = 256;
 /// Bytes of a shard's sieve.
@@ -162,6 +165,12 @@ impl LockedShard<'_> {
         Some(removed)
     }
 
+    /// The time of the newest event of the shard, for the next one.
+    #[inline(always)]
+    pub(super) fn newest(&mut self) -> &mut Ticks {
+        self.blocks.newest()
+    }
+
     #[inline(always)]
     fn count(&self, address: u64, change: impl Fn(u8) -> u8) {
         let place = &self.sieve[sieve_place(address)];
@@ -190,6 +199,11 @@ impl LockedTable<'_> {
     /// Returns the bytes of all blocks.
     pub(super) fn n_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.blocks().n_bytes()).sum()
+    }
+
+    /// Has every later event be later than a time.
+    pub(super) fn set_newest(&mut self, at: Ticks) {
+        self.shards.iter_mut().for_each(|shard| *shard.newest() = at.max(*shard.newest()));
     }
 
     /// Marks this moment in every shard.

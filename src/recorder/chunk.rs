@@ -39,16 +39,26 @@ impl Chunk {
     /// Appends an event; returns `false` if the chunk is full. Only the thread that owns the chunk may call it.
     #[inline(always)]
     pub(super) fn push(&self, words: [u64; N_WORDS]) -> bool {
+        self.push_all([words])
+    }
+
+    /// Appends events, all or none of them. Otherwise like [`Chunk::push`].
+    #[inline(always)]
+    pub(super) fn push_all<const N: usize>(&self, events: [[u64; N_WORDS]; N]) -> bool {
         // Relaxed: this thread stored it, or got the chunk under the tape's lock.
-        let index = self.len.load(Ordering::Relaxed);
-        let Some(line) = self.lines.get(index / N_IN_LINE) else { return false };
-        let place = &line.0[index % N_IN_LINE];
-        place[0].store(words[0], Ordering::Relaxed);
-        place[2].store(words[2], Ordering::Relaxed);
-        place[3].store(words[3], Ordering::Relaxed);
-        // Not before the others, neither by the compiler nor by the processor.
-        place[1].store(words[1], Ordering::Release);
-        self.len.store(index + 1, Ordering::Release);
+        let len = self.len.load(Ordering::Relaxed);
+        if len + N > Chunk::N_ENTRIES {
+            return false;
+        }
+        for (index, words) in (len..).zip(events) {
+            let place = &self.lines[index / N_IN_LINE].0[index % N_IN_LINE];
+            place[0].store(words[0], Ordering::Relaxed);
+            place[2].store(words[2], Ordering::Relaxed);
+            place[3].store(words[3], Ordering::Relaxed);
+            // Not before the others, neither by the compiler nor by the processor.
+            place[1].store(words[1], Ordering::Release);
+        }
+        self.len.store(len + N, Ordering::Release);
         true
     }
 
@@ -91,6 +101,9 @@ mod tests {
             assert_eq!((chunk.len(), chunk.read(index)), (index + 1, [index as u64; N_WORDS]));
         }
         assert!(!chunk.push([0; N_WORDS]));
+        let chunk = Chunk::default();
+        (0..Chunk::N_ENTRIES / 3).for_each(|_| assert!(chunk.push_all([[1; N_WORDS]; 3])));
+        assert!(!chunk.push_all([[2; N_WORDS]; 3]) && chunk.push([3; N_WORDS]));
         assert_eq!(size_of_val(&*chunk.lines), 32 * Chunk::N_ENTRIES);
     }
 }

@@ -98,6 +98,7 @@ pub use memreel_snapshot::words::sample_weight;
 pub use recording::{Context, Enabled, Recording, StackKind};
 pub use scope::Scope;
 
+pub(crate) use clock::Ticks;
 pub(crate) use context::ContextId;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use own_work::OwnWork;

@@ -5,10 +5,11 @@
 #![forbid(unsafe_code)]
 
 use super::{
+    clock::Ticks,
     recording::CapturePoint,
     sample,
     track::Track,
-    writer::{self, ByTime},
+    writer::{self, AfterNewest},
 };
 use crate::{process::guard::Guard, stack};
 #[cfg(not(loom))]
@@ -52,7 +53,7 @@ impl Track {
     /// Captures the stack of a free.
     #[inline]
     pub(crate) fn stack_of_free_within(&self, _: &OwnWork) -> StackId {
-        self.capture_within(CapturePoint::Free)
+        self.capture_within(CapturePoint::HeapFree)
     }
 
     #[inline]
@@ -60,18 +61,19 @@ impl Track {
         if self.shared.mode().captures(at) { stack::capture(&self.shared.stacks) } else { StackId::NONE }
     }
 
-    /// Records an event. Otherwise like [`Track::record_unlocked`].
+    /// Records an event under a lock of the caller, one of many. `newest` is the time of the newest event under this lock:
+    /// the event is later, and all events are in the order of their times.
     #[inline]
-    pub(crate) fn record_within(&self, _: &OwnWork, mut event: Event) {
+    pub(crate) fn record_within(&self, _: &OwnWork, newest: &mut Ticks, mut event: Event) {
         let mode = self.shared.mode();
         if !mode.is_off() {
-            self.push_unguarded::<ByTime>(mode, &mut event);
+            self.push_unguarded(mode, &mut event, &mut AfterNewest(newest));
         }
     }
 
-    /// Records a free that completes at once, with one look at the clock. Otherwise like [`Track::record_unlocked`].
+    /// Records a free that completes at once, with one look at the clock. Otherwise like [`Track::record_within`].
     #[inline]
-    pub(crate) fn record_free_within(&self, _: &OwnWork, mut event: Event) {
+    pub(crate) fn record_free_within(&self, _: &OwnWork, newest: &mut Ticks, mut event: Event) {
         let mode = self.shared.mode();
         if mode.is_off() {
             return;
@@ -81,11 +83,16 @@ impl Track {
         }
         event.action = Action::FreeRequested;
         if mode.keeps(Action::FreeRequested) && mode.keeps(Action::FreeCompleted) {
-            return writer::write_free(&self.shared, &self.tape, &event);
+            return writer::write_free(&self.shared, &self.tape, &event, newest);
         }
-        self.push_unguarded::<ByTime>(mode, &mut event);
+        self.push_unguarded(mode, &mut event, &mut AfterNewest(newest));
         event.action = Action::FreeCompleted;
-        self.push_unguarded::<ByTime>(mode, &mut event);
+        self.push_unguarded(mode, &mut event, &mut AfterNewest(newest));
+    }
+
+    /// Returns the time, after what this thread did before.
+    pub(crate) fn now_after_loads(&self) -> Ticks {
+        self.shared.clock.now_after_loads()
     }
 
     /// Does what became due in the tape's file while the caller had a lock, which it has no more: others wait for that.
@@ -144,9 +151,14 @@ mod tests {
         let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);
         let work = OwnWork::begin().unwrap();
         let mut numbers = 1_u64..4_000_000;
+        let mut newest = Ticks::default();
         let mut record = || {
             let address = Address(numbers.next().unwrap() << 10);
-            track.record_within(&work, Event { action, address, size_bytes, stream, pool, stack });
+            track.record_within(
+                &work,
+                &mut newest,
+                Event { action, address, size_bytes, stream, pool, stack },
+            );
         };
         let folded = || Contents::read(&path).unwrap().bases.first().map(|base| base.until);
         let before = folded();

@@ -129,7 +129,7 @@ impl Track {
     /// about one call in a thousand takes a lock of the recorder.
     #[inline]
     pub fn record(&self, event: Event) {
-        self.record_at::<ByLock>(event);
+        self.record_at(event, &mut ByLock);
     }
 
     /// Records a free that completes at once: `requested` as [`Action::FreeRequested`], followed by the same
@@ -147,13 +147,13 @@ impl Track {
     #[inline(never)]
     fn push_free(&self, mode: Mode, mut event: Event) {
         event.action = Action::FreeRequested;
-        self.push::<ByLock>(mode, &mut event);
+        self.push(mode, &mut event, &mut ByLock);
         let is_first_kept = mode.keeps(Action::FreeRequested);
         event.action = Action::FreeCompleted;
         if is_first_kept {
-            self.push::<WithLast>(mode, &mut event);
+            self.push(mode, &mut event, &mut WithLast);
         } else {
-            self.push::<ByLock>(mode, &mut event);
+            self.push(mode, &mut event, &mut ByLock);
         }
     }
 
@@ -163,7 +163,7 @@ impl Track {
     /// be allocated again. Then no free precedes its allocation in the trace.
     #[inline]
     pub fn record_unlocked(&self, event: Event) {
-        self.record_at::<ByTime>(event);
+        self.record_at(event, &mut ByTime);
     }
 
     /// Records the name of a live block, as [`Action::Annotate`]. An empty name is not recorded.
@@ -188,14 +188,14 @@ impl Track {
         let stack = if mode.keeps_stacks() { block.stack } else { StackId::NONE };
         let event = Event { action: Action::Annotate, stack, ..block };
         let context = EventContext { stream: event.stream, pool: event.pool, scope };
-        writer::write_in::<ByLock>(&self.shared, &self.tape, &event, context);
+        writer::write_in(&self.shared, &self.tape, &event, context);
     }
 
     #[inline]
-    fn record_at<T: TickSource>(&self, mut event: Event) {
+    fn record_at<T: TickSource>(&self, mut event: Event, source: &mut T) {
         let mode = self.shared.mode();
         if !mode.is_off() {
-            self.push::<T>(mode, &mut event);
+            self.push(mode, &mut event, source);
         }
     }
 
@@ -203,20 +203,20 @@ impl Track {
     pub(crate) fn record_own(&self, event: Event) {
         let mode = self.shared.mode();
         if !mode.is_off() && mode.keeps(event.action) {
-            writer::write::<ByLock>(&self.shared, &self.tape, &event);
+            writer::write(&self.shared, &self.tape, &event, &mut ByLock);
         }
     }
 
     #[inline(never)]
-    fn push<T: TickSource>(&self, mode: Mode, event: &mut Event) {
+    fn push<T: TickSource>(&self, mode: Mode, event: &mut Event, source: &mut T) {
         if !Guard::is_held() {
-            self.push_unguarded::<T>(mode, event);
+            self.push_unguarded(mode, event, source);
         }
     }
 
     /// Records an event whether this thread is within the recorder's own work or not.
     #[inline(always)]
-    pub(super) fn push_unguarded<T: TickSource>(&self, mode: Mode, event: &mut Event) {
+    pub(super) fn push_unguarded<T: TickSource>(&self, mode: Mode, event: &mut Event, source: &mut T) {
         if !mode.keeps(event.action) {
             return;
         }
@@ -226,7 +226,7 @@ impl Track {
         if !mode.keeps_stacks() {
             event.stack = StackId::NONE;
         }
-        writer::write::<T>(&self.shared, &self.tape, event);
+        writer::write(&self.shared, &self.tape, event, source);
     }
 
     /// Returns whether an event of a filtered-out allocation is recorded nevertheless: a segment or a failure

@@ -29,7 +29,7 @@ use memreel_snapshot::words::{Action, Event};
 /// Determines the ticks of an event; a type parameter, so that the choice is made at compile time.
 pub(super) trait TickSource {
     /// Returns the ticks of the next event in the writer's chunk.
-    fn next(writer: &Writer, shared: &Shared, tape: &Tape) -> Ticks;
+    fn next(&mut self, writer: &Writer, shared: &Shared, tape: &Tape) -> Ticks;
 }
 
 /// The order of events is the order in which the caller's lock is taken.
@@ -42,35 +42,50 @@ pub(super) struct WithLast;
 /// The order of events is the order of their times; the caller has no lock.
 pub(super) struct ByTime;
 
-/// The event happened together with the previous event in the writer's chunk. Otherwise like [`ByTime`].
-struct AfterLast;
+/// The event is later than the newest one under a lock that the caller has, one of many that share the tape: at these ticks.
+/// Events of different locks are ordered by time.
+pub(super) struct AfterNewest<'a>(pub(super) &'a mut Ticks);
+
+/// The event happened together with this thread's previous event. Otherwise like [`AfterNewest`].
+struct WithNewest<'a>(&'a mut Ticks);
 
 impl TickSource for ByLock {
     #[inline(always)]
-    fn next(_: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
+    fn next(&mut self, _: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
         tape.next_ticks(shared.clock.now())
     }
 }
 
 impl TickSource for WithLast {
     #[inline(always)]
-    fn next(writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
+    fn next(&mut self, writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
         // The tape's last ticks alone do not suffice: a thread with another lock
         // on the same tape may have stored earlier ticks there.
         tape.next_ticks(Ticks(writer.last.0 + 1))
     }
 }
 
-impl TickSource for AfterLast {
+impl TickSource for AfterNewest<'_> {
     #[inline(always)]
-    fn next(writer: &Writer, _: &Shared, _: &Tape) -> Ticks {
-        Ticks(writer.last.0 + 1)
+    fn next(&mut self, writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
+        // Waiting for the loads before would take as long as the counter. The processor may read it before the caller
+        // has its lock; what the lock's last owner recorded is earlier nevertheless.
+        *self.0 = Ticks(shared.clock.now().0.max(writer.last.0 + 1).max(self.0.0 + 1));
+        *self.0
+    }
+}
+
+impl TickSource for WithNewest<'_> {
+    #[inline(always)]
+    fn next(&mut self, writer: &Writer, _: &Shared, _: &Tape) -> Ticks {
+        *self.0 = Ticks(writer.last.0 + 1);
+        *self.0
     }
 }
 
 impl TickSource for ByTime {
     #[inline(always)]
-    fn next(writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
+    fn next(&mut self, writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
         // The counter must not be read before the load that brought the address
         // here, or a free could get an earlier time than its allocation.
         Ticks(shared.clock.now_after_loads().0.max(writer.last.0 + 1))
@@ -108,14 +123,14 @@ thread_local! {
 /// a signal handler that interrupted the recording of another event on the same thread, the event is
 /// counted as lost.
 #[inline(always)]
-pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event, source: &mut T) {
     let written = WRITERS.try_with(|writers| {
         match writers.try_borrow_mut() {
             Ok(mut writers) => {
                 // A signal handler runs on this thread, for which the processor keeps the program order;
                 // these fences keep the compiler from moving the write outside the borrow.
                 compiler_fence(Ordering::SeqCst);
-                writers.write::<T>(shared, tape, event);
+                writers.write(shared, tape, event, source);
                 compiler_fence(Ordering::SeqCst);
             }
             // A signal handler interrupted the recording of another event.
@@ -123,24 +138,24 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
         }
     });
     if written.is_err() {
-        write_without_storage::<T>(shared, tape, event);
+        write_without_storage(shared, tape, event, source);
     }
 }
 
-/// Records a free that completes at once: `requested`, and the same event as [`Action::FreeCompleted`]. The clock
-/// is read once, as for a source without a lock. Otherwise like [`write`].
+/// Records a free that completes at once: `requested`, and the same event as [`Action::FreeCompleted`], both
+/// [`AfterNewest`]. The clock is read once. Otherwise like [`write`].
 #[inline(always)]
-pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event) {
+pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
     let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
         Ok(mut writers) => {
             compiler_fence(Ordering::SeqCst);
-            writers.write_free(shared, tape, requested);
+            writers.write_free(shared, tape, requested, newest);
             compiler_fence(Ordering::SeqCst);
         }
         Err(_) => tape.count_interrupted(),
     });
     if written.is_err() {
-        Writers::new().write_free(shared, tape, requested);
+        Writers::new().write_free(shared, tape, requested, newest);
     }
 }
 
@@ -148,22 +163,17 @@ pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event) {
 /// Otherwise like [`write`].
 #[cold]
 #[inline(never)]
-pub(super) fn write_in<T: TickSource>(
-    shared: &Shared,
-    tape: &Arc<Tape>,
-    event: &Event,
-    context: EventContext,
-) {
+pub(super) fn write_in(shared: &Shared, tape: &Arc<Tape>, event: &Event, context: EventContext) {
     let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
         Ok(mut writers) => {
             compiler_fence(Ordering::SeqCst);
-            writers.write_in::<T>(shared, tape, event, context);
+            writers.write_in(shared, tape, event, context);
             compiler_fence(Ordering::SeqCst);
         }
         Err(_) => tape.count_interrupted(),
     });
     if written.is_err() {
-        Writers::new().write_in::<T>(shared, tape, event, context);
+        Writers::new().write_in(shared, tape, event, context);
     }
 }
 
@@ -171,8 +181,8 @@ pub(super) fn write_in<T: TickSource>(
 /// once.
 #[cold]
 #[inline(never)]
-fn write_without_storage<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event) {
-    Writers::new().write::<T>(shared, tape, event);
+fn write_without_storage<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event, source: &mut T) {
+    Writers::new().write(shared, tape, event, source);
 }
 
 impl Writers {
@@ -181,47 +191,60 @@ impl Writers {
     }
 
     #[inline(always)]
-    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
+    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event, source: &mut T) {
         match &mut self.latest {
-            Some(writer) if writer.generation == tape.generation() => writer.write::<T>(shared, tape, event),
-            _ => self.write_on_other_tape::<T>(shared, tape, event),
+            Some(writer) if writer.generation == tape.generation() => {
+                writer.write(shared, tape, event, source)
+            }
+            _ => self.write_on_other_tape(shared, tape, event, source),
         }
     }
 
     /// Records an event on another tape than the previous one, or on the same tape after it was erased.
     #[inline(never)]
-    fn write_on_other_tape<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event) {
-        if let Some(writer) = self.change_to(shared, tape) {
-            writer.write::<T>(shared, tape, event);
-        }
-    }
-
-    /// Records a free. Both events are in chunks of the same writer, so that the second has a later time, also if
-    /// the tape is erased in between.
-    #[inline(always)]
-    fn write_free(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event) {
-        self.write::<ByTime>(shared, tape, requested);
-        if let Some(writer) = &mut self.latest {
-            let completed = Event { action: Action::FreeCompleted, ..*requested };
-            writer.write::<AfterLast>(shared, tape, &completed);
-        }
-    }
-
-    /// Records an event in a context of its own.
-    fn write_in<T: TickSource>(
+    fn write_on_other_tape<T: TickSource>(
         &mut self,
         shared: &Shared,
         tape: &Arc<Tape>,
         event: &Event,
-        context: EventContext,
+        source: &mut T,
     ) {
+        if let Some(writer) = self.change_to(shared, tape) {
+            writer.write(shared, tape, event, source);
+        }
+    }
+
+    #[inline(always)]
+    fn write_free(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
+        if let Some(writer) = &mut self.latest
+            && writer.generation == tape.generation()
+            && let Some(context) = writer.recent.latest(context(shared, requested))
+            && writer.push_free(shared, tape, requested, context, newest)
+        {
+            return;
+        }
+        self.write_free_apart(shared, tape, requested, newest);
+    }
+
+    /// Records the two events of a free one by one. Both are in chunks of the same writer, so that the second has a later
+    /// time, also if the tape is erased in between.
+    #[inline(never)]
+    fn write_free_apart(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
+        self.write(shared, tape, requested, &mut AfterNewest(newest));
+        if let Some(writer) = &mut self.latest {
+            writer.write(shared, tape, &completed(requested), &mut WithNewest(newest));
+        }
+    }
+
+    /// Records an event in a context of its own.
+    fn write_in(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event, context: EventContext) {
         let writer = match &mut self.latest {
             Some(writer) if writer.generation == tape.generation() => Some(writer),
             _ => self.change_to(shared, tape),
         };
         let Some(writer) = writer else { return };
         match writer.recent.get(context).or_else(|| writer.number(shared, context)) {
-            Some(context) => writer.write_in_context::<T>(shared, tape, event, context),
+            Some(context) => writer.write_in_context(shared, tape, event, context, &mut ByLock),
             None => tape.count_lost(),
         }
     }
@@ -289,21 +312,31 @@ fn context(shared: &Shared, event: &Event) -> EventContext {
     EventContext { stream: event.stream, pool: event.pool, scope }
 }
 
+fn completed(requested: &Event) -> Event {
+    Event { action: Action::FreeCompleted, ..*requested }
+}
+
 impl Writer {
     #[inline(always)]
-    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
+    fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Tape, event: &Event, source: &mut T) {
         match self.recent.latest(context(shared, event)) {
-            Some(context) => self.write_in_context::<T>(shared, tape, event, context),
-            None => self.write_in_other_context::<T>(shared, tape, event),
+            Some(context) => self.write_in_context(shared, tape, event, context, source),
+            None => self.write_in_other_context(shared, tape, event, source),
         }
     }
 
     /// Records an event whose context differs from that of the previous one.
     #[inline(never)]
-    fn write_in_other_context<T: TickSource>(&mut self, shared: &Shared, tape: &Tape, event: &Event) {
+    fn write_in_other_context<T: TickSource>(
+        &mut self,
+        shared: &Shared,
+        tape: &Tape,
+        event: &Event,
+        source: &mut T,
+    ) {
         let context = context(shared, event);
         match self.recent.get(context).or_else(|| self.number(shared, context)) {
-            Some(context) => self.write_in_context::<T>(shared, tape, event, context),
+            Some(context) => self.write_in_context(shared, tape, event, context, source),
             None => tape.count_lost(),
         }
     }
@@ -315,9 +348,10 @@ impl Writer {
         tape: &Tape,
         event: &Event,
         context: ContextId,
+        source: &mut T,
     ) {
-        if !self.push::<T>(shared, tape, event, context) {
-            self.push_in_next_chunk::<T>(shared, tape, event, context);
+        if !self.push(shared, tape, event, context, source) {
+            self.push_in_next_chunk(shared, tape, event, context, source);
         }
     }
 
@@ -330,11 +364,12 @@ impl Writer {
         tape: &Tape,
         event: &Event,
         context: ContextId,
+        source: &mut T,
     ) {
         if self.open_next(shared, tape) {
             // With new ticks: the next chunk may be an idle one whose last event is later than the ticks
             // that the full chunk refused.
-            self.push::<T>(shared, tape, event, context);
+            self.push(shared, tape, event, context, source);
         }
     }
 
@@ -346,11 +381,33 @@ impl Writer {
         tape: &Tape,
         event: &Event,
         context: ContextId,
+        source: &mut T,
     ) -> bool {
-        let at = T::next(self, shared, tape);
+        let at = source.next(self, shared, tape);
         let has_room = self.chunk.push(log::words(event, at, context));
         if has_room {
             self.last = at;
+        }
+        has_room
+    }
+
+    /// Appends both events of a free to the chunk; returns `false` if they do not fit.
+    #[inline(always)]
+    fn push_free(
+        &mut self,
+        shared: &Shared,
+        tape: &Tape,
+        requested: &Event,
+        context: ContextId,
+        newest: &mut Ticks,
+    ) -> bool {
+        let first = AfterNewest(newest).next(self, shared, tape);
+        let last = Ticks(first.0 + 1);
+        let events =
+            [log::words(requested, first, context), log::words(&completed(requested), last, context)];
+        let has_room = self.chunk.push_all(events);
+        if has_room {
+            (self.last, *newest) = (last, last);
         }
         has_room
     }
