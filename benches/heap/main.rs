@@ -15,6 +15,7 @@
 //! | `system` | the system's allocator alone |
 //! | `heap_off` | a `Heap` that does not record |
 //! | `heap_none` | recording without stacks |
+//! | `heap_alloc` | recording with stacks, 20 frames deep, at each allocation |
 //! | `heap_native` | recording with stacks, 20 frames deep, at each allocation and each free |
 //! | `heap_sampled` | the same, of one byte in 512 KiB |
 //! | `stop_alone` | the longest pair in a second, beside 10,000,000 live blocks that are recorded without stacks |
@@ -83,7 +84,7 @@ unsafe impl GlobalAlloc for Switched {
 }
 
 /// What a child process measures.
-const CASES: [&str; 5] = ["system", "heap_off", "heap_none", "heap_native", "heap_sampled"];
+const CASES: [&str; 6] = ["system", "heap_off", "heap_none", "heap_alloc", "heap_native", "heap_sampled"];
 
 /// The same of the longest stop of a thread.
 const STOPS: [&str; 2] = ["stop_alone", "stop_in_dump"];
@@ -91,6 +92,7 @@ const STOPS: [&str; 2] = ["stop_alone", "stop_in_dump"];
 fn history_of(case: &str) -> Option<Recording> {
     match case {
         "heap_none" | "stop_alone" | "stop_in_dump" => Some(Recording::all().context(Context::None)),
+        "heap_alloc" => Some(Recording::all().context(Context::Alloc)),
         "heap_native" => Some(Recording::all()),
         "heap_sampled" => Some(Recording::all().sample_every(512 << 10)),
         _ => None,

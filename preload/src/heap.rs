@@ -10,7 +10,7 @@ use once_cell::race::OnceBox;
 
 use super::{
     own_bytes,
-    state::{is_recording, record},
+    state::{State, record, record_unless},
 };
 
 /// Room for a block whose free was reported, which the other library keeps and does not read.
@@ -23,16 +23,16 @@ const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<Freed
 /// is recorded. So it is opened before the program has other threads ([`memreel_heap_open`]). A child of `fork` has the
 /// heap of its parent.
 #[inline]
-fn reports() -> Option<MallocReports> {
+fn reports(state: &'static State) -> Option<MallocReports> {
     static HEAP: OnceBox<MallocReports> = OnceBox::new();
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
     if let Some(heap) = HEAP.get() {
         return Some(*heap);
     }
-    if is_recording() || IS_OPENING.swap(true, Ordering::Acquire) {
+    if IS_OPENING.swap(true, Ordering::Acquire) {
         return None;
     }
-    let opened = record(|state| state.heap()).flatten();
+    let opened = state.heap();
     opened.into_iter().for_each(|heap| _ = HEAP.set(Box::new(heap)));
     // A process that cannot be recorded is not asked again.
     IS_OPENING.store(opened.is_none(), Ordering::Release);
@@ -42,18 +42,15 @@ fn reports() -> Option<MallocReports> {
 /// Opens the recording before the program begins.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_open() {
-    let _opened = reports();
+    record(reports);
 }
 
 /// Reports that a block was allocated. `has_stack` if this thread's stack is the program's.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack: bool) {
-    if is_recording() {
-        return own_bytes::allocated(block);
-    }
-    if let Some(heap) = reports() {
-        record(|_| heap.with_stacks(has_stack).allocated(block.addr() as u64, bytes as u64));
-    }
+    let allocated =
+        |heap: MallocReports| heap.with_stacks(has_stack).allocated(block.addr() as u64, bytes as u64);
+    record_unless(|| own_bytes::allocated(block), |state| reports(state).map(allocated));
 }
 
 /// Reports that a block will be freed. Returns whether it is a recorded one, which is then written into `freed`.
@@ -63,16 +60,13 @@ extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, has_stack: bool) -> bool {
     let freed_block = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
-    let found = reports().and_then(|heap| record(|_| freed_block(heap)).flatten());
-    let is_recorded = found.is_some();
-    if !is_recorded && is_recording() {
-        own_bytes::freed(block);
-    }
+    let found =
+        record_unless(|| own_bytes::freed(block), |state| reports(state).and_then(freed_block)).flatten();
     if let Some(found) = found {
         // SAFETY: the caller's promise.
         unsafe { freed.cast::<FreedBlock>().write(found) };
     }
-    is_recorded
+    found.is_some()
 }
 
 /// Reports that a block whose free was reported is not free.
@@ -83,7 +77,5 @@ unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, 
 unsafe extern "C" fn memreel_heap_still_has(freed: *const c_void) {
     // SAFETY: the caller's promise.
     let freed = unsafe { freed.cast::<FreedBlock>().read() };
-    if let Some(heap) = reports() {
-        record(|_| heap.still_has(freed));
-    }
+    record(|state| reports(state).map(|heap| heap.still_has(freed)));
 }

@@ -74,9 +74,36 @@ pub(crate) fn state() -> Option<&'static State> {
 #[inline]
 pub(crate) fn record<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
     let was_recording = IS_RECORDING.try_with(|is_recording| is_recording.replace(true)).unwrap_or(true);
-    let recorded = catch_unwind(AssertUnwindSafe(|| state().map(work)));
+    let recorded = caught(work);
     let _ = IS_RECORDING.try_with(|is_recording| is_recording.set(was_recording));
-    recorded.unwrap_or_else(|_| {
+    recorded
+}
+
+/// Runs what records a call that may come from within [`record`]: then `nested` alone is run, and also while the thread's
+/// storage is destroyed. Otherwise like [`record`].
+#[inline]
+pub(crate) fn record_unless<T>(nested: impl FnOnce(), work: impl FnOnce(&'static State) -> T) -> Option<T> {
+    // One look for the storage, which in a library is a call of the loader.
+    let recorded = IS_RECORDING.try_with(|is_recording| {
+        if is_recording.replace(true) {
+            return Err(());
+        }
+        let recorded = caught(work);
+        is_recording.set(false);
+        Ok(recorded)
+    });
+    match recorded {
+        Ok(Ok(recorded)) => recorded,
+        _ => {
+            nested();
+            None
+        }
+    }
+}
+
+#[inline]
+fn caught<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(|| state().map(work))).unwrap_or_else(|_| {
         switch_off();
         notice::print("memreel has a bug: it panicked, and records no more; the program goes on");
         None
@@ -156,11 +183,11 @@ extern "C" fn in_child() {
     IS_FORKED.store(true, Ordering::Relaxed);
 }
 
-/// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; for `memreel record`
-/// on a tape, which that process keeps.
+/// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; of the heap, whose frees
+/// are many, at allocations alone. For `memreel record` on a tape, which that process keeps.
 fn history() -> Recording {
     let tape = env::var_os("MEMREEL_RECORD").and_then(integrate::take_tape_name);
-    let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES);
+    let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES).without_heap_free_stacks();
     match tape {
         Some(tape) => history.tape(tape).kept_elsewhere(),
         None => history,

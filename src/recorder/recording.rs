@@ -59,6 +59,8 @@ pub(crate) enum CapturePoint {
     Alloc,
     /// At the start of a free or of `empty_cache`.
     Free,
+    /// At the start of a free of the process's heap.
+    HeapFree,
 }
 
 /// The options of recording, passed to [`Recorder::record_history`](super::Recorder::record_history).
@@ -78,6 +80,7 @@ pub(crate) enum CapturePoint {
 pub struct Recording {
     enabled: Enabled,
     context: Context,
+    has_heap_free_stacks: bool,
     stacks: StackKind,
     max_entries: usize,
     clear_history: bool,
@@ -101,6 +104,7 @@ impl Recording {
         Recording {
             enabled: Enabled::All,
             context: Context::All,
+            has_heap_free_stacks: true,
             stacks: StackKind::Native,
             max_entries: 1_000_000,
             clear_history: false,
@@ -145,7 +149,14 @@ impl Recording {
     /// Sets when stacks are captured. Default: [`Context::All`].
     #[must_use]
     pub fn context(self, context: Context) -> Recording {
-        Recording { context, ..self }
+        Recording { context, has_heap_free_stacks: true, ..self }
+    }
+
+    /// Leaves out the stacks of frees of the process's heap, as [`Context::Alloc`] does for all devices: a free shows the stack
+    /// of its allocation. A later [`Recording::context`] sets this back.
+    #[must_use]
+    pub fn without_heap_free_stacks(self) -> Recording {
+        Recording { has_heap_free_stacks: false, ..self }
     }
 
     /// Sets which frames a stack has. Default: [`StackKind::Native`].
@@ -327,7 +338,8 @@ impl Recording {
         let context = if self.stacks == StackKind::None { Context::None } else { self.context };
         let skipped = self.skip_actions.iter().fold(0, |bits, action| bits | skip_bit(*action));
         let filters = if self.filters() { Mode::FILTERS } else { 0 };
-        Mode(Mode::ON | context as u32 | skipped | filters)
+        let heap_frees = if self.has_heap_free_stacks { Mode::HEAP_FREES } else { 0 };
+        Mode(Mode::ON | context as u32 | skipped | filters | heap_frees)
     }
 }
 
@@ -338,8 +350,8 @@ fn skip_bit(action: Action) -> u32 {
 /// The options that the recording of an event needs, in one word; 0 is off.
 ///
 /// ```text
-///  bit   31 … 18   17 … 8           7 … 4   3         2    1 0
-///        unused    skipped actions  unused  filters?  on?  context
+///  bit   31 … 18   17 … 8           7 … 5   4                        3         2    1 0
+///        unused    skipped actions  unused  stacks of heap's frees?  filters?  on?  context
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Mode(u32);
@@ -348,6 +360,7 @@ impl Mode {
     const CONTEXT: u32 = 0b11;
     const ON: u32 = 0b100;
     const FILTERS: u32 = 0b1000;
+    const HEAP_FREES: u32 = 0b1_0000;
 
     #[inline(always)]
     pub(super) fn is_off(self) -> bool {
@@ -377,7 +390,8 @@ impl Mode {
     pub(super) fn captures(self, at: CapturePoint) -> bool {
         let least = match at {
             CapturePoint::Alloc => Context::State,
-            CapturePoint::Free => Context::All,
+            CapturePoint::HeapFree if self.0 & Mode::HEAP_FREES == 0 => return false,
+            CapturePoint::Free | CapturePoint::HeapFree => Context::All,
         };
         self.0 & Mode::CONTEXT >= least as u32
     }
