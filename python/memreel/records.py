@@ -80,7 +80,7 @@ class LeakSite(Record):
     live: int
     """These blocks."""
     allocated: int
-    """Allocations within the history."""
+    """Allocations: over the whole run where a recorder says so, or within the history."""
     freed: int
     """Those whose block is free at the end."""
     oldest_event: int | None
@@ -189,6 +189,8 @@ class TopGroup(Record):
     """The recorded stacks that look the same; absent if there is none."""
     names: list[str] | None = None
     """The names that the program gave to blocks; absent if there are none."""
+    peak_bytes: int | None = None
+    """Only of `--allocated` over a whole run: the most bytes that were live at once; of several stacks, at most."""
     stack: list[Frame] | None = None
     """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
     size_bytes: int | None = None

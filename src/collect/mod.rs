@@ -183,9 +183,11 @@ impl Collector {
             let mut sums: BTreeMap<StackIndex, Allocated> = BTreeMap::new();
             for sum in take.allocated.as_ref()? {
                 let stack = self.stack(sum.stack).unwrap_or(StackTable::EMPTY);
-                let of = sums.entry(stack).or_insert(Allocated { stack, n_blocks: 0, bytes: 0 });
+                let none = Allocated { stack, n_blocks: 0, bytes: 0, peak_bytes: None };
+                let of = sums.entry(stack).or_insert(none);
                 of.n_blocks = of.n_blocks.saturating_add(sum.n_blocks);
                 of.bytes = of.bytes.saturating_add(sum.bytes);
+                of.peak_bytes = Some(of.peak_bytes.unwrap_or(0).saturating_add(sum.peak_bytes));
             }
             Some((take.device.into(), sums.into_values().collect()))
         };

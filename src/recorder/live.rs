@@ -19,10 +19,19 @@ use memreel_snapshot::words::{
 pub(super) struct Live {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
-    /// What was allocated: the number of blocks and their requested bytes.
-    sums: SeededMap<StackId, (u64, u64)>,
+    /// What each stack allocated, of a device without segments.
+    sums: SeededMap<StackId, Sum>,
     /// Whether blocks were allocated and there was no segment so far.
     is_loose: bool,
+}
+
+/// What a stack allocated: the number of blocks and their requested bytes, and how many of these bytes are live, and were at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    n_blocks: u64,
+    bytes: u64,
+    live_bytes: u64,
+    peak_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +86,19 @@ impl Live {
                 live.blocks.insert(block.address.0, of_block);
             }
         }
+        if live.segments.is_empty() {
+            live.blocks.values().for_each(|block| _ = hold(&mut live.sums, block));
+        }
         live
     }
 
     /// Takes over what was allocated before.
     pub(super) fn with_sums(mut self, sums: &[StackSum]) -> Live {
-        self.sums = sums.iter().map(|sum| (sum.stack, (sum.n_blocks, sum.bytes))).collect();
+        for before in sums {
+            let sum = self.sums.entry(before.stack).or_default();
+            (sum.n_blocks, sum.bytes) = (before.n_blocks, before.bytes);
+            sum.peak_bytes = sum.peak_bytes.max(before.peak_bytes);
+        }
         self
     }
 
@@ -91,8 +107,11 @@ impl Live {
         if self.has_segments() {
             return Vec::new();
         }
-        let sum = |(&stack, &(n_blocks, bytes))| StackSum { stack, n_blocks, bytes };
-        self.sums.iter().map(sum).collect()
+        let sum = |(&stack, sum): (&StackId, &Sum)| {
+            let Sum { n_blocks, bytes, peak_bytes, .. } = *sum;
+            StackSum { stack, n_blocks, bytes, peak_bytes }
+        };
+        self.sums.iter().filter(|(_, sum)| sum.n_blocks > 0).map(sum).collect()
     }
 
     /// Applies an event.
@@ -102,17 +121,24 @@ impl Live {
             Action::Alloc => {
                 let (requested_bytes, size_bytes) = (bytes, None);
                 let block = LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending: false };
-                let sum = self.sums.entry(stack).or_default();
-                *sum = (sum.0.saturating_add(1), sum.1.saturating_add(bytes));
                 self.is_loose |= self.segments.is_empty();
-                self.blocks.insert(at, block);
+                let before = self.blocks.insert(at, block);
+                if self.segments.is_empty() {
+                    before.iter().for_each(|before| self.let_go(before));
+                    let sum = hold(&mut self.sums, &block);
+                    sum.n_blocks = sum.n_blocks.saturating_add(1);
+                    sum.bytes = sum.bytes.saturating_add(bytes);
+                }
             }
             Action::FreeRequested => {
                 if let Some(block) = self.blocks.get_mut(&at) {
                     block.is_pending = true;
                 }
             }
-            Action::FreeCompleted => drop(self.blocks.remove(&at)),
+            Action::FreeCompleted => {
+                let freed = self.blocks.remove(&at);
+                freed.iter().for_each(|freed| self.let_go(freed));
+            }
             Action::SegmentAlloc | Action::SegmentMap => {
                 let is_expandable = action == Action::SegmentMap;
                 let is_small = if is_expandable {
@@ -127,6 +153,13 @@ impl Live {
             }
             Action::SegmentFree | Action::SegmentUnmap => self.cut_out(at, bytes),
             _ => {}
+        }
+    }
+
+    /// Takes a block out of what its stack has live.
+    fn let_go(&mut self, block: &LiveBlock) {
+        if let Some(sum) = self.sums.get_mut(&block.stack) {
+            sum.live_bytes = sum.live_bytes.saturating_sub(block.requested_bytes);
         }
     }
 
@@ -211,6 +244,14 @@ impl Live {
     }
 }
 
+/// Adds a block to what its stack has live.
+fn hold<'s>(sums: &'s mut SeededMap<StackId, Sum>, block: &LiveBlock) -> &'s mut Sum {
+    let sum = sums.entry(block.stack).or_default();
+    sum.live_bytes = sum.live_bytes.saturating_add(block.requested_bytes);
+    sum.peak_bytes = sum.peak_bytes.max(sum.live_bytes);
+    sum
+}
+
 impl LiveSegment {
     fn with_blocks(&self, start: u64, active: impl Iterator<Item = InventoryBlock>) -> InventorySegment {
         let LiveSegment { bytes, stream, pool, kind, is_expandable, stack } = *self;
@@ -284,6 +325,28 @@ mod tests {
                 .collect()
         };
         live.inventory().iter().map(of).collect()
+    }
+
+    /// Also a block whose free was lost, and one from before the sums.
+    #[test]
+    fn sums_have_the_most_that_was_live_at_once() {
+        let mut live = Live::of(&[loose(&[])]);
+        live.apply(&event(Action::Alloc, 0x10, 100));
+        live.apply(&event(Action::Alloc, 0x20, 30));
+        live.apply(&event(Action::FreeRequested, 0x10, 100));
+        live.apply(&event(Action::FreeCompleted, 0x10, 100));
+        live.apply(&event(Action::Alloc, 0x10, 50));
+        live.apply(&event(Action::Alloc, 0x20, 60));
+        let sum = |n_blocks, bytes, peak_bytes| StackSum { stack: StackId(1), n_blocks, bytes, peak_bytes };
+        assert_eq!(live.sums(), [sum(4, 240, 130)], "110 are live, of the last two");
+        let mut again = Live::of(&live.inventory()).with_sums(&live.sums());
+        assert_eq!(again.sums(), live.sums());
+        again.apply(&event(Action::Alloc, 0x30, 21));
+        assert_eq!(again.sums(), [sum(5, 261, 131)]);
+        let mut of_device = Live::default();
+        of_device.apply(&event(Action::SegmentAlloc, 0x10000, 4096));
+        of_device.apply(&event(Action::Alloc, 0x10000, 100));
+        assert!(of_device.sums().is_empty());
     }
 
     #[test]

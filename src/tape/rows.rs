@@ -55,7 +55,7 @@ impl Rows {
             }
         }
         for sum in sums {
-            rows.push([SUM, sum.stack.0.into(), sum.n_blocks, sum.bytes, 0, 0, 0, 0]);
+            rows.push([SUM, sum.stack.0.into(), sum.n_blocks, sum.bytes, sum.peak_bytes, 0, 0, 0]);
         }
         rows
     }
@@ -93,9 +93,12 @@ impl Rows {
                         });
                     }
                 }
-                SUM => {
-                    sums.push(StackSum { stack: StackId(word(1) as u32), n_blocks: word(2), bytes: word(3) })
-                }
+                SUM => sums.push(StackSum {
+                    stack: StackId(word(1) as u32),
+                    n_blocks: word(2),
+                    bytes: word(3),
+                    peak_bytes: word(4),
+                }),
                 _ => {}
             }
         }
@@ -133,7 +136,7 @@ mod tests {
             ..segment.clone()
         };
         let all = vec![segment, large];
-        let sums = vec![StackSum { stack: StackId(3), n_blocks: 2, bytes: u64::MAX }];
+        let sums = vec![StackSum { stack: StackId(3), n_blocks: 2, bytes: u64::MAX, peak_bytes: 9 }];
         assert_eq!(Rows::of(&all, &sums).decoded(), (all, sums));
     }
 }

@@ -52,6 +52,7 @@ const RUNS: &[&[&str]] = &[
     &["at", "--address", "0..0xffffffffffffffff", "end", "FILE"],
     &["oom", "OUT/odd.json"],
     &["oom", "OUT/leaky.json"],
+    &["top", "--allocated", "OUT/leaky.json"],
     &["oom", "torch-2.11/ranks/rank1.pickle"],
     &["summary", "OUT/odd.json"],
     &["summary", "OUT/leaky.json"],
@@ -134,7 +135,9 @@ fn leaky() -> Value {
     };
     let mut trace: Vec<Value> = (1..9).flat_map(step).collect();
     trace.push(json!({"action": "oom", "device_free": 0, "size": 1 << 19, "stream": 0, "time_us": 20}));
-    json!({"segments": [], "device_traces": [trace]})
+    let frames = [json!({"name": "f", "filename": "a.py", "line": 1})];
+    let sums = json!([{"device": 0, "frames": frames, "stacks": [[3, 300, 0]], "peaks": [200]}]);
+    json!({"segments": [], "device_traces": [trace], "allocator_settings": {"memreel_allocated": sums}})
 }
 
 /// Returns a trace with a stack that is deeper than a tree.

@@ -42,7 +42,8 @@ impl DeviceHistory<'_> {
             let site = if has_stack { Site::Stack(sum.stack) } else { Site::NoStack };
             let mut group = Group::new(site);
             group.add(sum.bytes, usize::try_from(sum.n_blocks).unwrap_or(usize::MAX));
-            Group { total_bytes: sum.bytes, n_stacks: usize::from(has_stack), ..group }
+            let (n_stacks, peak_bytes) = (usize::from(has_stack), sum.peak_bytes);
+            Group { total_bytes: sum.bytes, n_stacks, peak_bytes, ..group }
         };
         let of_stacks = sorted(sums.iter().map(group).collect());
         sorted(SameCalls::new(self).add_up(of_stacks, |group| &group.site, Group::join))

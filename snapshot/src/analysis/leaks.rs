@@ -6,6 +6,7 @@ use super::{
     growth::{Growth, GrowthKind},
     same_calls::SameCalls,
     site::Site,
+    site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
     top::{Group, is_zero},
 };
@@ -26,7 +27,8 @@ pub struct LeakSite {
     /// The number of its live blocks.
     #[serde(rename = "live")]
     pub n_live: usize,
-    /// The number of its allocations within the history.
+    /// The number of its allocations: over the whole run if the file says ([`Snapshot::allocated`](crate::model::Snapshot::allocated)),
+    /// or within the history.
     #[serde(rename = "allocated")]
     pub n_allocated: usize,
     /// The number of these whose block is free at the end.
@@ -102,6 +104,7 @@ impl DeviceHistory<'_> {
         let mut sites = calls.add_up(sites, |site| &site.site, LeakSite::join);
         let n_freed = sites.iter().map(|site| site.n_freed).sum();
         sites.retain(|site| site.n_live > 0);
+        self.count_over_run(&mut sites);
         sites.iter_mut().for_each(LeakSite::judge);
         let has_settled = self.add_growth(&mut sites, &mut calls);
         for site in &mut sites {
@@ -120,6 +123,23 @@ impl DeviceHistory<'_> {
             key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
         });
         sites
+    }
+
+    /// Counts what sites allocated over the whole run, where a recorder says so: the history may have only the newest events.
+    fn count_over_run(&self, sites: &mut [LeakSite]) {
+        let Some((stacks, sums)) = self.snapshot().allocated(self.device()) else { return };
+        let of_run = DeviceHistory::new(&stacks, self.device());
+        let (shown, shown_of_run) = (self.shown_frames(), of_run.shown_frames());
+        let mut keys = SiteKeys::default();
+        let groups = of_run.groups_of(&sums);
+        let key_of = |group: &Group| (keys.of(&group.site, &shown_of_run), group.n_blocks);
+        let counts: SeededMap<SiteKey, usize> = groups.iter().map(key_of).collect();
+        for site in sites.iter_mut().filter(|site| site.site != Site::NoStack) {
+            if let Some(&n) = counts.get(&keys.of(&site.site, &shown)) {
+                site.n_allocated = n.max(site.n_allocated);
+                site.n_freed = n.saturating_sub(site.n_live).max(site.n_freed);
+            }
+        }
     }
 
     /// Adds how sites grew, and returns whether the program has settled.

@@ -58,6 +58,9 @@ pub struct Group {
     /// of the allocations.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "texts")]
     pub names: Vec<Text>,
+    /// Of sums of a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once; of several stacks, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
 }
 
 impl DeviceHistory<'_> {
@@ -160,7 +163,15 @@ fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error
 
 impl Group {
     pub(super) fn new(site: Site) -> Group {
-        Group { site, bytes: 0, n_blocks: 0, total_bytes: 0, n_stacks: 0, names: Vec::new() }
+        Group {
+            site,
+            bytes: 0,
+            n_blocks: 0,
+            total_bytes: 0,
+            n_stacks: 0,
+            names: Vec::new(),
+            peak_bytes: None,
+        }
     }
 
     /// Returns the segments of an owner; the number of blocks is that of segments.
@@ -180,6 +191,7 @@ impl Group {
         self.names.extend(other.names);
         self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
         self.n_stacks += other.n_stacks;
+        self.peak_bytes = self.peak_bytes.zip(other.peak_bytes).map(|(one, other)| one.saturating_add(other));
     }
 }
 

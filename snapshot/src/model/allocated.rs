@@ -1,8 +1,9 @@
 //! What was allocated with each stack over a whole recording, whatever its ring lost, as a value of the settings:
 //! `memreel_allocated` of `allocator_settings`.
 //!
-//! It is a list with a dictionary for each device: `device`; `frames`, a list of dictionaries like those of events; and `stacks`,
-//! a list of lists of numbers: blocks, requested bytes, and the places of the frames in that list, innermost first.
+//! It is a list with a dictionary for each device: `device`; `frames`, a list of dictionaries like those of events; `stacks`,
+//! a list of lists of numbers: blocks, requested bytes, and the places of the frames in that list, innermost first; and
+//! `peaks`, the most bytes that were live at once of each.
 
 use super::{
     FrameIndex, Snapshot, StackIndex, Value, frame_value,
@@ -20,6 +21,9 @@ pub struct Allocated {
     pub n_blocks: u64,
     /// The bytes that were requested for them.
     pub bytes: u64,
+    /// The most of these bytes that were live at once; `None` if the file does not say. Of several stacks that are one, each
+    /// one's own.
+    pub peak_bytes: Option<u64>,
 }
 
 /// Writes sums of devices into the settings of the snapshot that has their stacks.
@@ -53,10 +57,12 @@ fn value(device: DeviceId, sums: &[Allocated], snapshot: &Snapshot) -> Value {
         Value::List(figures.into_iter().chain(members).collect())
     };
     let stacks = Value::List(sums.iter().map(&mut stack).collect());
+    let peak = |sum: &Allocated| Value::unsigned(sum.peak_bytes.unwrap_or(sum.bytes));
     Value::dict([
         ("device", Value::Int(device.0)),
         ("frames", Value::List(frames.into())),
         ("stacks", stacks),
+        ("peaks", Value::List(sums.iter().map(peak).collect())),
     ])
 }
 
@@ -74,12 +80,15 @@ impl Snapshot {
             .iter()
             .map(|frame| frame_of(frame, &mut stacks))
             .collect::<Option<_>>()?;
+        let peaks = of_device.get("peaks").and_then(Value::as_elements).unwrap_or_default();
+        let mut peaks = peaks.iter().map(Value::as_unsigned);
         let sum = |value: &Value| {
             let [n_blocks, bytes, places @ ..] = value.as_elements()? else { return None };
             let frame = |place: &Value| frames.get(usize::try_from(place.as_unsigned()?).ok()?).copied();
             let members: Vec<FrameIndex> = places.iter().map(frame).collect::<Option<_>>()?;
             let stack = stacks.stacks.intern_stack(&members);
-            Some(Allocated { stack, n_blocks: n_blocks.as_unsigned()?, bytes: bytes.as_unsigned()? })
+            let (n_blocks, bytes) = (n_blocks.as_unsigned()?, bytes.as_unsigned()?);
+            Some(Allocated { stack, n_blocks, bytes, peak_bytes: peaks.next().flatten() })
         };
         let sums = of_device.get("stacks")?.as_elements()?.iter().map(sum).collect::<Option<_>>()?;
         Some((stacks, sums))
@@ -112,15 +121,15 @@ mod tests {
                 .collect();
             snapshot.stacks.intern_stack(&frames)
         };
-        let sum = |stack, n_blocks, bytes| Allocated { stack, n_blocks, bytes };
+        let sum = |stack, n_blocks, bytes| Allocated { stack, n_blocks, bytes, peak_bytes: Some(bytes / 2) };
         let of_device = |device, sums: &[Allocated]| (DeviceId(device), sums.to_vec());
         let sums =
             [sum(names(&["b", "a"]), 2, u64::MAX), sum(names(&["c", "a"]), 3, 4), sum(names(&[]), 5, 6)];
         store(&mut snapshot, &[of_device(1, &sums), of_device(0, &[])]);
         let (stacks, found) = snapshot.allocated(DeviceId(1)).unwrap();
-        let named = |snapshot: &Snapshot, sums: &[Allocated]| -> Vec<(String, u64, u64)> {
+        let named = |snapshot: &Snapshot, sums: &[Allocated]| -> Vec<(String, u64, u64, Option<u64>)> {
             let frames = |stack| snapshot.stacks.frames(stack).map(|frame| &*frame.name).collect::<String>();
-            sums.iter().map(|sum| (frames(sum.stack), sum.n_blocks, sum.bytes)).collect()
+            sums.iter().map(|sum| (frames(sum.stack), sum.n_blocks, sum.bytes, sum.peak_bytes)).collect()
         };
         assert_eq!(named(&stacks, &found), named(&snapshot, &sums));
         assert_eq!(snapshot.allocated(DeviceId(0)).unwrap().1, []);

@@ -122,6 +122,8 @@ pub struct StackSum {
     pub n_blocks: u64,
     /// The bytes that were requested for them.
     pub bytes: u64,
+    /// The most of these bytes that were live at once.
+    pub peak_bytes: u64,
 }
 
 /// The settings of an allocator, for a snapshot's `allocator_settings` (docs/snapshot-format.md 1.6).

@@ -28,6 +28,10 @@ pub(super) fn print_groups(
     if !groups.is_empty() {
         let of_callees = format!("{} {:>12}", figures("share", "own bytes", "blocks"), "with callees");
         let heading = match options.by {
+            Grouping::Stack if groups[0].peak_bytes.is_some() => {
+                let figures = format!("{} {:>11}", figures("share", "bytes", "blocks"), "peak");
+                heading(&figures, "allocated by ← called by")
+            }
             Grouping::Stack => Sites::heading(),
             Grouping::Scope => heading(&figures("share", "bytes", "blocks"), "scope"),
             Grouping::Name => heading(&figures("share", "bytes", "blocks"), "name"),
@@ -40,6 +44,8 @@ pub(super) fn print_groups(
     let listed = &groups[..groups.len().min(options.listing.n)];
     if has_totals {
         print_rows(listed.iter().map(|group| (with_total(group, all_bytes), sites, &group.site)), out)?;
+    } else if groups.first().is_some_and(|group| group.peak_bytes.is_some()) {
+        print_rows(listed.iter().map(|group| (with_peak(group, all_bytes), sites, &group.site)), out)?;
     } else {
         sites.print_groups(listed, all_bytes, out)?;
     }
@@ -57,6 +63,12 @@ pub(super) fn print_groups(
         )?;
     }
     Ok(())
+}
+
+fn with_peak(group: &Group, all_bytes: u64) -> String {
+    let all = figures(percent(group.bytes, all_bytes), Bytes(group.bytes), group.n_blocks);
+    let peak = group.peak_bytes.map_or_else(String::new, |peak| Bytes(peak).to_string());
+    format!("{all} {peak:>11}")
 }
 
 fn with_total(group: &Group, all_bytes: u64) -> String {

@@ -37,7 +37,8 @@ has done its work. --at is then the peak of these blocks, or another moment.
 
 --allocated is about all blocks that were allocated, those that are freed too. Of
 a heap that memreel record recorded, the sums are of the whole run, whatever the
-ring lost; of other memory they are those of the events in the file.
+ring lost, and `peak` is the most that was live at once; of other memory they are
+those of the events in the file.
 
 Example:
   memreel top snapshot.pickle

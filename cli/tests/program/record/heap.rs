@@ -56,15 +56,23 @@ fn every_block_of_threads_is_there() {
 fn what_was_allocated_is_exact_with_a_small_ring() {
     let run =
         record(&["--heap", "--ring", "4096", "-o", "run.pickle"], &[&program("resident"), "survivors"]).run();
-    let top = Command::new(env!("CARGO_BIN_EXE_memreel"))
-        .args(["top", "--allocated", "--json", "--device", "1", "run.pickle"])
-        .current_dir(run.folder.path())
-        .output()
-        .unwrap();
-    let answer: Value = serde_json::from_slice(&top.stdout).unwrap_or_else(|_| panic!("{top:?} {}", run.err));
-    assert_eq!((&answer["is_of_run"], &answer["is_exact"]), (&true.into(), &true.into()), "{answer}");
-    let largest = &answer["groups"][0];
+    let answer = |words: &[&str]| -> Value {
+        let mut memreel = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        let found = memreel.args(words).current_dir(run.folder.path()).output().unwrap();
+        serde_json::from_slice(&found.stdout).unwrap_or_else(|_| panic!("{found:?} {}", run.err))
+    };
+    let top = answer(&["top", "--allocated", "--json", "--device", "1", "run.pickle"]);
+    assert_eq!((&top["is_of_run"], &top["is_exact"]), (&true.into(), &true.into()), "{top}");
+    let largest = &top["groups"][0];
     assert_eq!((&largest["blocks"], &largest["bytes"]), (&348_000.into(), &69_600_000.into()), "{largest}");
+    // All are live before the first is freed.
+    assert_eq!(largest["peak_bytes"], 69_600_000, "{largest}");
+    let leaks = answer(&["leaks", "--json", "--device", "1", "run.pickle"]);
+    let site =
+        leaks["sites"].as_array().and_then(|sites| sites.iter().find(|site| site["allocated"] == 348_000));
+    let [live, freed] =
+        ["live", "freed"].map(|count| site.and_then(|site| site[count].as_u64()).unwrap_or(0));
+    assert!(live > 0 && live + freed == 348_000, "{leaks}");
 }
 
 /// Python's own objects of known sizes, and the lines that made them.
