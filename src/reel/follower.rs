@@ -10,7 +10,7 @@ use crate::{
 };
 use memreel_snapshot::{
     model::Snapshot,
-    words::{DeviceId, Inventory, Result, UsageReport},
+    words::{DeviceId, Inventory, Result, StackId, UsageReport},
 };
 
 /// Follows a tape that grows: what is live at each look, with the owners and the stacks of it.
@@ -85,6 +85,38 @@ impl LiveSums {
     pub fn live_bytes(&self, device: DeviceId) -> u64 {
         let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
         blocks.fold(0, |all, (bytes, _)| all.saturating_add(*bytes))
+    }
+
+    /// Returns the first of some `earlier` moments for a comparison with the last of some `later` ones, in which only what
+    /// grew has grown: a stack whose blocks went up and down has what it has at the end.
+    ///
+    /// It grew if it held more at each later moment than at any earlier one, or if it never held less than at the first
+    /// moment and never more than at the last.
+    #[must_use]
+    pub fn before_growth(earlier: &[&LiveSums], later: &[&LiveSums]) -> LiveSums {
+        let (Some(first), Some(last)) = (earlier.first(), later.last()) else { return LiveSums::default() };
+        let mut before = LiveSums::clone(first);
+        for (device, held) in &last.0 {
+            let of_device = before.0.entry(*device).or_default();
+            for (stack, now) in &held.blocks {
+                let bytes_at = |sums: &&LiveSums| sums.bytes_of(*device, *stack);
+                let (begin, end) = (bytes_at(first), now.0);
+                let has_grown = begin < end && {
+                    let highest = earlier.iter().map(bytes_at).max().unwrap_or(begin);
+                    let lowest = later.iter().map(bytes_at).min().unwrap_or(end);
+                    let mut all = earlier.iter().chain(later).map(bytes_at);
+                    highest < lowest || all.all(|bytes| (begin..=end).contains(&bytes))
+                };
+                if !has_grown {
+                    of_device.blocks.insert(*stack, *now);
+                }
+            }
+        }
+        before
+    }
+
+    fn bytes_of(&self, device: DeviceId, stack: StackId) -> u64 {
+        self.0.get(&device).and_then(|held| held.blocks.get(&stack)).map_or(0, |(bytes, _)| *bytes)
     }
 }
 
@@ -214,5 +246,28 @@ impl Follower {
         let inventories: Vec<&dyn Inventory> =
             inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
         Completed::new(collect_lazily(&recorder, &inventories, Dialect::default())).into_snapshot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(bytes: [u64; 4]) -> LiveSums {
+        let stacks = (1..).map(StackId);
+        let blocks = stacks.zip(bytes).map(|(stack, bytes)| (stack, (bytes, 1))).collect();
+        let mut held = Held::default();
+        held.blocks = blocks;
+        LiveSums(BTreeMap::from([(DeviceId(0), held)]))
+    }
+
+    /// One that goes up and down, one that leaks and goes up and down, one that allocated once, one that shrinks.
+    #[test]
+    fn what_goes_up_and_down_has_not_grown() {
+        let earlier = [[5, 1, 0, 9], [9, 3, 0, 8], [1, 2, 0, 8]].map(sums);
+        let later = [[9, 5, 7, 5], [3, 4, 7, 5], [8, 6, 7, 1]].map(sums);
+        let before = LiveSums::before_growth(&earlier.each_ref(), &later.each_ref());
+        assert_eq!(before, sums([8, 1, 0, 1]), "what grew by 0, 5, 7 and 0");
+        assert_eq!(LiveSums::before_growth(&[], &later.each_ref()), LiveSums::default());
     }
 }

@@ -106,15 +106,16 @@ pub(super) struct HeldOfDevice {
 }
 
 impl Held {
-    /// Returns what a process holds now, compared with a minute ago and with the beginning if the detail has that.
+    /// Returns what a process holds now, compared with what it held `before`: a minute ago, and in the beginning.
     pub(super) fn of(
         follower: &Follower,
-        [minute, begin]: [&LiveSums; 2],
+        now: &LiveSums,
+        before: Option<[LiveSums; 2]>,
         devices: &[FollowedDevice],
         detail: Detail,
     ) -> Held {
-        let now = follower.snapshot_of(&follower.sums());
-        let before = detail.explains.then(|| [minute, begin].map(|sums| follower.snapshot_of(sums)));
+        let now = follower.snapshot_of(now);
+        let before = before.map(|before| before.each_ref().map(|sums| follower.snapshot_of(sums)));
         let n = detail.n_sites;
         let tables = owners(&[&now]);
         let of_device = |device: DeviceId| {

@@ -21,8 +21,12 @@ use crate::text::clean_display;
 /// The time over which recent growth is counted.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The time between two moments that are kept of the last minute.
+/// The time between two moments that are kept of the last minute; at first a part of the time so far.
 const BETWEEN: Duration = Duration::from_secs(5);
+const BETWEEN_PART: u32 = 8;
+
+/// How long the watch has begun only: growth since then is from what was held meanwhile.
+const BEGIN: Duration = Duration::from_secs(10);
 
 /// A watched process.
 #[derive(Debug)]
@@ -32,7 +36,8 @@ pub(super) struct Watched {
     follower: Follower,
     detail: Detail,
     begun: Instant,
-    first: LiveSums,
+    /// What was held at moments of the beginning, the first one first.
+    early: Vec<LiveSums>,
     /// What was held at moments of the last minute, oldest first.
     recent: VecDeque<(Instant, LiveSums)>,
     rates: BTreeMap<DeviceId, Rate>,
@@ -55,11 +60,11 @@ impl Watched {
     pub(super) fn attach(path: &Path, detail: Detail) -> memreel::Result<Watched> {
         let attach = if detail.from_start { Follower::attach_from_start } else { Follower::attach };
         let follower = attach(path)?;
-        let first = follower.sums();
+        let early = vec![follower.sums()];
         let (begun, rank) = (Instant::now(), TapeFile::of(path).and_then(|tape| tape.rank));
-        let recent = VecDeque::from([(begun, first.clone())]);
+        let recent = VecDeque::from([(begun, early[0].clone())]);
         let (path, rates, reasons) = (path.to_owned(), BTreeMap::new(), BTreeMap::new());
-        Ok(Watched { path, rank, follower, detail, begun, first, recent, rates, reasons, lost: None })
+        Ok(Watched { path, rank, follower, detail, begun, early, recent, rates, reasons, lost: None })
     }
 
     pub(super) fn process(&self) -> u32 {
@@ -87,8 +92,13 @@ impl Watched {
     pub(super) fn look(&mut self) {
         self.read();
         let now = Instant::now();
-        if self.recent.back().is_none_or(|(at, _)| now.duration_since(*at) >= BETWEEN) {
-            self.recent.push_back((now, self.follower.sums()));
+        let between = BETWEEN.min(now.duration_since(self.begun) / BETWEEN_PART);
+        if self.recent.back().is_none_or(|(at, _)| now.duration_since(*at) >= between) {
+            let sums = self.follower.sums();
+            if now.duration_since(self.begun) < BEGIN {
+                self.early.push(sums.clone());
+            }
+            self.recent.push_back((now, sums));
         }
         // The oldest that is kept is a minute old, as far as there is one.
         while self.recent.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= RECENT) {
@@ -147,8 +157,10 @@ impl Watched {
         if devices.iter().any(is_used) {
             devices.retain(is_used);
         }
-        let minute = self.recent.front().map_or(&self.first, |(_, sums)| sums);
-        let mut held = Held::of(&self.follower, [minute, &self.first], &devices, self.detail);
+        let now = self.follower.sums();
+        let before = self.detail.explains.then(|| self.before_growth(&now));
+        let mut held = Held::of(&self.follower, &now, before, &devices, self.detail);
+        let minute = self.recent.front().map_or(&now, |(_, sums)| sums);
         let mut problems = self.follower.problems();
         problems.extend(self.lost.clone());
         let watched_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -190,6 +202,19 @@ impl Watched {
             }
         };
         devices.into_iter().map(of).collect()
+    }
+
+    /// Returns what was held a minute ago and when the watch began, without what only went up and down since.
+    fn before_growth(&self, now: &LiveSums) -> [LiveSums; 2] {
+        let mut recent: Vec<&LiveSums> = self.recent.iter().map(|(_, sums)| sums).collect();
+        recent.push(now);
+        let early: Vec<&LiveSums> = self.early.iter().collect();
+        let since_begin = match self.begun.elapsed() < 2 * BEGIN {
+            true => recent.split_at(recent.len() / 2),
+            false => (&early[..], &recent[..]),
+        };
+        let in_a_minute = recent.split_at(recent.len() / 2);
+        [in_a_minute, since_begin].map(|(earlier, later)| LiveSums::before_growth(earlier, later))
     }
 
     fn oom(&self, device: &FollowedDevice) -> Option<Oom> {
