@@ -24,9 +24,15 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(super) fn new(file: File) -> io::Result<Descriptor> {
+    fn new(file: File) -> io::Result<Descriptor> {
         let identity = identity(&file)?;
         Ok(Descriptor { file: Some(file), identity })
+    }
+
+    /// Returns the file of this process's tape. It stays open, for a program that forbids itself to open files; not where
+    /// the program may have few, which it may need all.
+    pub(super) fn own(file: File) -> io::Result<Descriptor> {
+        if most_files() < FEW { Descriptor::closed(&file) } else { Descriptor::new(file) }
     }
 
     /// Returns the file as one that is opened for each use.
@@ -75,13 +81,21 @@ pub(super) fn not_standard(file: File) -> io::Result<File> {
     if file.as_raw_fd() > 2 { Ok(file) } else { at_or_above(&file, 3) }
 }
 
+/// Below this limit, each descriptor counts.
+const FEW: u64 = 256;
+
+/// Numbers from here on are not in a set for `select`.
+const MOST: u64 = 1024;
+
+/// Returns the limit of descriptors, or [`MOST`].
+fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST)
+}
+
 /// Returns a file at a high descriptor, as long as there is one. A script writes to the low ones by their numbers, and what
 /// it writes to one that it has closed, which is an error for it, is not for the tape. Its own files have the lowest too.
 pub(super) fn out_of_the_way(file: File) -> io::Result<File> {
-    /// Numbers from here on are not in a set for `select`.
-    const MOST: u64 = 1024;
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST);
-    at_or_above(&file, i32::try_from(limit / 4 * 3).unwrap_or(3)).or_else(|_| not_standard(file))
+    at_or_above(&file, i32::try_from(most_files() / 4 * 3).unwrap_or(3)).or_else(|_| not_standard(file))
 }
 
 fn at_or_above(file: &File, lowest: i32) -> io::Result<File> {

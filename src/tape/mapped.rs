@@ -90,7 +90,7 @@ impl Mapped {
         // An empty file would take the name of the tape that was here, and its place with the next try.
         let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
         let tape = Mapped {
-            file: Descriptor::new(file).map_err(failed)?,
+            file: Descriptor::own(file).map_err(failed)?,
             path: path.to_owned(),
             header,
             is_others: false,

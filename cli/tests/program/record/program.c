@@ -161,6 +161,12 @@ int main(int argc, char **argv) {
     print();
     fprintf(stderr, "threads: %d\n", n_tasks());
     return unshare(CLONE_NEWUSER) ? 12 : 0;
+  } else if (!strcmp(what, "opens")) {
+    // All the files that it may have open.
+    int n = 0;
+    get(200000);
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) n++;
+    fprintf(stderr, "opened %d files\n", n);
   } else if (!strcmp(what, "last")) {
     // The process ends with the thread that is left.
     pthread_t t;

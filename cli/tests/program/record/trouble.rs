@@ -67,6 +67,26 @@ fn odd_preloads_and_few_descriptors_disturb_no_program() {
     assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
 }
 
+/// What may have few files open, such as `sort` with a low limit, may need them all.
+#[test]
+fn where_descriptors_are_few_a_program_has_them_all() {
+    let (memreel, program) = (env!("CARGO_BIN_EXE_memreel"), program("program"));
+    let limited = |before: &str| {
+        Start::of("sh", &["-c", &format!("ulimit -n 12; exec {before} {program} opens")]).run()
+    };
+    let plain = limited("");
+    let run = limited(&format!("{memreel} record --heap -o run.pickle --"));
+    let opened = |text: &str| text.lines().find(|line| line.starts_with("opened")).map(str::to_owned);
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
+    assert!(
+        opened(&plain.err).is_some() && opened(&run.err) == opened(&plain.err),
+        "{} {}",
+        plain.err,
+        run.err
+    );
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+}
+
 /// The limit ends a process that has not asked to live with it, and memreel asks for less than it.
 #[test]
 fn a_limit_of_file_sizes_disturbs_no_program() {
