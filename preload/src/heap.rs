@@ -17,6 +17,8 @@ use super::{
 const FREED_BYTES: usize = 24;
 const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<FreedBlock>() <= 8);
 
+static HEAP: OnceBox<MallocReports> = OnceBox::new();
+
 /// Returns the heap, which the first report makes a device.
 ///
 /// That allocates, and those allocations come here too, on this thread and on those that are started: meanwhile nothing
@@ -24,7 +26,6 @@ const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<Freed
 /// heap of its parent.
 #[inline]
 fn reports(state: &'static State) -> Option<MallocReports> {
-    static HEAP: OnceBox<MallocReports> = OnceBox::new();
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
     if let Some(heap) = HEAP.get() {
         return Some(*heap);
@@ -50,7 +51,7 @@ extern "C" fn memreel_heap_open() {
 extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack: bool) {
     let allocated =
         |heap: MallocReports| heap.with_stacks(has_stack).allocated(block.addr() as u64, bytes as u64);
-    record_unless(|| own_bytes::allocated(block), |state| reports(state).map(allocated));
+    record_unless(|| own_bytes::allocated(block), |state| _ = reports(state).map(allocated));
 }
 
 /// Reports that a block will be freed. Returns whether it is a recorded one, which is then written into `freed`.
@@ -60,8 +61,15 @@ extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, has_stack: bool) -> bool {
     let freed_block = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
-    let found =
-        record_unless(|| own_bytes::freed(block), |state| reports(state).and_then(freed_block)).flatten();
+    // What the program allocated may be freed in a report, by a library that memreel asks.
+    let nested = || {
+        let found = HEAP.get().copied().and_then(freed_block);
+        if found.is_none() {
+            own_bytes::freed(block);
+        }
+        found
+    };
+    let found = record_unless(nested, |state| reports(state).and_then(freed_block));
     if let Some(found) = found {
         // SAFETY: the caller's promise.
         unsafe { freed.cast::<FreedBlock>().write(found) };

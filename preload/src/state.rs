@@ -80,25 +80,22 @@ pub(crate) fn record<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
 }
 
 /// Runs what records a call that may come from within [`record`]: then `nested` alone is run, and also while the thread's
-/// storage is destroyed. Otherwise like [`record`].
+/// storage is destroyed. Returns what either does; nothing if recording is off. Otherwise like [`record`].
 #[inline]
-pub(crate) fn record_unless<T>(nested: impl FnOnce(), work: impl FnOnce(&'static State) -> T) -> Option<T> {
+pub(crate) fn record_unless<T: Default>(
+    nested: impl FnOnce() -> T,
+    work: impl FnOnce(&'static State) -> T,
+) -> T {
     // One look for the storage, which in a library is a call of the loader.
     let recorded = IS_RECORDING.try_with(|is_recording| {
         if is_recording.replace(true) {
-            return Err(());
+            return None;
         }
         let recorded = caught(work);
         is_recording.set(false);
-        Ok(recorded)
+        Some(recorded.unwrap_or_default())
     });
-    match recorded {
-        Ok(Ok(recorded)) => recorded,
-        _ => {
-            nested();
-            None
-        }
-    }
+    recorded.ok().flatten().unwrap_or_else(nested)
 }
 
 #[inline]

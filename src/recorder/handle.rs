@@ -244,6 +244,8 @@ impl Recorder {
 
     /// Counts the events of a device. A device without a track has none, and gets none by the question.
     fn count(&self, device: DeviceId) -> Count {
+        // Chunks of several threads are sorted for it.
+        let _guard = Guard::enter();
         let tape = tape_of(&lock(&self.shared.tapes), device);
         let track = tape.map(|tape| Track::new(self.shared.clone(), device, tape));
         track.map_or_else(Count::default, |track| track.cut().count())

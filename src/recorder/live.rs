@@ -53,6 +53,8 @@ struct LiveBlock {
     pool: PoolId,
     stack: StackId,
     is_pending: bool,
+    /// Whether its stack's sum has it: not if it is from before the recording.
+    is_counted: bool,
 }
 
 impl LiveSegment {
@@ -82,18 +84,20 @@ impl Live {
                     pool,
                     stack: block.stack,
                     is_pending: block.state == BlockState::ActivePendingFree,
+                    is_counted: false,
                 };
                 live.blocks.insert(block.address.0, of_block);
             }
         }
-        if live.segments.is_empty() {
-            live.blocks.values().for_each(|block| _ = hold(&mut live.sums, block));
-        }
         live
     }
 
-    /// Takes over what was allocated before.
+    /// Takes over what was allocated before, with the blocks that there are.
     pub(super) fn with_sums(mut self, sums: &[StackSum]) -> Live {
+        for block in self.blocks.values_mut().filter(|_| !sums.is_empty()) {
+            block.is_counted = true;
+            hold(&mut self.sums, block);
+        }
         for before in sums {
             let sum = self.sums.entry(before.stack).or_default();
             (sum.n_blocks, sum.bytes) = (before.n_blocks, before.bytes);
@@ -120,11 +124,13 @@ impl Live {
         match action {
             Action::Alloc => {
                 let (requested_bytes, size_bytes) = (bytes, None);
-                let block = LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending: false };
+                let (is_pending, is_counted) = (false, self.segments.is_empty());
+                let block =
+                    LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending, is_counted };
                 self.is_loose |= self.segments.is_empty();
                 let before = self.blocks.insert(at, block);
-                if self.segments.is_empty() {
-                    before.iter().for_each(|before| self.let_go(before));
+                before.iter().for_each(|before| self.let_go(before));
+                if is_counted {
                     let sum = hold(&mut self.sums, &block);
                     sum.n_blocks = sum.n_blocks.saturating_add(1);
                     sum.bytes = sum.bytes.saturating_add(bytes);
@@ -158,7 +164,9 @@ impl Live {
 
     /// Takes a block out of what its stack has live.
     fn let_go(&mut self, block: &LiveBlock) {
-        if let Some(sum) = self.sums.get_mut(&block.stack) {
+        if block.is_counted
+            && let Some(sum) = self.sums.get_mut(&block.stack)
+        {
             sum.live_bytes = sum.live_bytes.saturating_sub(block.requested_bytes);
         }
     }
@@ -343,6 +351,10 @@ mod tests {
         assert_eq!(again.sums(), live.sums());
         again.apply(&event(Action::Alloc, 0x30, 21));
         assert_eq!(again.sums(), [sum(5, 261, 131)]);
+        let mut of_child = Live::of(&again.inventory());
+        of_child.apply(&event(Action::FreeCompleted, 0x10, 50));
+        of_child.apply(&event(Action::Alloc, 0x10, 7));
+        assert_eq!(of_child.sums(), [sum(1, 7, 7)], "without what the parent allocated");
         let mut of_device = Live::default();
         of_device.apply(&event(Action::SegmentAlloc, 0x10000, 4096));
         of_device.apply(&event(Action::Alloc, 0x10000, 100));

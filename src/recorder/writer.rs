@@ -78,7 +78,7 @@ impl TickSource for AfterNewest<'_> {
 impl TickSource for WithNewest<'_> {
     #[inline(always)]
     fn next(&mut self, writer: &Writer, _: &Shared, _: &Tape) -> Ticks {
-        *self.0 = Ticks(writer.last.0 + 1);
+        *self.0 = Ticks(writer.last.max(*self.0).0 + 1);
         *self.0
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn not_standard(file: File) -> io::Result<File> {
 }
 
 /// Below this limit, each descriptor counts.
-const FEW: u64 = 256;
+const FEW: u64 = 64;
 
 /// Numbers from here on are not in a set for `select`.
 const MOST: u64 = 1024;

@@ -223,7 +223,7 @@ def sqlite(cache, quick):
     for path in sorted((top / "test").glob("*.test")):
         if re.fullmatch(r"(thread001|lock)" if quick else SQLITE_SCRIPTS, path.stem):
             # A test that fails has no word behind its name.
-            pattern = r"^(?P<name>\S+?)\.\.\.(?: (?P<word>Ok|Omitted|)\S*)?$"
+            pattern = r"^\.*(?P<name>[^.\s]\S*?)\.\.\.(?: (?P<word>Ok|Omitted|)\S*)?$"
             yield Lines(f"sqlite:{path.stem}", [str(program), str(path)], {}, None, pattern, {"Ok": "passed", "": "failed", None: "failed"})
 
 

@@ -131,11 +131,14 @@ impl DeviceHistory<'_> {
         let of_run = DeviceHistory::new(&stacks, self.device());
         let (shown, shown_of_run) = (self.shown_frames(), of_run.shown_frames());
         let mut keys = SiteKeys::default();
-        let groups = of_run.groups_of(&sums);
-        let key_of = |group: &Group| (keys.of(&group.site, &shown_of_run), group.n_blocks);
-        let counts: SeededMap<SiteKey, usize> = groups.iter().map(key_of).collect();
-        for site in sites.iter_mut().filter(|site| site.site != Site::NoStack) {
-            if let Some(&n) = counts.get(&keys.of(&site.site, &shown)) {
+        // None where sites that are several here have one key.
+        let mut counts: SeededMap<SiteKey, Option<usize>> = SeededMap::default();
+        for group in of_run.groups_of(&sums) {
+            let count = counts.entry(keys.of(&group.site, &shown_of_run));
+            count.and_modify(|n| *n = None).or_insert(Some(group.n_blocks));
+        }
+        for site in sites.iter_mut().filter(|site| matches!(site.site, Site::Stack(_))) {
+            if let Some(&Some(n)) = counts.get(&keys.of(&site.site, &shown)) {
                 site.n_allocated = n.max(site.n_allocated);
                 site.n_freed = n.saturating_sub(site.n_live).max(site.n_freed);
             }

@@ -161,6 +161,10 @@ impl<'a> Blocks<'a> {
                 rows.add(kind, owner, left, area).file(&area.name, left);
             }
         }
+        // Which pages no block is in is not known of a sampled heap.
+        if self.live.iter().any(|life| life.represented_bytes != life.requested_bytes) {
+            (unused_page_bytes, unused_of_arenas) = (0, BTreeMap::new());
+        }
         let sum =
             |bytes: fn(&ResidentArea) -> u64| report.areas.iter().map(bytes).fold(0, u64::saturating_add);
         Sight {

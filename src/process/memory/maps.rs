@@ -53,6 +53,8 @@ fn parse(mut text: impl BufRead) -> io::Result<Vec<Map>> {
         }
         let line = String::from_utf8_lossy(&line);
         if let Some(map) = heading(&line) {
+            // The kernel writes some mappings at a time. One that grows between two times is written again, longer.
+            while maps.pop_if(|last| last.range.end > map.range.start).is_some() {}
             maps.push(map);
         } else if let Some(map) = maps.last_mut() {
             field(map, &line);
@@ -106,5 +108,14 @@ mod tests {
         assert_eq!((first.resident_bytes, first.shared_out_bytes), (12 << 10, 5 << 10));
         assert_eq!((first.anonymous_bytes, first.huge_bytes, first.swapped_bytes), (4096, 2 << 20, 8192));
         assert!(first.may_run() && maps[1].is_guard());
+    }
+
+    #[test]
+    fn a_mapping_that_grows_meanwhile_is_one() {
+        let text = "1000-2000 rw-p 00000000 00:00 0 \nRss: 4 kB\n3000-5000 rw-p 00000000 00:00 0 \nRss: 8 kB\n\
+                    3000-7000 rw-p 00000000 00:00 0 \nRss: 16 kB\n7000-9000 ---p 00000000 00:00 0 \nRss: 0 kB\n";
+        let resident: Vec<u64> =
+            parse(text.as_bytes()).unwrap().iter().map(|map| map.resident_bytes >> 10).collect();
+        assert_eq!(resident, [4, 16, 0]);
     }
 }

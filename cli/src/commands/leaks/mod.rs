@@ -228,7 +228,13 @@ pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
         if let Some(grown) = grown_at_failure(history) {
             return grown;
         }
+        let n_growing = sites.iter().filter(|site| site.is_growing).count();
         return match history.growth_at(history.end()) {
+            Some(_) if history.trust().has_lost && n_growing > 0 => format!(
+                "no leak is certain: the oldest events are lost, and {} held more after each quarter of the others. \
+                 Snapshots of two moments tell: memreel leaks FIRST SECOND",
+                count(n_growing, "site")
+            ),
             Some(_) => "no leak: no site grew beyond what it held before (the blocks of a step that is not over are not \
                         counted)"
                 .to_owned(),

@@ -14,7 +14,8 @@ leaks. What a history without a repeated step shows is too short to tell.
 Columns: `share` of
 all that is allocated at the end, `bytes` of the site's blocks that are live
 then, `live` their number, and `freed` how many blocks of the site were
-allocated and freed within the history.
+allocated and freed: within the history, or over the whole run of a heap that
+memreel record recorded.
 
 Of several files, which are snapshots of one program in the order of their
 times, lists the sites that hold more in each file than in the one before.

@@ -209,9 +209,10 @@ impl Watched {
         let mut recent: Vec<&LiveSums> = self.recent.iter().map(|(_, sums)| sums).collect();
         recent.push(now);
         let early: Vec<&LiveSums> = self.early.iter().collect();
+        let n_early = self.recent.iter().filter(|(at, _)| at.duration_since(self.begun) < BEGIN).count();
         let since_begin = match self.begun.elapsed() < 2 * BEGIN {
             true => recent.split_at(recent.len() / 2),
-            false => (&early[..], &recent[..]),
+            false => (&early[..], &recent[n_early..]),
         };
         let in_a_minute = recent.split_at(recent.len() / 2);
         [in_a_minute, since_begin].map(|(earlier, later)| LiveSums::before_growth(earlier, later))
