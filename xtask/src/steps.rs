@@ -53,7 +53,7 @@ pub(crate) const STEPS: &[Step] = &[
         run: packaged,
     },
     Step { name: "python-reads", what: "CPython reads what is written", is_beside: false, run: python_reads },
-    Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: false, run: loom },
+    Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: true, run: loom },
     Step {
         name: "miri",
         what: "Miri on the recorder's chunks and the table of stacks",

@@ -211,11 +211,26 @@ const MOST_JSON_BYTES: u64 = 500_000_000;
 
 /// Warns if JSON is too large for the viewer.
 fn warn(to: To, n_bytes: u64, written: &str) {
-    if to == To::Json && n_bytes > MOST_JSON_BYTES {
+    if is_too_large(to, n_bytes) {
         let mb = n_bytes / 1_000_000;
         eprintln!(
             "memreel: warning: {written} has {mb} MB of JSON, and Chrome cannot load more than 537 MB in the viewer; \
              give it the pickle, or cut the history with `memreel slim` first"
         );
+    }
+}
+
+fn is_too_large(to: To, n_bytes: u64) -> bool {
+    to == To::Json && n_bytes > MOST_JSON_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_alone_can_be_too_large() {
+        assert!(!is_too_large(To::Json, 500_000_000) && is_too_large(To::Json, 500_000_001));
+        assert!(!is_too_large(To::Csv, u64::MAX) && !is_too_large(To::Pickle, u64::MAX));
     }
 }

@@ -130,10 +130,10 @@ fn texts(value: &Value) -> String {
 }
 
 #[test]
-fn names_of_a_megabyte_are_cut() {
+fn names_of_a_quarter_of_a_megabyte_are_cut() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("long.json");
-    fs::write(&file, renamed(&"long".repeat(1 << 18))).unwrap();
+    fs::write(&file, renamed(&"long".repeat(1 << 16))).unwrap();
     let mut session = Session::begin(&[]);
     for tool in session.names() {
         let tool = tool.as_str();
