@@ -328,7 +328,14 @@ fn text(measure: Measure) -> String {
 
 fn line(check: &Check) -> String {
     let of = if check.is_baseline { " (baseline)" } else { "" };
-    format!("{} is {}, at most {}{of}", clean(&check.what), text(check.actual), text(check.most))
+    // Two sizes may be one text.
+    let more = match (check.actual, check.most) {
+        (Measure::Bytes(actual), Measure::Bytes(most)) if actual > most => {
+            format!(", {} more", Bytes(actual - most))
+        }
+        _ => String::new(),
+    };
+    format!("{} is {}, at most {}{of}{more}", clean(&check.what), text(check.actual), text(check.most))
 }
 
 fn print(

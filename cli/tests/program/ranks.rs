@@ -355,6 +355,28 @@ fn many_files_have_few_lines() {
 }
 
 #[test]
+fn a_command_says_what_to_ask_next() {
+    let command = |words: &[&str]| {
+        let (out, _, _) = ranks(words);
+        let words = joined(&out).replace(" \\", "");
+        words.lines().find_map(|line| Some(line.split_once(": memreel ")?.1.replace("  ", " ")))
+    };
+    let made = made(Some("step"));
+    let [usual, other] = [0, 3].map(|rank| made.path().join(format!("rank{rank}.json")));
+    let diff = format!("diff --at peak {} {}", usual.display(), other.display());
+    for (asked, expected, holds) in [
+        ("torch-2.11/ranks", format!("oom {RANK_1}"), "fsdp_ranks.py:38"),
+        (text(made.path()), diff, "forward (train.py:7)"),
+    ] {
+        let command = command(&[asked]);
+        assert_eq!(command.as_deref(), Some(&*expected));
+        let answer = memreel(&expected.split(' ').collect::<Vec<_>>()).output().unwrap();
+        assert!(stdout(&answer).contains(holds), "{expected}: {}{}", stdout(&answer), stderr(&answer));
+    }
+    assert_eq!(command(&[RANK_0]), None, "no rank differs");
+}
+
+#[test]
 fn the_first_ranks_become_a_page() {
     let folder = folder(&[("rank0.pickle", RANK_0), ("rank1.pickle", RANK_1)]);
     let page = folder.path().join("ranks.html");

@@ -9,10 +9,10 @@ use memreel_snapshot::analysis::ranks::{RankFigures, Why};
 use super::compared::{All, Compared};
 use crate::{
     bytes::Bytes,
-    fit::{print_text, shortened},
-    input::name,
+    fit::{command, print_text, shortened},
+    input::{is_stdin, name},
     table::Table,
-    text::{clean, clean_display, count, percent},
+    text::{clean, clean_display, count, percent, shell_word},
 };
 
 /// Prints the outliers, at most `n` of the other ranks, and the files that cannot be read.
@@ -35,7 +35,24 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     if all.are_without_scopes() {
         print_text("note: no rank has scopes; ranks are compared by the time since their first event", out)?;
     }
-    below(all, out)
+    below(all, out)?;
+    match next(all) {
+        Some(next) => writeln!(out, "\n{next}"),
+        None => Ok(()),
+    }
+}
+
+/// Returns the command that answers what comes next: why the rank that differs most failed, or what it has more than another.
+fn next(all: &All) -> Option<String> {
+    let is_file = |one: &&Compared| !is_stdin(&one.path);
+    let one = all.ranks.first().filter(|one| one.verdict.is_outlier()).filter(is_file)?;
+    let file = |one: &Compared| shell_word(&name(&one.path));
+    if one.verdict.is_out_of_memory() {
+        return Some(command("why it failed: ", &["memreel", "oom", &file(one)]));
+    }
+    let usual = all.ranks.iter().find(|one| !one.verdict.is_outlier()).filter(is_file)?;
+    let words = ["memreel", "diff", "--at", "peak", &file(usual), &file(one)];
+    (usual.path != one.path).then(|| command("what it has more: ", &words))
 }
 
 /// The most files that cannot be read in a text.
