@@ -225,9 +225,9 @@ fn json_that_the_viewer_cannot_hold_comes_with_a_warning() {
     let frame = json!({"name": "f".repeat(2_000_000), "filename": "a.py", "line": 1});
     let entry =
         json!({"action": "oom", "device_free": 0, "size": 1, "stream": 0, "time_us": 1, "frames": [frame]});
-    let one: Snapshot = serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
-    let mut snapshot = one.clone();
-    snapshot.device_traces[0] = vec![one.device_traces[0][0]; 260];
+    let mut snapshot: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
+    snapshot.device_traces[0] = vec![snapshot.device_traces[0][0]; 260];
     pickle::save(&snapshot, folder.path("long.pickle")).unwrap();
     let output = folder.run(&["convert", "--to", "json", "long.pickle", "-o", "/dev/null"]);
     let message = String::from_utf8(output.stderr).unwrap();
