@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::{analysis::DeviceHistory, history::Absence};
+use memreel_snapshot::{Snapshot, analysis::DeviceHistory, history::Absence};
 
-use crate::{bytes::Bytes, fit::print_text, input::Opened};
+use crate::{bytes::Bytes, fit::print_text, input::Opened, text::clean};
 
 /// Prints what limits the figures of a history.
 pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -31,4 +31,9 @@ pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
     let mut all: Vec<String> = trust.warnings().into_iter().map(|text| format!("warning: {text}")).collect();
     all.extend(trust.unknown_before(Bytes).map(|text| format!("note: {text}")));
     all
+}
+
+/// Returns words on how the program failed, if the snapshot says so.
+pub(crate) fn program_failure(snapshot: &Snapshot) -> Option<String> {
+    snapshot.program_failure().map(|failure| format!("the program failed ({})", clean(failure)))
 }

@@ -19,14 +19,14 @@ use crate::{
     bytes::{Bytes, signed},
     exit::Exit,
     failure::Failure,
-    fit::print_text,
+    fit::{command, print_text},
     input::{Opened, open_both},
     json::{List, WithList},
     moment::{self, At},
     options::{Devices, device},
     own_memory::{is_host, is_own},
     sites::{Sites, heading, print_rows},
-    text::count,
+    text::{count, shell_word},
     warnings::warnings,
 };
 
@@ -82,6 +82,14 @@ pub(crate) struct Options {
 
     /// The later snapshot
     after: PathBuf,
+}
+
+/// Returns the command to ask next about a run that needs more than another, given the names of both files.
+pub(super) fn what_it_has_more(before: &str, after: &str) -> String {
+    command(
+        "what it has more: ",
+        &["memreel", "diff", "--at", "peak", &shell_word(before), &shell_word(after)],
+    )
 }
 
 /// What is compared.

@@ -17,6 +17,7 @@ use memreel_snapshot::{
 };
 use serde_json::json;
 
+use super::diff::what_it_has_more;
 use crate::{
     asked,
     bytes::{self, Bytes},
@@ -31,7 +32,7 @@ use crate::{
     share,
     sites::{Sites, owner_heading, sum},
     text::{clean, count, escape_xml},
-    warnings::warnings,
+    warnings::{program_failure, warnings},
 };
 
 #[derive(Debug, clap::Args)]
@@ -53,9 +54,10 @@ the run keeps the other limits: do so for a run that you trust, and commit it.
 A history is whole if it begins with nothing held from the device, lost no
 events, has the events of every allocation and free (no min_size, sample_every
 or skip_actions) and contradicts itself nowhere. One that is not whole may have
-had any peak, and a program whose request failed may need more than it had:
---strict fails both, also as a baseline; without --strict the figures that are
-known are compared, and a note says what is not known.
+had any peak, and a program that failed, or whose request failed, may need more
+than it had: --strict fails these, also as a baseline; without --strict the
+figures that are known are compared, and a note says what is not known. (That a
+program failed is known of the one that `memreel record` started.)
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 (max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
@@ -110,7 +112,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if figures may be too low: a history is not whole, or a request failed in it
+    /// Fail if figures may be too low: a history is not whole, or the program or a request failed
     #[arg(long)]
     strict: bool,
 
@@ -195,6 +197,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             print(history, &figures, &checks, &unsure, out)?;
             if is_doubted {
                 writeln!(out, "FAILED  the figures may be too low (--strict)")?;
+            }
+            let has_grown = checks.iter().any(|check| check.is_baseline && !check.is_passed);
+            if let Some(before) = of_baseline.as_ref().filter(|_| has_grown) {
+                before.print_next(opened, out)?;
             }
         }
         failures.extend(is_doubted.then(|| ("whole history", unsure.join("; "))));
@@ -293,6 +299,15 @@ impl<'a> Baseline<'a> {
         Baseline { opened, histories, devices: devices(&opened.snapshot) }
     }
 
+    /// Prints the command that says what a run has more.
+    fn print_next(&self, opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+        // What was read from standard input cannot be read again.
+        if self.opened.is_stdin || opened.is_stdin {
+            return Ok(());
+        }
+        writeln!(out, "{}", what_it_has_more(&self.opened.name, &opened.name))
+    }
+
     /// Returns the device to compare a device with: that of the same number, or the only one if the file has only
     /// one too, as in the files of two ranks; otherwise the reason why there is none.
     fn counterpart(&self, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
@@ -315,6 +330,10 @@ fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
         let n = count(report.n_ooms, "request");
         format!("note: {n} failed, so the program may need more than it had: `memreel oom` says why")
     }));
+    all.extend(
+        program_failure(history.snapshot())
+            .map(|failed| format!("note: {failed}, so it may need more than it had")),
+    );
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }
 

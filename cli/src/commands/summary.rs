@@ -25,7 +25,7 @@ use crate::{
     rest::rest,
     sites::{Sites, figures, print_rows},
     text::{clean, count, of_it_pending, percent, shell_word},
-    warnings::{absence, print_warnings},
+    warnings::{absence, print_warnings, program_failure},
     width::width_left,
 };
 
@@ -95,7 +95,9 @@ fn head(opened: &Opened, n_devices: usize) -> String {
         "" => String::new(),
         conf => format!(", settings {}", clean(conf)),
     };
-    format!("{bold}{}{bold:#}: a snapshot {by}, {}{conf}", clean(&opened.name), count(n_devices, "device"))
+    let failed = program_failure(&opened.snapshot).map_or_else(String::new, |failed| format!("; {failed}"));
+    let (name, devices) = (clean(&opened.name), count(n_devices, "device"));
+    format!("{bold}{name}{bold:#}: a snapshot {by}, {devices}{conf}{failed}")
 }
 
 /// The findings about one device.

@@ -35,7 +35,13 @@ fn exit_statuses_and_reports() {
     assert_eq!(run(&["gate", "--max-fragmentation", "20%", healthy]).status.code(), Some(0));
     assert_eq!(["0", "0B", "0 GiB"].map(|none| status(&["--max-live", none])), [Some(4); 3]);
     assert_eq!(status(&["--baseline", file]), Some(0));
-    assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "2%"]), Some(4));
+    let grown = run(&["gate", "--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "2%", file]);
+    assert_eq!(grown.status.code(), Some(4));
+    // What it prints to ask next is a command that answers.
+    let next = stdout(&grown).split_once("what it has more: memreel ").unwrap().1;
+    let words: Vec<&str> = next.split_whitespace().filter(|word| *word != "\\").collect();
+    assert_eq!(words[..3], ["diff", "--at", "peak"]);
+    assert!(answer(&words).contains("added"), "{next}");
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "200%"]), Some(0));
     assert_eq!(run(&["gate", "--max-peak", "20GiB", "--strict", healthy]).status.code(), Some(0));
     let failed = run(&["gate", "--max-peak", "9GiB", "--strict", file]);

@@ -18,6 +18,7 @@ mod json;
 mod streaming;
 mod legacy;
 mod plain;
+mod program;
 pub mod raw;
 mod recorded;
 mod records;

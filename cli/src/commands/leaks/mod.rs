@@ -26,7 +26,7 @@ use crate::{
     rest::print_rest,
     sites::{Sites, figures, heading, print_rows, sum},
     text::{clean, clean_display, count, percent},
-    warnings::print_warnings,
+    warnings::{print_warnings, program_failure},
 };
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -186,6 +186,9 @@ fn print_sites(
     }
     print_text(finding(history, &found), out)?;
     print_warnings(history, out)?;
+    if let Some(failed) = program_failure(history.snapshot()) {
+        print_text(format!("note: {failed}, so what it would have freed later is listed too"), out)?;
+    }
     // The leaks are first.
     let (leaks, others) = found.split_at(n_leaks);
     print_list(leaks, held, options.listing.n, sites, out)?;

@@ -6,7 +6,10 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::ranks::{RankFigures, Why};
 
-use super::compared::{All, Compared};
+use super::{
+    super::diff::what_it_has_more,
+    compared::{All, Compared},
+};
 use crate::{
     bytes::Bytes,
     fit::{command, print_text, shortened},
@@ -46,13 +49,11 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
 fn next(all: &All) -> Option<String> {
     let is_file = |one: &&Compared| !is_stdin(&one.path);
     let one = all.ranks.first().filter(|one| one.verdict.is_outlier()).filter(is_file)?;
-    let file = |one: &Compared| shell_word(&name(&one.path));
     if one.verdict.is_out_of_memory() {
-        return Some(command("why it failed: ", &["memreel", "oom", &file(one)]));
+        return Some(command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]));
     }
     let usual = all.ranks.iter().find(|one| !one.verdict.is_outlier()).filter(is_file)?;
-    let words = ["memreel", "diff", "--at", "peak", &file(usual), &file(one)];
-    (usual.path != one.path).then(|| command("what it has more: ", &words))
+    (usual.path != one.path).then(|| what_it_has_more(&name(&usual.path), &name(&one.path)))
 }
 
 /// The most files that cannot be read in a text.

@@ -73,18 +73,29 @@ impl Child {
         self.child.id()
     }
 
-    /// Waits for its end, and returns its exit status: the signal's number and 128 if one ended it, as shells do it.
-    pub(super) fn wait(mut self) -> i32 {
+    /// Waits for its end.
+    pub(super) fn wait(mut self) -> Ending {
         let status = self.child.wait();
         let _ = self.ended.set(Instant::now());
         match status {
-            Ok(status) => status_of(status),
+            Ok(status) => {
+                Ending { status: status_of(status), failure: (!status.success()).then(|| status.to_string()) }
+            }
             Err(error) => {
                 say(&format!("cannot wait for the program: {error}"));
-                1
+                Ending { status: 1, failure: None }
             }
         }
     }
+}
+
+/// How the program ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// Its exit status: the signal's number and 128 if one ended it, as shells do it.
+    pub(super) status: i32,
+    /// What its snapshot says of a status that is not 0.
+    pub(super) failure: Option<String>,
 }
 
 /// Returns what runs a file without `#!` as shells do: as a script of `sh`.

@@ -91,14 +91,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 options.keep_tape,
                 keeper,
             ));
-            let status = child.wait();
+            let ending = child.wait();
             let mut text = Vec::new();
             // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
-            let _ = saver.finish(|processes| processes.print(options, &mut text));
+            let _ = saver.finish(ending.failure, |processes| processes.print(options, &mut text));
             // Nothing is left to be done, so a reader that has gone loses the lines alone.
             let _ = io::stderr().write_all(&text);
             shared_files.left().iter().for_each(|line| say(line));
-            status
+            ending.status
         }
     };
     folder.remove_if_empty();

@@ -42,6 +42,8 @@ pub(super) struct Processes {
     names: Names,
     /// The number of the program's own process.
     program: u32,
+    /// How the program failed, once it has ended.
+    failure: Option<String>,
     keep_tape: bool,
     keeper: Keeper,
     taken: BTreeSet<PathBuf>,
@@ -71,6 +73,7 @@ impl Processes {
             folder: folder.to_owned(),
             names,
             program,
+            failure: None,
             keep_tape,
             taken: BTreeSet::new(),
             kept: BTreeSet::new(),
@@ -82,7 +85,8 @@ impl Processes {
         }
     }
 
-    /// Saves what was recorded by the processes that have ended, until `is_over`. Returns whether there were some.
+    /// Saves what was recorded by the processes that have ended, until `is_over`, except the program's own, whose status is
+    /// not known yet. Returns whether there were some.
     pub(super) fn save_ended(&mut self, is_over: impl Fn() -> bool) -> bool {
         let mut has_saved = false;
         for tapes in self.by_process() {
@@ -91,7 +95,8 @@ impl Processes {
             }
             // A tape that cannot be read yet may be one that begins.
             let has_ended = |tape: &Option<TapeProcess>| tape.is_some_and(|process| process.has_ended());
-            if tapes.iter().all(|(_, process)| has_ended(process)) {
+            let is_program = tapes.iter().any(|(tape, _)| tape.process == self.program);
+            if !is_program && tapes.iter().all(|(_, process)| has_ended(process)) {
                 self.save(tapes);
                 has_saved = true;
             } else {
@@ -101,8 +106,9 @@ impl Processes {
         has_saved
     }
 
-    /// Saves what all processes recorded, also those that still run.
-    pub(super) fn save_all(&mut self) {
+    /// Saves what all processes recorded, also those that still run, after the program's end.
+    pub(super) fn save_all(&mut self, failure: Option<String>) {
+        self.failure = failure;
         self.by_process().into_iter().for_each(|tapes| self.save(tapes));
     }
 
@@ -220,10 +226,14 @@ impl Processes {
             is_running,
         };
         if n_events > 0 {
-            let snapshot = match is_left {
+            let mut snapshot = match is_left {
                 true => recovered.snapshot(),
                 false => with_torch(&recovered, tape, &mut recorded.problems),
             };
+            if let Some(failure) = self.failure.as_ref().filter(|_| tape.process == self.program && !is_left)
+            {
+                snapshot.set_program_failure(failure);
+            }
             let path = self.names.of(tape, n_later, self.program, &mut self.taken);
             match n_events {
                 SYNCED_EVENTS.. => pickle::save(&snapshot, &path)?,

@@ -54,12 +54,12 @@ impl Saver {
         Saver { processes, stop, thread }
     }
 
-    /// Saves the rest, and calls `look` with all processes.
-    pub(super) fn finish<T>(self, look: impl FnOnce(&mut Processes) -> T) -> T {
+    /// Saves the rest, and calls `look` with all processes. `failure` is how the program failed.
+    pub(super) fn finish<T>(self, failure: Option<String>, look: impl FnOnce(&mut Processes) -> T) -> T {
         drop(self.stop);
         let _ = self.thread.map(JoinHandle::join);
         let mut processes = lock(&self.processes);
-        processes.save_all();
+        processes.save_all(failure);
         look(&mut processes)
     }
 }

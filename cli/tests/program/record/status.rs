@@ -13,7 +13,10 @@ use std::{
 };
 
 use super::{Start, has, libraries, program, record};
-use crate::terminal::terminal;
+use crate::{
+    support::{memreel, stdout},
+    terminal::terminal,
+};
 
 const IDLE: &str = "asked no GPU for memory; --heap records the heap of any program\n";
 
@@ -30,6 +33,42 @@ fn a_program_without_a_gpu_keeps_its_status() {
         assert_eq!((run.status, &*run.out), (Some(status), ""), "{words:?}");
         assert_eq!(run.err, format!("memreel: {} {IDLE}", words[0]));
         assert!(run.files().is_empty(), "{:?}", run.files());
+    }
+}
+
+/// The snapshot says how the program failed, so that a gate on it does not pass unnoticed.
+#[test]
+fn a_snapshot_says_how_the_program_failed() {
+    let endings = [
+        ("exit 0", None),
+        ("exit 3", Some("exit status: 3")),
+        ("kill -SEGV $$", Some("signal: 11 (SIGSEGV)")),
+    ];
+    for (words, failure) in endings {
+        // The child of the shell ends well.
+        let run =
+            record(&["--heap", "-o", "x.pickle"], &["sh", "-c", &format!("ls / >/dev/null; {words}")]).run();
+        let failures: Vec<Option<String>> = run
+            .snapshots()
+            .iter()
+            .map(|(_, snapshot)| snapshot.program_failure().map(|text| text.replace(" (core dumped)", "")))
+            .collect();
+        assert_eq!(failures.iter().flatten().collect::<Vec<_>>(), failure.as_slice(), "{words}: {}", run.err);
+        assert_eq!(run.snapshot("x.pickle").program_failure().is_some(), failure.is_some(), "{words}");
+        let path = run.folder.path().join("x.pickle");
+        let gate = |options: &[&str]| {
+            let of_file = ["--device", "1", "--max-peak", "1GiB", path.to_str().unwrap()];
+            memreel(&[&["gate"], options, &of_file].concat()).output().unwrap()
+        };
+        let [plain, strict] = [gate(&[]), gate(&["--strict"])];
+        assert_eq!(plain.status.code(), Some(0), "{}", stdout(&plain));
+        assert_eq!(strict.status.code(), Some(if failure.is_some() { 4 } else { 0 }), "{}", stdout(&strict));
+        assert_eq!(
+            stdout(&plain).contains("note: the program failed ("),
+            failure.is_some(),
+            "{}",
+            stdout(&plain)
+        );
     }
 }
 
