@@ -1252,7 +1252,7 @@ class Gate(Judged[Check]):
     device: int
     """The device."""
     is_passed: bool
-    """Whether every check passed and, with `--strict`, the history is whole."""
+    """Whether every check passed and, with `--strict`, the history is whole and neither the program nor a request failed."""
     checks: list[Check]
     """One for each limit."""
     warnings: list[str]

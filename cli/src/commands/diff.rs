@@ -84,12 +84,15 @@ pub(crate) struct Options {
     after: PathBuf,
 }
 
-/// Returns the command to ask next about a run that needs more than another, given the names of both files.
-pub(super) fn what_it_has_more(before: &str, after: &str) -> String {
-    command(
-        "what it has more: ",
-        &["memreel", "diff", "--at", "peak", &shell_word(before), &shell_word(after)],
-    )
+/// Returns the command to ask next about a run that needs more than another, given the moment, the device where there are
+/// several, and the names of both files.
+pub(super) fn what_it_has_more(at: &str, device: Option<DeviceId>, before: &str, after: &str) -> String {
+    let (before, after) = (shell_word(before), shell_word(after));
+    let device = device.map(|device| device.to_string());
+    let mut words = vec!["memreel", "diff", "--at", at];
+    words.extend(device.iter().flat_map(|device| ["--device", device]));
+    words.extend([&*before, &*after]);
+    command("what it has more: ", &words)
 }
 
 /// What is compared.

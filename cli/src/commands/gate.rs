@@ -56,8 +56,9 @@ events, has the events of every allocation and free (no min_size, sample_every
 or skip_actions) and contradicts itself nowhere. One that is not whole may have
 had any peak, and a program that failed, or whose request failed, may need more
 than it had: --strict fails these, also as a baseline; without --strict the
-figures that are known are compared, and a note says what is not known. (That a
-program failed is known of the one that `memreel record` started.)
+figures that are known are compared, and a note says what is not known. A program
+failed if its status was not 0, which the snapshot of the one that
+`memreel record` started says.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 (max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
@@ -198,12 +199,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             if is_doubted {
                 writeln!(out, "FAILED  the figures may be too low (--strict)")?;
             }
-            let has_grown = checks.iter().any(|check| check.is_baseline && !check.is_passed);
-            if let Some(before) = of_baseline.as_ref().filter(|_| has_grown) {
-                before.print_next(opened, out)?;
+            if let Some(before) = &of_baseline {
+                before.print_next(opened, device, &checks, out)?;
             }
         }
-        failures.extend(is_doubted.then(|| ("whole history", unsure.join("; "))));
+        failures.extend(is_doubted.then(|| ("strict", unsure.join("; "))));
         results.push(Gated { place: format!("{}, device {device}", opened.name), checks, failures });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
     })?;
@@ -299,13 +299,25 @@ impl<'a> Baseline<'a> {
         Baseline { opened, histories, devices: devices(&opened.snapshot) }
     }
 
-    /// Prints the command that says what a run has more.
-    fn print_next(&self, opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+    /// Prints the command that says what a run has more, if blocks can tell it.
+    fn print_next(
+        &self,
+        opened: &Opened,
+        device: DeviceId,
+        checks: &[Check],
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let at = |check: &Check| match &*check.what {
+            "peak" => Some("peak"),
+            "live" => Some("end"),
+            _ => None,
+        };
+        let at = checks.iter().filter(|check| check.is_baseline && !check.is_passed).find_map(at);
         // What was read from standard input cannot be read again.
-        if self.opened.is_stdin || opened.is_stdin {
-            return Ok(());
-        }
-        writeln!(out, "{}", what_it_has_more(&self.opened.name, &opened.name))
+        let Some(at) = at.filter(|_| !self.opened.is_stdin && !opened.is_stdin) else { return Ok(()) };
+        let of_several = self.devices.len() > 1 && self.devices.contains(&device);
+        let device = of_several.then_some(device);
+        writeln!(out, "{}", what_it_has_more(at, device, &self.opened.name, &opened.name))
     }
 
     /// Returns the device to compare a device with: that of the same number, or the only one if the file has only

@@ -42,6 +42,22 @@ fn exit_statuses_and_reports() {
     let words: Vec<&str> = next.split_whitespace().filter(|word| *word != "\\").collect();
     assert_eq!(words[..3], ["diff", "--at", "peak"]);
     assert!(answer(&words).contains("added"), "{next}");
+    // Memory that was freed in the baseline is compared at the end.
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = [false, true].map(|is_kept| {
+        let reel = Reel::builder().history(Recording::all()).build().unwrap();
+        let block = reel.alloc(4096).unwrap();
+        let _kept = is_kept.then_some(block);
+        let path = folder.path().join(format!("kept-{is_kept}.pickle"));
+        reel.save(&path).unwrap();
+        path.into_os_string().into_string().unwrap()
+    });
+    let leaky = run(&["gate", "--baseline", &before, &after]);
+    assert!(
+        stdout(&leaky).contains("live is 4.00 KiB") && stdout(&leaky).contains("memreel diff --at end"),
+        "{}",
+        stdout(&leaky)
+    );
     assert_eq!(status(&["--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "200%"]), Some(0));
     assert_eq!(run(&["gate", "--max-peak", "20GiB", "--strict", healthy]).status.code(), Some(0));
     let failed = run(&["gate", "--max-peak", "9GiB", "--strict", file]);

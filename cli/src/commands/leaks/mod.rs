@@ -187,7 +187,7 @@ fn print_sites(
     print_text(finding(history, &found), out)?;
     print_warnings(history, out)?;
     if let Some(failed) = program_failure(history.snapshot()) {
-        print_text(format!("note: {failed}, so what it would have freed later is listed too"), out)?;
+        print_text(format!("note: {failed}, so what it would have freed later may be listed too"), out)?;
     }
     // The leaks are first.
     let (leaks, others) = found.split_at(n_leaks);

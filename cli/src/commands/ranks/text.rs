@@ -53,7 +53,7 @@ fn next(all: &All) -> Option<String> {
         return Some(command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]));
     }
     let usual = all.ranks.iter().find(|one| !one.verdict.is_outlier()).filter(is_file)?;
-    (usual.path != one.path).then(|| what_it_has_more(&name(&usual.path), &name(&one.path)))
+    (usual.path != one.path).then(|| what_it_has_more("peak", None, &name(&usual.path), &name(&one.path)))
 }
 
 /// The most files that cannot be read in a text.

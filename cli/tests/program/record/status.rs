@@ -64,7 +64,7 @@ fn a_snapshot_says_how_the_program_failed() {
         assert_eq!(plain.status.code(), Some(0), "{}", stdout(&plain));
         assert_eq!(strict.status.code(), Some(if failure.is_some() { 4 } else { 0 }), "{}", stdout(&strict));
         assert_eq!(
-            stdout(&plain).contains("note: the program failed ("),
+            stdout(&plain).contains("note: the program did not end well ("),
             failure.is_some(),
             "{}",
             stdout(&plain)
