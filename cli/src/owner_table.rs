@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{DeviceOwners, HostFigures, OwnerRow, RowKind, ShownFrames, Site, SiteFrames, base_name},
+    words::ADDRESS_SPACE_BYTES,
 };
 use serde::Serialize;
 
@@ -90,8 +91,8 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
         writeln!(out, "outside the sum:")?;
         table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
     }
-    let rounded = rounded_line(table).into_iter();
-    rounded.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
+    let lines = rounded_line(table).into_iter().chain(addresses_line(table));
+    lines.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
 }
 
 /// Returns what pinned memory may have unused because PyTorch rounds its requests up.
@@ -105,6 +106,19 @@ fn rounded_line(table: &DeviceOwners) -> Option<String> {
             count(table.n_rounded, "block"),
             Bytes(table.rounded_bytes),
             Bytes(unused_bytes)
+        )
+    })
+}
+
+/// Returns what a process has reserved of addresses, if it ever had some.
+fn addresses_line(table: &DeviceOwners) -> Option<String> {
+    let (now, peak) = (table.reserved_address_bytes, table.reserved_address_peak_bytes);
+    (peak > 0).then(|| {
+        format!(
+            "{} of addresses are reserved to map memory at, {} at the most. They are no memory; a process has {} of them (x86-64)",
+            Bytes(now),
+            Bytes(peak),
+            Bytes(ADDRESS_SPACE_BYTES)
         )
     })
 }
@@ -263,6 +277,8 @@ struct Line<'a> {
     is_of_blocks: bool,
     n_rounded: u64,
     rounded_bytes: u64,
+    reserved_address_bytes: u64,
+    reserved_address_peak_bytes: u64,
     rows: Vec<Row<'a>>,
     outside: Vec<Row<'a>>,
     host: Option<&'a HostFigures>,
@@ -309,6 +325,8 @@ pub(crate) fn print_json(
             is_of_blocks: table.is_of_blocks,
             n_rounded: table.n_rounded,
             rounded_bytes: table.rounded_bytes,
+            reserved_address_bytes: table.reserved_address_bytes,
+            reserved_address_peak_bytes: table.reserved_address_peak_bytes,
             rows: with_stacks(&table.rows, of_rows, &shown),
             outside: with_stacks(&table.outside, of_outside, &shown),
             host: table.host.as_ref(),

@@ -19,6 +19,7 @@ mod marks;
 mod pending;
 mod parts;
 mod seen;
+mod addresses;
 mod alive;
 mod gpu;
 mod totals;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use memreel::integrate::UsageReport;
 
 use super::{
+    addresses,
     alive::Look,
     completions,
     driver::{Driver, driver},
@@ -198,6 +199,7 @@ fn report(gpu: &Gpu, sight: &Sight, no_process_bytes: u64) -> UsageReport {
         no_process_bytes,
         pool_slack_bytes: sight.pools_bytes.saturating_sub(gpu.pool_bytes()),
         page_rounding_bytes: gpu.page_rounding_bytes(),
+        reserved_address_bytes: addresses::reserved_bytes(),
     }
 }
 

@@ -20,7 +20,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
+use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -161,6 +161,7 @@ fn begin_again(state: &'static State) -> &'static State {
         let _uncancelled = Uncancelled::begin();
         nested::forget_others();
         intervals::end();
+        addresses::forget();
         state.gpus().for_each(|gpu| gpu.alive().forget_look());
         match has_room() {
             true => state.reel.record_history(&history()),

@@ -3,7 +3,10 @@
 #[path = "mock/mod.rs"]
 mod mock;
 
-use memreel::Action;
+use memreel::{
+    Action, DeviceId,
+    analysis::{DeviceHistory, oom::Verdict},
+};
 
 use mock::Run;
 
@@ -267,6 +270,30 @@ fn a_thread_may_be_cancelled_within_a_call() {
 fn memory_of_graphs_is_a_part_of_the_driver() {
     let run = Run::of("dlsym", "graphs");
     assert_eq!(run.recorded().marked("driver:graph"), run.printed("graphs")[0].0);
+}
+
+/// Such a failure is neither for memory nor of the device.
+#[test]
+fn a_refusal_of_addresses_says_how_many_are_reserved() {
+    let run = Run::of("dlsym", "addresses");
+    let recorded = run.recorded();
+    let [(range_bytes, n)] = run.printed("reserved")[..] else { panic!() };
+    let table = recorded.table(0);
+    assert_eq!(table.reserved_address_peak_bytes, n * range_bytes);
+    assert_eq!(table.reserved_address_bytes, (n - 9) * range_bytes);
+    assert_eq!(recorded.owned(0, "program")[0], i128::from(10 * MIB), "addresses are no memory");
+    let history = DeviceHistory::new(&recorded.snapshot, DeviceId(0));
+    let report = history.oom().unwrap();
+    assert_eq!((report.verdict, report.requested_bytes), (Verdict::Addresses, range_bytes));
+    assert_eq!(report.reserved_address_bytes, Some(n * range_bytes));
+    assert!(report.device_free_bytes > 0);
+    let text = memreel::whatif::explain(&history, report).text(1);
+    assert!(
+        text.starts_with("addresses: 90.00 GiB of addresses were requested, 127.97 TiB are reserved"),
+        "{text}"
+    );
+    recorded.assert_adds_up(0);
+    recorded.assert_valid();
 }
 
 #[test]

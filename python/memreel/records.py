@@ -34,7 +34,7 @@ class Failure(Record):
     """The event."""
     requested_bytes: int
     """The request, after rounding."""
-    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full"]
+    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
     """The reason (`memreel help oom`)."""
     why: str
     """The reason in a sentence."""
@@ -576,7 +576,7 @@ class FailedRequest(Record):
     _nested: ClassVar[Nested] = {"stack": lambda: Frame}
     event: int
     """The event."""
-    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full"]
+    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
     """The reason (`memreel help oom`)."""
     is_limited: bool
     """Whether the device had enough free, so that a limit refused."""
@@ -606,6 +606,8 @@ class FailedRequest(Record):
     """Free bytes of other streams and pools."""
     free_pages_bytes: int
     """Whole pages of them, which an expandable segment could return."""
+    reserved_address_bytes: int | None
+    """The addresses that the process had reserved, if the request was for addresses to map memory at; null if it was for memory."""
     fits_compacted: bool
     """Whether it fits if all that is free here were one piece."""
     fits_expandable: bool | None
@@ -840,6 +842,10 @@ class Owners(Listing[OwnerRow]):
     """Pinned blocks of PyTorch whose sizes are powers of two, when a process had the most bytes in them. PyTorch rounds requests up to such sizes."""
     rounded_bytes: int
     """The bytes of these blocks, of which up to half may be unused."""
+    reserved_address_bytes: int
+    """Addresses that the process with the most has reserved of the driver to map memory at, at the end. They are no memory."""
+    reserved_address_peak_bytes: int
+    """The most addresses that a process had reserved."""
     rows: list[OwnerRow]
     """The owners, the parts of the driver, and what is not of segments."""
     outside: list[OwnerRow]

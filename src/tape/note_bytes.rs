@@ -37,6 +37,7 @@ impl Out {
         self.u64(ticks).u64(report.used_bytes).u64(report.total_bytes);
         self.u32(others.is_some().into()).u64(others.unwrap_or(0));
         self.u64(report.no_process_bytes).u64(report.pool_slack_bytes).u64(report.page_rounding_bytes);
+        self.u64(report.reserved_address_bytes);
     }
 
     pub(super) fn resident(&mut self, report: &ResidentReport) {
@@ -102,6 +103,7 @@ impl<'a> In<'a> {
             no_process_bytes: self.u64()?,
             pool_slack_bytes: self.u64()?,
             page_rounding_bytes: self.u64()?,
+            reserved_address_bytes: self.u64()?,
         };
         Some((ticks, report))
     }

@@ -311,6 +311,7 @@ mod tests {
             no_process_bytes: 5,
             pool_slack_bytes: 3,
             page_rounding_bytes: 4,
+            reserved_address_bytes: 6,
         };
         UsageNote { ticks: 1, report }
     }

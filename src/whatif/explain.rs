@@ -29,6 +29,9 @@ fn explained<'h, 'a>(
     report: OomReport,
     most_steps: usize,
 ) -> Explanation<'h, 'a> {
+    if report.reserved_address_bytes.is_some() {
+        return Explanation::new(history, report);
+    }
     // A history that cannot be replayed shows nothing.
     let requests = Requests::new(history.snapshot(), history.device()).ok();
     let with_expandable = with_expandable(history, requests.as_ref(), &report);

@@ -66,6 +66,7 @@ fn recording(uuid: &str, segments: &[(usize, u64)], used: u64, others: Option<u6
         no_process_bytes: 0,
         pool_slack_bytes: 3 << 20,
         page_rounding_bytes: 1 << 20,
+        reserved_address_bytes: if others.is_some() { 90 << 30 } else { 0 },
     };
     recorder.report_usage(DeviceId(0), report);
     collect(&recorder, &[&ledger], Dialect::default())
@@ -146,6 +147,10 @@ fn several_files_have_one_table_a_device() {
         stdout(&text).contains("unexplained      -104.00 MiB  -104.00 MiB -52.0 %\n"),
         "{}",
         stdout(&text)
+    );
+    assert!(
+        stdout(&text)
+            .contains("\n90.00 GiB of addresses are reserved to map memory at, 90.00 GiB at the most. ")
     );
 }
 

@@ -4,11 +4,32 @@ use std::ffi::{c_int, c_void};
 
 use super::wrapped::wrapped;
 use crate::{
-    gpus, mappings,
+    addresses, gpus, mappings,
+    marks::marked,
     types::{DevicePtr, Place, Status},
 };
 
 wrapped! {
+    fn cuMemAddressReserve["cuMemAddressReserve", 10020](
+        address: *mut DevicePtr, bytes: usize, alignment: usize, at: DevicePtr, flags: u64,
+    ) = |call| {
+        let status = call();
+        if status.is_success() {
+            addresses::reserved(bytes as u64);
+        } else if status == Status::OUT_OF_MEMORY {
+            marked(Some("memory:addresses"), || gpus::refused(bytes as u64, 0));
+        }
+        status
+    };
+
+    fn cuMemAddressFree["cuMemAddressFree", 10020](address: DevicePtr, bytes: usize) = |call| {
+        let status = call();
+        if status.is_success() {
+            addresses::freed(bytes as u64);
+        }
+        status
+    };
+
     fn cuMemCreate["cuMemCreate", 10020](handle: *mut u64, bytes: usize, place: *const Place, flags: u64) = |call| {
         let status = call();
         if status.is_success() && !handle.is_null() && !place.is_null() {

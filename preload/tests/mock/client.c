@@ -189,6 +189,22 @@ int main(int argc, char **argv) {
     pthread_cancel(t);
     pthread_join(t, &end);
     printf("cancelled %d 0\n", end == PTHREAD_CANCELED);
+  } else if (!strcmp(what, "addresses")) {
+    // As imports of expandable segments: each reserves more than the device has.
+    int (*take)(P *, size_t, size_t, P, unsigned long long) = (int (*)(P *, size_t, size_t, P, unsigned long long))named("cuMemAddressReserve");
+    int (*give)(P, size_t) = (int (*)(P, size_t))named("cuMemAddressFree");
+    size_t range = (size_t)90 << 30;
+    P first, at;
+    int n = 0;
+    get("block", 5 << 20);
+    take(&first, range, 0, 0, 0);
+    while (!take(&at, range, 0, 0, 0)) if (n++ % 256 == 0) usleep(60000);
+    usleep(60000);
+    take(&at, range, 0, 0, 0);
+    for (int i = 0; i < 9; i++) give(at, range);
+    usleep(60000);
+    get("block", 5 << 20);
+    printf("reserved %llu %d\n", (unsigned long long)range, n + 1);
   } else if (!strcmp(what, "refused")) {
     get("block", 1 << 30);
     get("refused", (size_t)8 << 30);

@@ -168,8 +168,15 @@ R cuMemPoolGetAttribute(H p, int a, uint64_t *v) {
   return OK;
 }
 R cuDeviceGetGraphMemAttribute(int d, int a, uint64_t *v) { *v = a == 2 ? of_graphs[d] : 0; return OK; }
-R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) { pthread_mutex_lock(&lock); *p = next_address; next_address += n; pthread_mutex_unlock(&lock); return OK; }
-R cuMemAddressFree(P p, size_t n) { return OK; }
+static uint64_t reserved;
+R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) {
+  int fits;
+  pthread_mutex_lock(&lock);
+  if ((fits = n < (1ull << 47) - reserved)) { *p = next_address; next_address += n; reserved += n; }
+  pthread_mutex_unlock(&lock);
+  return fits ? OK : NO_MEMORY;
+}
+R cuMemAddressFree(P p, size_t n) { pthread_mutex_lock(&lock); reserved -= n; pthread_mutex_unlock(&lock); return OK; }
 R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
   pthread_mutex_lock(&lock);
   *h = getenv("MOCK_REUSE") && last_released ? last_released : next_handle++;

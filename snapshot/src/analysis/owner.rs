@@ -24,6 +24,9 @@ pub const IMPORTED: &str = "memory:imported";
 /// The owner of memory of this process that is mapped once more; it counts where it was mapped first.
 pub const ALIAS: &str = "memory:alias";
 
+/// What a request was for that the driver refused because too many addresses are reserved.
+pub(super) const ADDRESSES: &str = "memory:addresses";
+
 /// What the names of the driver's own memory begin with.
 const DRIVER: &str = "driver:";
 

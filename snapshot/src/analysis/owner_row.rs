@@ -41,6 +41,11 @@ pub struct DeviceOwners {
     pub n_rounded: u64,
     /// The bytes of these blocks.
     pub rounded_bytes: u64,
+    /// The bytes of addresses that a process has reserved of the driver for memory to be mapped there: of the process with the
+    /// most, at its last report. Addresses are no memory, and are in no row.
+    pub reserved_address_bytes: u64,
+    /// The most bytes of addresses of a report.
+    pub reserved_address_peak_bytes: u64,
     /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
     pub rows: Vec<OwnerRow>,
     /// What else the kernel says; `None` unless the table is of the resident memory of processes.

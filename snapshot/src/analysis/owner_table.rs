@@ -79,6 +79,11 @@ pub(super) fn points_of(part: &Part<'_>) -> [Option<Moment>; 2] {
     [table.now(), table.peak()].map(|point| point.moments[0])
 }
 
+/// Returns the most addresses that a report has as reserved.
+fn most_addresses<'a>(reports: impl Iterator<Item = &'a TimedUsage>) -> u64 {
+    reports.map(|timed| timed.report.reserved_address_bytes).max().unwrap_or(0)
+}
+
 fn is_outside(owner: &str) -> bool {
     [MANAGED, IMPORTED, ALIAS].contains(&owner)
 }
@@ -144,6 +149,8 @@ impl Table<'_> {
             is_of_blocks: self.parts.iter().all(|part| part.is_of_blocks),
             n_rounded: self.parts.iter().map(|part| part.rounded.n_blocks).sum(),
             rounded_bytes: self.parts.iter().map(|part| part.rounded.bytes).fold(0, u64::saturating_add),
+            reserved_address_bytes: most_addresses(self.parts.iter().filter_map(|part| part.reports.last())),
+            reserved_address_peak_bytes: most_addresses(self.parts.iter().flat_map(|part| &part.reports)),
             rows,
             outside,
             host: None,

@@ -51,6 +51,8 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
         is_of_blocks: true,
         n_rounded: 0,
         rounded_bytes: 0,
+        reserved_address_bytes: 0,
+        reserved_address_peak_bytes: 0,
         rows,
         outside: Vec::new(),
         host: Some(figures(&points[0])),

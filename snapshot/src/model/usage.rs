@@ -1,8 +1,9 @@
 //! What devices report of their memory, as a value of the settings: `memreel_usage` of `allocator_settings`.
 //!
-//! It is a list with a dictionary for each device: `device`, `name`, `uuid`, and `reports`, a list of lists of seven:
+//! It is a list with a dictionary for each device: `device`, `name`, `uuid`, and `reports`, a list of lists of eight:
 //! microseconds since the Unix epoch, bytes used, bytes of the device, bytes of other processes (`None` if they are not
-//! visible), bytes of slack in the driver's pools, bytes of rounding to pages, bytes of no process. Older files have six.
+//! visible), bytes of slack in the driver's pools, bytes of rounding to pages, bytes of no process, bytes of
+//! reserved addresses. Older files have six or seven.
 
 use super::{
     Snapshot, Value,
@@ -41,6 +42,7 @@ fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {
             Value::unsigned(report.pool_slack_bytes),
             Value::unsigned(report.page_rounding_bytes),
             Value::unsigned(report.no_process_bytes),
+            Value::unsigned(report.reserved_address_bytes),
         ]
         .into(),
     )
@@ -86,6 +88,7 @@ fn report(value: &Value) -> Option<TimedUsage> {
         no_process_bytes: rest.first().map_or(Some(0), Value::as_unsigned)?,
         pool_slack_bytes: slack.as_unsigned()?,
         page_rounding_bytes: rounding.as_unsigned()?,
+        reserved_address_bytes: rest.get(1).map_or(Some(0), Value::as_unsigned)?,
     };
     Some(TimedUsage { time_us: time_us.as_unsigned()?, report })
 }
@@ -112,6 +115,7 @@ mod tests {
                 no_process_bytes: number(),
                 pool_slack_bytes: number(),
                 page_rounding_bytes: number(),
+                reserved_address_bytes: number(),
             },
         };
         let reports = times.into_iter().map(report).collect();

@@ -28,4 +28,4 @@ pub use inventory::{
 pub use resident::{AreaKind, GroupReport, ResidentArea, ResidentReport};
 pub use sample::sample_weight;
 pub use seeded::{Seeded, SeededMap, SeededSet};
-pub use usage::{DeviceUsage, TimedUsage, UsageReport};
+pub use usage::{ADDRESS_SPACE_BYTES, DeviceUsage, TimedUsage, UsageReport};

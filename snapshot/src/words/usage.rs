@@ -8,6 +8,9 @@ pub const HEAP: &str = "heap of the process";
 /// The name that `memreel record` gives the device of pinned memory.
 pub(crate) const PINNED: &str = "pinned host memory";
 
+/// The addresses that a process has for itself and all of its devices, on x86-64: of 47 bits.
+pub const ADDRESS_SPACE_BYTES: u64 = 1 << 47;
+
 /// What a device reports of its memory at one time.
 ///
 /// The bytes that a table of the device explains otherwise than by segments are here too, because they change with
@@ -27,6 +30,9 @@ pub struct UsageReport {
     pub pool_slack_bytes: u64,
     /// The bytes that rounding to pages adds to the recorded sizes.
     pub page_rounding_bytes: u64,
+    /// The bytes of addresses that this process has reserved of the driver on all devices, for memory to be mapped there.
+    /// Addresses are no memory, and a process has [`ADDRESS_SPACE_BYTES`] of them.
+    pub reserved_address_bytes: u64,
 }
 
 /// A report with its time.

@@ -23,6 +23,7 @@ fn report(used_bytes: u64) -> UsageReport {
         no_process_bytes: used_bytes / 7,
         pool_slack_bytes: used_bytes / 4,
         page_rounding_bytes: used_bytes / 5,
+        reserved_address_bytes: used_bytes * 9,
     }
 }
 

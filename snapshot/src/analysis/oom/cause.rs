@@ -28,10 +28,12 @@ pub enum CauseKind {
     Full,
     /// What holds the rest of the memory, where there is a cause before it.
     Held,
+    /// The request was for addresses, of which the process has reserved too many.
+    Addresses,
 }
 
 impl CauseKind {
-    /// Returns `limited`, `grew`, the name of the verdict, `occupied`, `full` or `held`.
+    /// Returns `limited`, `grew`, the name of the verdict, `occupied`, `full`, `held` or `addresses`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,6 +43,7 @@ impl CauseKind {
             CauseKind::Occupied => Verdict::Occupied.name(),
             CauseKind::Full => Verdict::Full.name(),
             CauseKind::Held => "held",
+            CauseKind::Addresses => Verdict::Addresses.name(),
         }
     }
 }
@@ -87,9 +90,12 @@ impl Explanation<'_, '_> {
     /// Returns the causes: first a limit of the process, which refused the request, and then in the order in which to act on
     /// them. These are what grew, memory that could not be used and memory that others hold, the one with the most bytes
     /// first; then the size of what is in use. Last are the minor ones, without which the program would have failed a little
-    /// later.
+    /// later. A request for addresses has this cause alone.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
+        if self.report.verdict == Verdict::Addresses {
+            return vec![self.addresses()];
+        }
         let mut causes: Vec<Cause> =
             [self.grew(), self.unusable(), self.occupied()].into_iter().flatten().collect();
         // A stable sort: of two with as many bytes, what grew is first.
@@ -119,6 +125,20 @@ impl Explanation<'_, '_> {
                 cause.bytes < could_hold / MINOR || served < MANY_REQUESTS
             }
             _ => cause.bytes < could_hold / MINOR,
+        }
+    }
+
+    fn addresses(&self) -> Cause {
+        Cause {
+            kind: CauseKind::Addresses,
+            bytes: self.report.reserved_address_bytes.unwrap_or(0),
+            finding: self.report.why(),
+            advice: Some(
+                "give back ranges that nothing is mapped in (cuMemAddressFree); each import of an expandable segment reserves \
+                 more than the whole device, so import it once and keep it"
+                    .to_owned(),
+            ),
+            conf: None,
         }
     }
 

@@ -134,6 +134,13 @@ impl<'h, 'a> Explanation<'h, 'a> {
     #[must_use]
     pub fn figures(&self) -> Vec<(&'static str, String)> {
         let report = &self.report;
+        if let Some(reserved_bytes) = report.reserved_address_bytes {
+            return vec![
+                ("requested addresses", Bytes(report.requested_bytes).to_string()),
+                ("reserved addresses", Bytes(reserved_bytes).to_string()),
+                ("free on the device", Bytes(report.device_free_bytes).to_string()),
+            ];
+        }
         let segment = if report.is_expandable { "as pages" } else { "as a segment" };
         let mut rows = vec![
             ("requested", Bytes(report.requested_bytes).to_string()),

@@ -1,7 +1,7 @@
 //! The reason of a failed request in words.
 
 use super::{OomReport, Verdict};
-use crate::words::Bytes;
+use crate::words::{ADDRESS_SPACE_BYTES, Bytes};
 
 impl OomReport {
     /// Returns why the request failed, in one sentence with its figures.
@@ -51,6 +51,12 @@ impl OomReport {
                 "{all} are free, and {} of the device are used outside this allocator: by other processes, or by \
                  this one's libraries",
                 Bytes(self.outside_bytes().unwrap_or(0)),
+            ),
+            Verdict::Addresses => format!(
+                "{request} of addresses were requested, {} are reserved, and a process has {} of them (x86-64): what the device \
+                 has free, {device}, does not help",
+                Bytes(self.reserved_address_bytes.unwrap_or(0)),
+                Bytes(ADDRESS_SPACE_BYTES),
             ),
             Verdict::Full => {
                 let more = self.requested_bytes.saturating_sub(self.all_free_bytes());

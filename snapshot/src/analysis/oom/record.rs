@@ -28,6 +28,8 @@ struct Failed<'a> {
     largest_free_bytes: u64,
     free_elsewhere_bytes: u64,
     free_pages_bytes: u64,
+    /// Null if the request was for memory.
+    reserved_address_bytes: Option<u64>,
     fits_compacted: bool,
     /// Null if it is not known.
     fits_expandable: Option<bool>,
@@ -108,6 +110,7 @@ impl Explanation<'_, '_> {
             largest_free_bytes: report.largest_free_bytes,
             free_elsewhere_bytes: report.free_elsewhere_bytes,
             free_pages_bytes: report.free_pages_bytes,
+            reserved_address_bytes: report.reserved_address_bytes,
             fits_compacted: report.fits_compacted(),
             fits_expandable: (fits != Fit::Perhaps).then_some(fits == Fit::Yes),
             with_expandable_segments: fits,

@@ -8,6 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::analysis::{
     layout::{Gap, SegmentLayout},
+    owner::ADDRESSES,
+    owner_part::time_of,
     state::{DeviceHistory, Totals},
 };
 use crate::{
@@ -44,11 +46,13 @@ pub enum Verdict {
     Occupied,
     /// All free memory together was less than the request.
     Full,
+    /// The request was for addresses to map memory at, and not for memory: the process has reserved too many.
+    Addresses,
 }
 
 impl Verdict {
-    /// Returns `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `limited`, `occupied`
-    /// or `full`.
+    /// Returns `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `limited`, `occupied`,
+    /// `full` or `addresses`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,6 +64,7 @@ impl Verdict {
             Verdict::Limited => "limited",
             Verdict::Occupied => "occupied",
             Verdict::Full => "full",
+            Verdict::Addresses => "addresses",
         }
     }
 }
@@ -115,6 +120,8 @@ pub struct OomReport {
     /// The free bytes in whole pages of 2 MiB (small pool) or 20 MiB, which expandable segments could
     /// unmap and map again. It is a lower bound.
     pub free_pages_bytes: u64,
+    /// The bytes of addresses that the process had reserved, if the request was for addresses and not for memory.
+    pub reserved_address_bytes: Option<u64>,
     /// Why the request failed.
     pub verdict: Verdict,
 }
@@ -276,10 +283,23 @@ impl DeviceHistory<'_> {
             largest_free_bytes: largest.unwrap_or(0),
             free_elsewhere_bytes: all_bytes - free_here_bytes,
             free_pages_bytes: segments.iter().map(free_pages_bytes).fold(0, u64::saturating_add),
+            reserved_address_bytes: self.reserved_addresses(entry),
             verdict: Verdict::Full,
         };
         report.verdict = verdict(&report);
         Some(report)
+    }
+
+    /// Returns the bytes of addresses that were reserved when more of them were refused, by the last report before; `None` if
+    /// the request was for memory.
+    fn reserved_addresses(&self, entry: &TraceEntry) -> Option<u64> {
+        let snapshot = self.snapshot();
+        snapshot.stacks.frames(entry.stack?).next().filter(|frame| *frame.name == *ADDRESSES)?;
+        let usage = snapshot.usage().into_iter().find(|usage| usage.device == self.device());
+        let reports = usage.map(|usage| usage.reports).unwrap_or_default();
+        let n_before = reports.partition_point(|report| time_of(report) <= entry.time_us);
+        let last = n_before.checked_sub(1).map(|last| &reports[last]).or(reports.first());
+        Some(last.map_or(0, |timed| timed.report.reserved_address_bytes))
     }
 
     /// Returns the pool of a request; `None` if its entry does not name it and there are private pools.
@@ -296,6 +316,7 @@ fn is_oom(entry: &TraceEntry) -> bool {
 
 fn verdict(report: &OomReport) -> Verdict {
     match report.verdict_of_free() {
+        _ if report.reserved_address_bytes.is_some() => Verdict::Addresses,
         Some(verdict) => verdict,
         None if report.is_limited() => Verdict::Limited,
         None if report.is_occupied() => Verdict::Occupied,

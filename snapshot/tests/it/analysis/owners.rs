@@ -166,6 +166,7 @@ fn the_table_is_the_sum_over_the_events() {
                         page_rounding_bytes: some(),
                         other_processes_bytes: Some(some()).filter(|bytes| bytes % 2 == 0),
                         no_process_bytes: some() * (seed % 2),
+                        reserved_address_bytes: some(),
                     };
                     process.report(report);
                     seen.push(Seen { report, owned: process.owned(), counted: process.counted() });
@@ -186,6 +187,9 @@ fn the_table_is_the_sum_over_the_events() {
             row(table, RowKind::PageRounding),
             both(|seen| Some(seen.report.page_rounding_bytes.into()))
         );
+        let addresses = |seen: &Seen| seen.report.reserved_address_bytes;
+        assert_eq!(table.reserved_address_bytes, addresses(last));
+        assert_eq!(table.reserved_address_peak_bytes, seen.iter().map(addresses).max().unwrap());
         let others = |seen: &Seen| seen.report.other_processes_bytes.map(i128::from);
         assert_eq!(row(table, RowKind::OtherProcesses), both(others));
         let no_process = both(|seen| Some(seen.report.no_process_bytes.into()));
