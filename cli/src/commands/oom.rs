@@ -58,6 +58,8 @@ The reason, in --json `verdict`, is the first of these that is true:
   occupied           others hold a good part of the device: other processes, or
                      this one's libraries (a file does not show it)
   full               all free memory together is less than the request
+  addresses          before all others: the request was for addresses to map
+                     memory at, and the process has reserved too many
 
 Example:
   memreel oom snapshot.pickle
