@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     history::TextIds,
-    model::{Frame, FrameIndex, Snapshot, StackIndex, StackTable},
+    model::{Frame, FrameIndex, Shape, Snapshot, StackIndex, StackTable},
     words::SeededMap,
 };
 
@@ -123,17 +123,26 @@ impl<'a> ShownFrames<'a> {
     }
 }
 
+/// How the names of memreel's own libraries begin. With line tables their frames have any name.
+const OWN_LIBRARIES: &str = "libmemreel";
+
 /// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
 pub(super) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
     let mut ids = TextIds::default();
     let (mut names, mut files) = (SeededMap::default(), SeededMap::default());
-    let judged = snapshot.stacks.all_frames().map(|Frame { name, filename, .. }| {
+    let of_own_library =
+        |shape: &Shape| shape.text("library").is_some_and(|library| library.starts_with(OWN_LIBRARIES));
+    let own: Vec<bool> = snapshot.shapes.iter().map(|(_, shape)| of_own_library(shape)).collect();
+    let judged = snapshot.stacks.all_frames().map(|frame| {
+        let Frame { name, filename, .. } = frame;
+        let is_own = own.get(frame.shape.index()).is_some_and(|is_own| *is_own);
         let (shows_name, name) =
             names.entry(ids.id(name)).or_insert_with(|| (is_shown(name, ""), NameFacts::of(name)));
         let (shows_file, file) = files
             .entry(ids.id(filename))
             .or_insert_with(|| (is_shown("", filename), FileFacts::of(filename)));
-        Judged { is_shown: *shows_name && *shows_file, role: role(name, file) }
+        let role = if is_own { Role::Allocator } else { role(name, file) };
+        Judged { is_shown: *shows_name && *shows_file, role }
     });
     judged.collect()
 }

@@ -40,6 +40,24 @@ fn alike(sizes: &[u64], n_freed: usize) -> Snapshot {
     serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
 }
 
+/// With line tables, what is inlined into them has any name.
+#[test]
+fn frames_of_memreels_own_libraries_do_not_identify() {
+    let frame = |name: &str, file: &str, library: &str| json!({"name": name, "filename": file, "line": 7, "library": library});
+    let frames = json!([
+        frame("operator new", "new_op.cc", "libstdc++.so.6"),
+        frame("{closure#0}", "wrapped.rs", "libmemreel_heap.so"),
+        frame("make_table", "suite.cpp", "suite"),
+    ]);
+    let entry =
+        json!({"action": "alloc", "addr": MIB, "size": 512, "stream": 0, "time_us": 0, "frames": frames});
+    let snapshot: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [[entry]]})).unwrap();
+    let shown = DeviceHistory::new(&snapshot, DeviceId(0)).shown_frames();
+    let stack = snapshot.device_traces[0][0].stack.unwrap();
+    assert_eq!(shown.identifying_frames(stack).map(|frame| &*frame.name).collect::<Vec<_>>(), ["make_table"]);
+}
+
 #[test]
 fn stacks_that_look_the_same_are_one_site() {
     let snapshot = alike(&[1000, 2000, 3000, 4000, 500, 600, 700, 800], 2);
