@@ -136,28 +136,23 @@ impl DeviceHistory<'_> {
 
     /// Like [`DeviceHistory::growth_at`], as if a request of a site had been served at the moment.
     pub(super) fn growth_with(&self, moment: Moment, request: Option<(Site, u64)>) -> Option<Growths> {
-        self.growths(moment, request, |_| false)
+        self.growths(moment, request, false)
     }
 
-    /// Like [`DeviceHistory::growth_at`] for the end, but a leak may be of any size.
+    /// Like [`DeviceHistory::growth_at`] for the end, but a leak may be of any size, and where most of what is allocated is kept,
+    /// only a loop leaks: no failed request says that something went wrong.
     pub(super) fn growth_of_leaks(&self) -> Option<Growths> {
-        self.growths(self.end(), None, |site| site.kind == GrowthKind::Steady)
+        self.growths(self.end(), None, true)
     }
 
-    /// Returns the growth of sites; those of `always` also if all of it together is little.
-    fn growths(
-        &self,
-        moment: Moment,
-        request: Option<(Site, u64)>,
-        always: impl Fn(&Growth) -> bool,
-    ) -> Option<Growths> {
+    fn growths(&self, moment: Moment, request: Option<(Site, u64)>, are_leaks: bool) -> Option<Growths> {
         let walk = Walk::new(self, moment, request);
         let settled = walk.settled()?;
         let held_bytes = total(&walk.held);
-        let mut sites = walk.growths(settled);
+        let mut sites = walk.growths(settled, are_leaks);
         let bytes = sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add);
         if bytes < held_bytes / LEAST {
-            sites.retain(always);
+            sites.retain(|site| are_leaks && site.kind == GrowthKind::Steady);
         }
         sites.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
         Some(Growths { settled, sites })
@@ -333,7 +328,8 @@ impl Walk {
         of(false) * 2 >= of(true)
     }
 
-    fn growths(&self, settled: Moment) -> Vec<Growth> {
+    /// Returns the sites that grew; without those that may be layers of a first step, if they are to be leaks.
+    fn growths(&self, settled: Moment, are_leaks: bool) -> Vec<Growth> {
         let mut curves: Vec<Curve> = self.start.iter().map(|held| Curve::new(*held)).collect();
         let quarters = quarters(settled, self.end);
         let mut next = 0;
@@ -354,7 +350,11 @@ impl Walk {
             let n_freed = self.changes.iter().filter(is_freed).count();
             // A loop frees something in each round, where a program that loads weights frees little.
             let is_loop = |site: &Growth| site.n_blocks >= MANY_BLOCKS && n_freed >= site.n_blocks;
-            found.retain(|site| site.kind != GrowthKind::Steady || is_loop(site));
+            found.retain(|site| match site.kind {
+                GrowthKind::LargerStep => true,
+                GrowthKind::Late if !are_leaks => true,
+                _ => is_loop(site),
+            });
         }
         found
     }

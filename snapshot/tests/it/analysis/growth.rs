@@ -127,3 +127,26 @@ fn a_first_step_has_nothing_to_be_compared_with() {
     assert!(found.iter().all(|of| of.1 != GrowthKind::Steady), "{found:?}");
     assert_eq!(grown(&with_weights().snapshot()), None);
 }
+
+/// Groups of layers, of which none has kept anything for as long as the one before it.
+#[test]
+fn layers_of_a_first_step_are_no_leak() {
+    let mut program = with_weights();
+    for group in 0..3 {
+        for _ in 0..8 {
+            (10..13).for_each(|line| program.keep(line, (4 + 4 * group) * MIB));
+        }
+        for _ in 0..20 {
+            let address = program.alloc(13, 8 * MIB);
+            program.free(address, 8 * MIB);
+        }
+    }
+    let snapshot = program.snapshot();
+    let found = grown(&snapshot).unwrap();
+    assert!(
+        found.iter().any(|of| of.1 == GrowthKind::Late),
+        "a failed request would have this cause: {found:?}"
+    );
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    assert!(history.leaks().iter().all(|site| !site.is_leak()));
+}
