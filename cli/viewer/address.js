@@ -64,6 +64,11 @@ export function write(state) {
   return "#" + query.toString().replaceAll("%2C", ",");
 }
 
+/** Returns the state of the page's address. Without one, a page that is one file may have the view to begin with. */
+export function current() {
+  return read(location.hash || document.getElementById("pack")?.dataset.start || "");
+}
+
 /**
  * Returns the whole state of a hash. Keys that are unknown or wrong have their default.
  * @param {string} hash
@@ -107,7 +112,7 @@ export function follow(app) {
   });
   addEventListener("popstate", () => {
     clearTimeout(timer);
-    app.set(read(location.hash));
+    app.set(current());
   });
   addEventListener("pagehide", () => { if (timer) store(); });
 }

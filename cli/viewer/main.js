@@ -4,7 +4,7 @@ import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
 import {create as create_offline} from "./offline.js";
 import {change_axis} from "./lens.js";
-import {follow, read} from "./address.js";
+import {current, follow} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
 import {device_name, element, file_names, plain, reason_of} from "./text.js";
 import {open as open_keys} from "./keys.js";
@@ -228,7 +228,7 @@ function start() {
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
   } catch { /* the reader's preference holds */ }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.notify(new Set(["theme"])));
-  app.set(read(location.hash));
+  app.set(current());
   connect_bar();
   app.on(changed => {
     refresh_bar();

@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         })?;
     }
     if let Some(path) = &options.html {
-        let exit = save(&files, path)?;
+        let exit = save(&files, path, "timeline")?;
         let bytes = path.metadata().map_or(0, |written| written.len());
         writeln!(out, "written: {} ({}); open it in a browser", path.display(), Bytes(bytes))?;
         return Ok(exit);
@@ -187,8 +187,8 @@ impl<'a, W: Write> Said<'a, W> {
     }
 }
 
-/// Writes the page that is one file: the whole of it or nothing.
-pub(crate) fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
+/// Writes the page that is one file, which begins with a view: the whole of it or nothing.
+pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
     let is_same = |file: &PathBuf| {
         file.canonicalize().ok().is_some_and(|file| path.canonicalize().is_ok_and(|out| out == file))
@@ -199,7 +199,7 @@ pub(crate) fn save(files: &[PathBuf], path: &Path) -> Result<Exit, Failure> {
             path.display()
         )));
     }
-    let page = html(files).map_err(unreadable)?;
+    let page = html(files, view).map_err(unreadable)?;
     let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = Builder::new();

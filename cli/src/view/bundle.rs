@@ -10,8 +10,8 @@ use super::page;
 /// The module that starts the page.
 const MAIN: &str = "main.js";
 
-/// Returns the page with the answers in it: `pack` is what `offline.js` reads.
-pub(super) fn html(pack: &[u8]) -> Result<String, String> {
+/// Returns the page with the answers in it, and the view to begin with: `pack` is what `offline.js` reads.
+pub(super) fn html(pack: &[u8], view: &str) -> Result<String, String> {
     let script = script()?;
     let style: String = ["style.css", "views.css"].map(text).concat();
     let hash = |text: &str| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
@@ -27,7 +27,7 @@ pub(super) fn html(pack: &[u8]) -> Result<String, String> {
     let (before, after) = (before.replace("<meta charset=\"utf-8\">", &head(&policy)), body);
     let (body, end) = after.rsplit_once("</body>").ok_or("the page has no body")?;
     Ok(format!(
-        "{before}<style>{style}</style>\n</head>{body}<script type=\"text/plain\" id=\"pack\">{}</script>\n\
+        "{before}<style>{style}</style>\n</head>{body}<script type=\"text/plain\" id=\"pack\" data-start=\"#view={view}\">{}</script>\n\
          <script type=\"module\">{script}</script>\n</body>{end}",
         BASE64_STANDARD.encode(pack)
     ))
@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_answers_and_the_policy_are_in_the_page() {
-        let page = html(b"pack").unwrap();
-        assert!(page.contains("id=\"pack\">cGFjaw==</script>"));
+        let page = html(b"pack", "state").unwrap();
+        assert!(page.contains("id=\"pack\" data-start=\"#view=state\">cGFjaw==</script>"));
         assert!(page.contains("script-src 'sha256-") && !page.contains("src=\"main.js\""));
         // It names nothing outside, but the namespace of drawings.
         let rest = page.replace("http://www.w3.org/", "");

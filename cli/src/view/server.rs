@@ -85,11 +85,11 @@ pub(crate) fn listener(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Returns one page that has the files in it, as far as there is room for them.
+/// Returns one page that has the files in it, as far as there is room for them, and begins with a view.
 ///
 /// # Errors
 /// A file cannot be read; the text has its name.
-pub(crate) fn html(paths: &[PathBuf]) -> Result<String, String> {
+pub(crate) fn html(paths: &[PathBuf], view: &str) -> Result<String, String> {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
     let files = Files { sources: &sources, recordings: &recordings };
@@ -99,5 +99,5 @@ pub(crate) fn html(paths: &[PathBuf]) -> Result<String, String> {
         return Err(format!("{}: {why}", source.name));
     }
     let pack = pack::pack(&files, pack::MAX_BYTES).map_err(|error| error.to_string())?;
-    bundle::html(&pack)
+    bundle::html(&pack, view)
 }

@@ -1,5 +1,5 @@
 // A page in one file opens from disk without a network, in every view. node offline.mjs FILE…
-import {execFileSync} from "node:child_process";
+import {execFileSync, spawnSync} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -38,6 +38,14 @@ for (const file of process.argv.slice(2)) {
   check(!faults.length, `${name}: ${faults.slice(0, 5).join("; ")}`);
   console.log(`${name}: ${size} bytes, every view without a network`);
   await context.close();
+}
+// A page of ranks begins with them, and goes where its address says.
+const ranks = path.join(folder, "ranks.html");
+spawnSync(PROGRAM, ["ranks", "--html", ranks, process.argv[2]], {stdio: "ignore"});
+for (const [hash, view] of [["", "ranks"], ["#view=state", "state"]]) {
+  const page = await open(await chromium.newContext({offline: true}), pathToFileURL(ranks).href + hash);
+  check(await settled(page) === "ready", `ranks.html${hash} is not ready`);
+  check(await page.getAttribute(`[data-view=${view}]`, "aria-selected") === "true", `ranks.html${hash} does not begin with ${view}`);
 }
 await chromium.close();
 fs.rmSync(folder, {recursive: true});

@@ -206,7 +206,16 @@ fn the_first_to_run_out_of_memory_is_named() {
         fs::write(folder.path().join(format!("rank{rank}.json")), snapshot.to_string()).unwrap();
     }
     let (out, _, status) = ranks(&[text(folder.path())]);
-    assert_eq!(status, Some(0), "where all ranks failed, none differs by that: {out}");
+    assert_eq!(status, Some(1), "{out}");
+    assert!(
+        out.starts_with("3 of 3 ranks ran out of memory, first rank 1\n3 ranks of 3 files, no outlier"),
+        "{out}"
+    );
+    assert!(
+        joined(&out)
+            .contains(&format!("why it failed: memreel oom {}", text(&folder.path().join("rank1.json")))),
+        "{out}"
+    );
     let order: Vec<&str> = out.lines().filter(|line| line.starts_with("rank ")).skip(1).collect();
     assert!(
         order.iter().zip(["rank 1", "rank 0", "rank 2"]).all(|(line, rank)| line.starts_with(rank)),
@@ -218,6 +227,30 @@ fn the_first_to_run_out_of_memory_is_named() {
         ),
         "{out}"
     );
+}
+
+/// Neither a rank without a failure nor one of several is said to be alone.
+#[test]
+fn what_several_ranks_have_is_not_said_of_one() {
+    let two_of_five: Vec<String> = (0..5).map(|rank| format!("rank{rank}.pickle")).collect();
+    let two_of_five: Vec<(&str, &str)> = two_of_five
+        .iter()
+        .zip([RANK_1, RANK_1, RANK_0, RANK_0, RANK_0])
+        .map(|(name, of)| (&**name, of))
+        .collect();
+    let (out, _, _) = ranks(&[text(folder(&two_of_five).path())]);
+    let first = joined(&out);
+    assert!(
+        first.starts_with(
+            "rank 0 ran out of memory after step#3: <module> (fsdp_ranks.py:38) holds 1.19 GiB that most"
+        ),
+        "{out}"
+    );
+    assert!(first.contains("(fsdp_ranks.py:38); none in 3 ranks"), "{out}");
+    let (out, _, status) = ranks(&[text(folder(&two_of_five[..3]).path())]);
+    assert_eq!(status, Some(1));
+    assert!(out.starts_with("2 of 3 ranks ran out of memory, first rank 0 after step#3\n"), "{out}");
+    assert!(joined(&out).contains("why it failed: memreel oom "), "{out}");
 }
 
 #[test]
@@ -314,7 +347,7 @@ fn nothing_to_read_is_refused() {
 fn a_rank_is_read_from_standard_input_once() {
     let rank_1 = fixture(RANK_1);
     let (out, _, status) = piped(&["-"], &rank_1);
-    assert!(status == Some(0) && out.contains("\nstandard input "), "{out}");
+    assert!(status == Some(1) && out.contains("\nstandard input "), "{out}");
     assert!(joined(&out).contains("note: of fewer than 3 ranks no figure is usual"), "{out}");
     let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
     assert!(status == Some(1) && out.contains("2 ranks of 2 files, 1 outlier"), "{out}");

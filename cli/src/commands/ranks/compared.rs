@@ -102,6 +102,15 @@ impl All {
         self.ranks.iter().filter(|one| one.verdict.is_outlier()).count()
     }
 
+    /// Returns the ranks whose requests failed, in the order in which they did, if they are more than half: then a failure makes
+    /// none of them an outlier.
+    pub(super) fn mostly_failed(&self) -> Vec<&Compared> {
+        let failed_us = |one: &&Compared| one.figures.oom.as_ref().map(|oom| oom.time_us);
+        let mut failed: Vec<&Compared> = self.ranks.iter().filter(|one| one.figures.oom.is_some()).collect();
+        failed.sort_by_key(failed_us);
+        if failed.len() * 2 > self.ranks.len() { failed } else { Vec::new() }
+    }
+
     /// Returns what a reader should know about the files, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -110,9 +119,11 @@ impl All {
         notes.extend(self.not_compared());
         notes.extend(self.clocks());
         if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
-            notes.push(format!(
-                "of fewer than {MIN_RANKS} ranks no figure is usual; one of two differs only if its requests failed"
-            ));
+            let of_two = match self.mostly_failed().is_empty() {
+                true => "; one of two differs only if its requests failed",
+                false => "",
+            };
+            notes.push(format!("of fewer than {MIN_RANKS} ranks no figure is usual{of_two}"));
         }
         if self.n_growing > 0 {
             notes.push(format!(

@@ -50,8 +50,8 @@ Example:
   memreel ranks 'run-rank*.pickle' --by step
   memreel ranks run-rank*.pickle --html ranks.html
 
-Exit status: 0 no rank differs, 1 a rank differs, 2 wrong usage, 3 a file that
-cannot be read or is not a snapshot.")]
+Exit status: 0 no rank differs, 1 a rank differs or ran out of memory, 2 wrong
+usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -100,7 +100,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if let Some(path) = &options.html {
         page(&all, path)?;
     }
-    let of_ranks = if all.n_outliers() == 0 { Exit::Fine } else { Exit::Broken };
+    let is_fine = all.n_outliers() == 0 && all.mostly_failed().is_empty();
+    let of_ranks = if is_fine { Exit::Fine } else { Exit::Broken };
     Ok(all.broken.iter().map(|one| one.exit).fold(of_ranks, Exit::max))
 }
 
@@ -133,5 +134,5 @@ fn page(all: &All, path: &Path) -> Result<(), Failure> {
             "no rank can be read, so there is no page".to_owned(),
         ));
     }
-    view::save(&files, path).map(drop)
+    view::save(&files, path, "ranks").map(drop)
 }

@@ -45,12 +45,17 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     }
 }
 
-/// Returns the command that answers what comes next: why the rank that differs most failed, or what it has more than another.
+/// Returns the command that answers what comes next: why the rank failed that did so first or differs most, or what that has
+/// more than another.
 fn next(all: &All) -> Option<String> {
     let is_file = |one: &&Compared| !is_stdin(&one.path);
+    let why = |one: &Compared| command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]);
+    if let Some(first) = all.mostly_failed().first() {
+        return Some(first).filter(|one| is_file(one)).map(|first| why(first));
+    }
     let one = all.ranks.first().filter(|one| one.verdict.is_outlier()).filter(is_file)?;
     if one.verdict.is_out_of_memory() {
-        return Some(command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]));
+        return Some(why(one));
     }
     let usual = all.ranks.iter().find(|one| !one.verdict.is_outlier()).filter(is_file)?;
     (usual.path != one.path).then(|| what_it_has_more("peak", None, &name(&usual.path), &name(&one.path)))
@@ -80,13 +85,26 @@ fn peaks(all: &All) -> String {
     ends.map_or_else(String::new, |(least, most)| format!("; peaks from {} to {}", Bytes(least), Bytes(most)))
 }
 
-/// Returns in one sentence which rank differs most, and why.
+/// Returns in one sentence how many ranks failed, if they are most of them; otherwise which one differs most, and why.
 fn finding(all: &All) -> Option<String> {
+    let (failed, n_ranks) = (all.mostly_failed(), all.ranks.len());
+    if let Some(first) = failed.first() {
+        let (of, step) = (count(n_ranks, "rank"), step(first));
+        return Some(match failed.len() {
+            1 => format!("{} ran out of memory{step}, of {of}", clean(&first.name)),
+            n => format!("{n} of {of} ran out of memory, first {}{step}", clean(&first.name)),
+        });
+    }
     let one = all.ranks.first().filter(|one| one.verdict.is_outlier())?;
     let name = clean(&one.name);
     let site = one.verdict.whys.iter().find_map(|why| match why {
         Why::Site { name, bytes, usual_bytes: 0 } => {
-            Some(format!("{} holds {} that no other rank has", clean(first_call(name)), Bytes(*bytes)))
+            let has_it = |other: &&Compared| other.figures.sites.iter().any(|site| site.name == *name);
+            let others = match all.ranks.iter().filter(has_it).nth(1) {
+                Some(_) => "that most ranks do not have",
+                None => "that no other rank has",
+            };
+            Some(format!("{} holds {} {others}", clean(first_call(name)), Bytes(*bytes)))
         }
         Why::Site { name, bytes, usual_bytes } if bytes > usual_bytes => {
             let more = Bytes(bytes - usual_bytes);
@@ -96,13 +114,16 @@ fn finding(all: &All) -> Option<String> {
     });
     let why = || one.verdict.whys.iter().find(|why| why.figures().is_some()).map(clean_display);
     let reason = site.or_else(why).map_or_else(String::new, |reason| format!(": {reason}"));
-    Some(match one.figures.oom.as_ref().filter(|_| one.verdict.is_out_of_memory()) {
-        Some(oom) => {
-            let step = if oom.step.is_empty() { String::new() } else { format!(" {}", clean(&oom.step)) };
-            format!("{name} ran out of memory{step}{reason}")
-        }
-        None => format!("{name} differs from the others{reason}"),
+    Some(match one.verdict.is_out_of_memory() {
+        true => format!("{name} ran out of memory{}{reason}", step(one)),
+        false => format!("{name} differs from the others{reason}"),
     })
+}
+
+/// Returns the step in which a rank failed, behind a space; nothing outside of steps.
+fn step(one: &Compared) -> String {
+    let step = one.figures.oom.as_ref().map(|oom| &oom.step).filter(|step| !step.is_empty());
+    step.map_or_else(String::new, |step| format!(" {}", clean(step)))
 }
 
 /// Returns the innermost of the calls of a site.

@@ -151,7 +151,7 @@ impl fmt::Display for Why {
                     write!(f, " by {site}")?;
                 }
                 let ranks = if *n_others == 1 { "rank" } else { "ranks" };
-                return write!(f, "; none of {n_others} other {ranks}");
+                return write!(f, "; none in {n_others} {ranks}");
             }
             Why::Peak { .. } => f.write_str("the peak")?,
             Why::Reserved { .. } => f.write_str("reserved memory")?,
