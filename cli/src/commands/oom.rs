@@ -21,10 +21,10 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::{command, print_text, wrapped},
-    input::{Opened, name},
+    input::name,
     json::print_line,
     moment,
-    options::{Input, Listing},
+    options::{Devices, Input, Listing},
     rest::print_rest,
     sites::Sites,
     text::{clean, count, shell_word},
@@ -132,19 +132,33 @@ pub(super) fn print_causes(
     Ok(())
 }
 
-/// Returns commands that answer what comes next: what grew, if that is a cause, and more settings, if free memory that could
-/// not be used is more than a delay.
-fn advice(explanation: &Explanation<'_, '_>, opened: &Opened) -> Vec<String> {
+/// Returns commands that answer what comes next: what grew, or who called for what is in use; more settings, if free memory that
+/// could not be used is more than a delay; and what the other devices of the file have.
+fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
+    let opened = asked.opened;
     if opened.name == name(Path::new("-")) {
         return Vec::new();
     }
-    let file = shell_word(&opened.name);
-    let causes = explanation.causes();
-    let has_grown = causes.iter().any(|cause| cause.kind == CauseKind::Grew);
-    let is_about_layout = causes.iter().any(|cause| cause.conf.is_some());
-    let leaks = has_grown.then(|| command("what grew: ", &["memreel", "leaks", &file]));
-    let sweep = is_about_layout.then(|| command("more settings: ", &["memreel", "replay", "--sweep", &file]));
-    leaks.into_iter().chain(sweep).collect()
+    let (file, causes) = (shell_word(&opened.name), explanation.causes());
+    let n_devices = opened.devices(Devices::All).map_or(1, |devices| devices.len());
+    let of_device = format!("--device {}", asked.history().device());
+    let of_device = if n_devices > 1 { vec![&*of_device] } else { Vec::new() };
+    let on_device =
+        |what, words: &[&str]| command(what, &[&["memreel"], words, &of_device, &[&*file]].concat());
+    let is_cause = |kind| causes.iter().any(|cause| cause.kind == kind);
+    let mut advice = Vec::new();
+    if is_cause(CauseKind::Grew) {
+        advice.push(on_device("what grew: ", &["leaks"]));
+    } else if is_cause(CauseKind::Full) {
+        advice.push(on_device("which calls it is below: ", &["top", "--tree"]));
+    }
+    if causes.iter().any(|cause| cause.conf.is_some()) {
+        advice.push(on_device("more settings: ", &["replay", "--sweep"]));
+    }
+    if n_devices > 1 {
+        advice.push(command("beside the other devices: ", &["memreel", "ranks", &file]));
+    }
+    advice
 }
 
 fn print<W: Write>(
@@ -177,7 +191,7 @@ fn print<W: Write>(
     if n_pending > 0 {
         list("pending block", n_pending, pending_bytes, explanation.pending(), out)?;
     }
-    let advice = advice(explanation, asked.opened);
+    let advice = advice(explanation, asked);
     if !advice.is_empty() {
         writeln!(out, "\n{}", advice.join("\n"))?;
     }

@@ -103,11 +103,15 @@ impl Explanation<'_, '_> {
         let (mut minor, major): (Vec<Cause>, Vec<Cause>) =
             causes.into_iter().partition(|cause| self.is_minor(cause));
         minor.iter_mut().filter(|cause| cause.conf.is_some()).for_each(Cause::only_delays);
-        let mut limited = self.limited();
-        if major.iter().any(|cause| cause.kind == CauseKind::Grew) {
-            limited.iter_mut().for_each(Cause::only_delays);
+        let has_grown = major.iter().any(|cause| cause.kind == CauseKind::Grew);
+        let mut causes: Vec<Cause> = self.limited().into_iter().chain(major).collect();
+        // What gives nothing back goes on, whatever the limit and the setting.
+        let goes_on = self.growths.as_ref().and_then(Growths::kind) != Some(GrowthKind::LargerStep);
+        let is_delayed =
+            |cause: &&mut Cause| cause.kind == CauseKind::Limited || cause.conf.is_some() && goes_on;
+        if has_grown {
+            causes.iter_mut().filter(is_delayed).for_each(Cause::only_delays);
         }
-        let mut causes: Vec<Cause> = limited.into_iter().chain(major).collect();
         causes.push(if causes.is_empty() { self.full() } else { self.held() });
         causes.append(&mut minor);
         causes
