@@ -129,11 +129,8 @@ fn refuse(error: &clap::Error) -> u8 {
     if let Some(ContextValue::String(word)) = word
         && is_file_name(word)
     {
-        eprintln!(
-            "memreel: {word} is a file name, not a command, and no such file exists; give a command first, for \
-             example: memreel top {word}"
-        );
-        return Exit::Usage as u8;
+        eprintln!("memreel: {word}: there is no such file, and no command of this name");
+        return Exit::Unreadable as u8;
     }
     if let Some(ContextValue::String(word)) = word
         && let Some((_, command)) = MEANT.iter().find(|(typed, _)| typed == word)
@@ -157,12 +154,13 @@ fn refuse(error: &clap::Error) -> u8 {
 }
 
 /// Words that people type for a command, and what they mean.
-const MEANT: [(&str, &str); 9] = [
+const MEANT: [(&str, &str); 10] = [
     ("run", "record -- PROGRAM"),
     ("trace-program", "record -- PROGRAM"),
     ("info", "FILE"),
     ("describe", "FILE"),
     ("why", "oom FILE"),
+    ("explain", "oom FILE"),
     ("flame", "flamegraph FILE"),
     ("peak", "top FILE"),
     ("tune", "replay --sweep FILE"),

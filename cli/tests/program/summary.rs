@@ -108,8 +108,8 @@ fn every_way_to_name_a_file_is_understood() {
         "the command may be second"
     );
     let missing = run(&["missing.pickle"]);
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("no such file exists; give a command first"), "{missing:?}");
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(stderr(&missing).contains("there is no such file"), "{missing:?}");
     let folder = run(&["torch-2.11"]);
     assert_eq!(folder.status.code(), Some(3));
     assert!(

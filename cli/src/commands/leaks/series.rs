@@ -52,7 +52,10 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
     let is_shared = |device: &&DeviceId| devices.iter().all(|of| of.contains(device));
     let shared: Vec<&DeviceId> = devices[0].iter().filter(is_shared).collect();
     if shared.is_empty() {
-        return Err(Failure::usage("the files have no device in common; give snapshots of one program"));
+        return Err(Failure::usage(
+            "the files have no device in common; give snapshots of one process. Those of several ranks are compared by \
+             memreel ranks",
+        ));
     }
     for device in shared {
         let histories: Vec<DeviceHistory<'_>> = all.iter().map(|of| of.of(*device)).collect();
