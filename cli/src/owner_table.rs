@@ -50,7 +50,8 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     let bold = bold();
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
-        let total = table.total_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
+        let total =
+            table.total_bytes.map_or_else(String::new, |bytes| format!("; there are {}", Bytes(bytes)));
         let (who, how) = if table.host.is_some() { ("kernel", "resident") } else { ("device", "used") };
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
@@ -126,7 +127,13 @@ fn addresses_line(table: &DeviceOwners) -> Option<String> {
 /// Returns what the kernel says beside the table, and what could be given back to it.
 fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
-    if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
+    if host.sample_bytes > 0 {
+        lines.push(
+            "the heap was sampled: rows of blocks are estimates, and what no sampled block is in counts as unused, so that the \
+             rows do not add up; without --sample they do"
+                .to_owned(),
+        );
+    } else if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
         let who = host.allocator.unwrap_or("malloc");
         lines.push(format!(
             "{who} keeps {} in whole pages that no block is in: {}",
@@ -134,7 +141,7 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
             what_returns_pages(host.allocator)
         ));
     }
-    lines.extend(arena_line(host));
+    lines.extend(arena_line(host).filter(|_| host.sample_bytes == 0));
     if host.swapped_bytes > 0 {
         lines.push(format!("{} more are swapped out", Bytes(host.swapped_bytes)));
     }
@@ -376,5 +383,9 @@ mod tests {
             assert!(!said.contains("malloc_trim"), "{said}");
         }
         assert!(host_lines(&HostFigures::default()).is_empty());
+        let mut host = HostFigures::default();
+        (host.unused_page_bytes, host.one_arena_saves_bytes, host.sample_bytes) = (1 << 30, 1 << 30, 1 << 19);
+        let said = host_lines(&host);
+        assert!(said.len() == 1 && said[0].starts_with("the heap was sampled: "), "{said:?}");
     }
 }

@@ -808,6 +808,8 @@ class HostFigures(Record):
     """The resident bytes of these arenas in which no block is."""
     one_arena_saves_bytes: int
     """What all arenas have unused, less what the one with the most has: what `MALLOC_ARENA_MAX=1` would save at most."""
+    sample_bytes: int
+    """The mean interval at which the heap was sampled; 0 if every block was recorded. Rows of a sampled heap are estimates and do not add up."""
     group: GroupFigures | None
     """What the group of the processes (cgroup) has; null without one."""
 

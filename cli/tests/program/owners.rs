@@ -97,7 +97,7 @@ fn the_table_adds_up() {
         stdout(&output),
         "\
 device 0, NVIDIA H200 (GPU-1)
-the device reports 2.50 GiB used now, 2.50 GiB at the peak of 128.00 GiB
+the device reports 2.50 GiB used now, 2.50 GiB at the peak; there are 128.00 GiB
 owner                    now         peak   share  most requested by
 pytorch             1.50 GiB     1.50 GiB  60.0 %  forward (train.py:11)
 nccl              390.00 MiB   390.00 MiB  15.2 %  forward (train.py:10)

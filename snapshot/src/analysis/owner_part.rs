@@ -10,7 +10,7 @@ use super::{
     rounded::Rounded,
 };
 use crate::{
-    history::{Moment, Times},
+    history::{ByDevice, Moment, Times},
     model::{DeviceUsage, ResidentReport, Segment, Snapshot, Text, TimedUsage, TraceEntry},
     words::DeviceId,
 };
@@ -18,11 +18,13 @@ use crate::{
 /// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
 pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
     let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
+    let records = ByDevice::new(snapshot);
     let part = |device| {
         let of_device = usage.iter().find(|usage| usage.device == device);
         let resident: Vec<ResidentReport> =
             resident.iter().filter(|report| report.device == device).cloned().collect();
-        Part::new(number, snapshot, device, (of_device, &resident), &mut judge)
+        let part = Part::new(number, snapshot, device, (of_device, &resident), &mut judge);
+        Part { sample_bytes: records.recorded(device).weight_bytes, ..part }
     };
     devices_of(snapshot, &usage).into_iter().map(part).collect()
 }
@@ -60,6 +62,8 @@ pub(super) struct Part<'a> {
     /// The looks at the process whose heap it is, oldest first.
     pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
+    /// The mean interval of a heap's samples; 0 if every block was recorded.
+    pub(super) sample_bytes: u64,
     pub(super) rounded: Rounded,
     pub(super) times: Times<'a>,
     pub(super) n_entries: usize,
@@ -107,6 +111,7 @@ impl<'a> Part<'a> {
             holdings,
             sights,
             is_of_blocks,
+            sample_bytes: 0,
             times,
             n_entries: entries.len(),
             last_us,

@@ -151,6 +151,9 @@ pub struct HostFigures {
     pub arena_unused_bytes: u64,
     /// What all arenas have unused, less what the one with the most has: what `MALLOC_ARENA_MAX=1` would save at most.
     pub one_arena_saves_bytes: u64,
+    /// The mean interval in bytes at which a heap was sampled; 0 if every block was recorded. Of a sampled heap blocks are
+    /// estimates, and pages that no sampled block is in count as unused, so that the rows do not add up.
+    pub sample_bytes: u64,
     /// What the group of the processes (the cgroup) has; `None` if they are in none, or in several.
     pub group: Option<GroupReport>,
 }

@@ -55,7 +55,7 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
         reserved_address_peak_bytes: 0,
         rows,
         outside: Vec::new(),
-        host: Some(figures(&points[0])),
+        host: Some(figures(parts, &points[0])),
     })
 }
 
@@ -150,7 +150,7 @@ impl Sums {
     }
 }
 
-fn figures(point: &[(usize, &Sight)]) -> HostFigures {
+fn figures(parts: &[Part<'_>], point: &[(usize, &Sight)]) -> HostFigures {
     let sum =
         |bytes: fn(&Sight) -> u64| point.iter().map(|(_, sight)| bytes(sight)).fold(0, u64::saturating_add);
     // Processes of one group have its figures of nearly the same time; the last ones count.
@@ -164,6 +164,7 @@ fn figures(point: &[(usize, &Sight)]) -> HostFigures {
         n_arenas: sum(|sight| of_threads(sight).count() as u64),
         arena_unused_bytes: sum(|sight| of_threads(sight).fold(0, u64::saturating_add)),
         one_arena_saves_bytes: sum(one_arena_saves_bytes),
+        sample_bytes: parts.iter().map(|part| part.sample_bytes).max().unwrap_or(0),
         group: groups,
     }
 }

@@ -180,6 +180,7 @@ fn coarse(part: &Part<'_>, most: usize) -> Part<'static> {
         holdings,
         sights: part.sights.clone(),
         is_of_blocks: part.is_of_blocks,
+        sample_bytes: part.sample_bytes,
         rounded: part.rounded,
         times: Times::of(times),
         n_entries: kept.len() - 1,
