@@ -94,7 +94,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let ending = child.wait();
             let mut text = Vec::new();
             // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
-            let _ = saver.finish(ending.failure, |processes| processes.print(options, &mut text));
+            let is_json = options.json;
+            let waits = move || {
+                if !is_json {
+                    say("saving what was recorded; after another Ctrl-C the tape stays instead");
+                }
+            };
+            let _ = saver.finish(ending.failure, waits, |processes| processes.print(options, &mut text));
             // Nothing is left to be done, so a reader that has gone loses the lines alone.
             let _ = io::stderr().write_all(&text);
             shared_files.left().iter().for_each(|line| say(line));

@@ -221,6 +221,7 @@ impl Processes {
             tape: tape.clone(),
             path: None,
             n_events,
+            n_dropped: 0,
             peak_bytes: 0,
             problems: recovered.problems().to_vec(),
             is_running,
@@ -241,6 +242,7 @@ impl Processes {
             }
             recorded.problems.extend(table::refusals(&snapshot, &path));
             recorded.peak_bytes = table::peak_bytes(&snapshot);
+            recorded.n_dropped = n_dropped(&snapshot, n_events);
             self.owners.add(&snapshot);
             self.files.push(path.display().to_string());
             recorded.path = Some(path);
@@ -293,8 +295,16 @@ fn with_torch(recovered: &Recovered, tape: &TapeFile, problems: &mut Vec<String>
     }
 }
 
+/// Returns how many events the ring dropped. A child of `fork` lacks those of its parent, and has a ring that is not full.
+fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
+    let setting = |key| snapshot.allocator_settings()?.get(key)?.as_unsigned();
+    let most = setting("trace_alloc_max_entries").unwrap_or(u64::MAX);
+    let is_full = n_events as u64 >= most - most / 10;
+    setting("trace_alloc_lost_entries").filter(|_| is_full).unwrap_or(0)
+}
+
 fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
-    let Recorded { tape, path, n_events, peak_bytes, problems, is_running } = process;
+    let Recorded { tape, path, n_events, n_dropped, peak_bytes, problems, is_running } = process;
     let (is_kept, tape_path) = (options.keep_tape || *is_running, tape.path.display());
     if options.json {
         let line = json!({
@@ -309,7 +319,11 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
     let running = if *is_running { ", which still runs" } else { "" };
     let what = match path {
         Some(path) => {
-            format!("{}, peak {}, {}", count(*n_events, "event"), Bytes(*peak_bytes), shown(path))
+            let dropped = match n_dropped {
+                0 => String::new(),
+                n => format!(" ({n} older ones are not kept; --ring COUNT keeps more)"),
+            };
+            format!("{}{dropped}, peak {}, {}", count(*n_events, "event"), Bytes(*peak_bytes), shown(path))
         }
         None => "no events yet".to_owned(),
     };
@@ -323,7 +337,13 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
 
 /// Prints that no process recorded anything.
 fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
-    let hint = if options.heap { "" } else { "; --heap records the heap of any program" };
+    let hint = match options.heap {
+        true => "",
+        false if options.program[1..].iter().any(|word| word == "--heap") => {
+            "; --heap is an option of memreel in front of the program's name, and behind it one of the program"
+        }
+        false => "; --heap records the heap of any program",
+    };
     let what = if options.heap { "allocated nothing that is recorded" } else { "asked no GPU for memory" };
     writeln!(out, "memreel: {} {what}{hint}", short_name(&options.program[0]))
 }

@@ -13,6 +13,8 @@ pub(super) struct Recorded {
     /// Its snapshot; `None` if it recorded nothing yet.
     pub(super) path: Option<PathBuf>,
     pub(super) n_events: usize,
+    /// The events that its ring dropped.
+    pub(super) n_dropped: u64,
     pub(super) peak_bytes: u64,
     pub(super) problems: Vec<String>,
     pub(super) is_running: bool,

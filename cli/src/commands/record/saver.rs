@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a look that found nothing, by the time that the look took: they take at most a twentieth of a processor.
 const PAUSE_BY_LOOK: u32 = 20;
 
+/// How long the user waits without a word.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The niceness of the thread: it works on what the program leaves.
 const NICE: i32 = 10;
 
@@ -54,9 +57,23 @@ impl Saver {
         Saver { processes, stop, thread }
     }
 
-    /// Saves the rest, and calls `look` with all processes. `failure` is how the program failed.
-    pub(super) fn finish<T>(self, failure: Option<String>, look: impl FnOnce(&mut Processes) -> T) -> T {
+    /// Saves the rest, and calls `look` with all processes. `failure` is how the program failed; `waits` is called once if it
+    /// takes seconds.
+    pub(super) fn finish<T>(
+        self,
+        failure: Option<String>,
+        waits: impl FnOnce() + Send + 'static,
+        look: impl FnOnce(&mut Processes) -> T,
+    ) -> T {
         drop(self.stop);
+        let (_done, is_done) = mpsc::channel::<()>();
+        let wait = move || {
+            if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                waits();
+            }
+        };
+        // It ends with the other side of the channel, or with the process.
+        let _ = thread::Builder::new().name("patience".into()).spawn(wait);
         let _ = self.thread.map(JoinHandle::join);
         let mut processes = lock(&self.processes);
         processes.save_all(failure);

@@ -36,6 +36,16 @@ fn a_program_without_a_gpu_keeps_its_status() {
     }
 }
 
+#[test]
+fn an_option_behind_the_program_is_the_programs() {
+    let run = record(&[], &["true", "--heap"]).run();
+    assert!(
+        run.err.ends_with("in front of the program's name, and behind it one of the program\n"),
+        "{}",
+        run.err
+    );
+}
+
 /// The snapshot says how the program failed, so that a gate on it does not pass unnoticed.
 #[test]
 fn a_snapshot_says_how_the_program_failed() {
