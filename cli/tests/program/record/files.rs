@@ -286,8 +286,10 @@ fn a_process_of_another_namespace_lives() {
             println!("skipped: {} is refused here", unshare.join(" "));
             continue;
         }
+        // The tape of `unshare` itself may be saved before it is seen; that of `sleep` stays.
         let script = format!(
-            "{} sleep 60 >/dev/null 2>&1 & echo $!; while ! [ -e $MEMREEL_RECORD/{number}-0.tape ]; do sleep 0.1; done; sleep 1",
+            "{} sleep 60 >/dev/null 2>&1 & echo $!; \
+             for i in $(seq 300); do set -- $MEMREEL_RECORD/{number}-*.tape; [ -e $1 ] && break; sleep 0.1; done; sleep 1",
             unshare.join(" ")
         );
         let run = record(&FILE, &["sh", "-c", &script]).run();
