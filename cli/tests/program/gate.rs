@@ -5,10 +5,11 @@
 use std::fs;
 
 use memreel::{
-    Reel,
-    recorder::{Context, Recording},
+    Address, DeviceId, Reel, StreamId,
+    recorder::{Context, Recorder, Recording},
+    snapshot::{self, Dialect},
 };
-use memreel_snapshot::Action;
+use memreel_snapshot::{Action, pickle};
 use serde_json::{Value, json};
 
 use crate::support::{answer, run, stderr, stdout};
@@ -298,4 +299,26 @@ fn the_only_devices_of_a_file_and_its_baseline_are_compared() {
     assert_eq!(none.status.code(), Some(2), "a device without memory has no figures to check");
     let why = String::from_utf8(none.stderr).unwrap();
     assert!(why.contains("no device 0; devices with memory: 1"), "{why}");
+}
+
+/// What a heap has reserved are pages that were ever touched.
+#[test]
+fn the_reserved_pages_of_a_heap_are_not_compared_with_a_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = |file: &str, device_name: &str, segment_bytes: u64| {
+        let recorder = Recorder::new();
+        recorder.record_history(&Recording::all());
+        recorder.describe_device(DeviceId(0), device_name, "");
+        let ledger = recorder.ledger(DeviceId(0));
+        ledger.segment_alloc(Address(0x20_0000), segment_bytes, StreamId::DEFAULT);
+        ledger.alloc(Address(0x20_0000), 4096, StreamId::DEFAULT);
+        let path = folder.path().join(file);
+        pickle::save(&snapshot::collect(&recorder, &[&ledger], Dialect::default()), &path).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for (name, status) in [("heap of the process", 0), ("NVIDIA H200", 4)] {
+        let (before, now) = (saved("before.pickle", name, 8192), saved("now.pickle", name, 12_288));
+        let gated = run(&["gate", "--baseline", &before, &now]);
+        assert_eq!(gated.status.code(), Some(status), "{name}: {}", stdout(&gated));
+    }
 }
