@@ -29,6 +29,7 @@ use super::{
 };
 use crate::device::Deed;
 use memreel_snapshot::{
+    analysis::oom::asked_for_addresses,
     history::{ByDevice, FinalBlock, FinalState, Places, change, disorder},
     model::{Snapshot, StackTable, TraceEntry},
     words::{Action, Address, BlockState, DeviceId, Error, Result, torch::ABSURD_BYTES},
@@ -190,6 +191,8 @@ impl Reader<'_> {
         }
         match action {
             Action::Alloc => self.alloc(at)?,
+            // A request for addresses is none for memory.
+            Action::Oom if asked_for_addresses(self.snapshot, entry) => {}
             Action::Oom => self.oom(at),
             Action::FreeRequested => return self.free(at),
             Action::FreeCompleted => self.complete(at)?,

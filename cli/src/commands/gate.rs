@@ -10,7 +10,7 @@ use std::{
 
 use memreel_snapshot::{
     DeviceId,
-    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
+    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices, oom::Verdict},
     history::Scopes,
     pickle,
     rewrite::Slim,
@@ -343,6 +343,9 @@ impl<'a> Baseline<'a> {
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
     let mut all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
     all.extend(history.oom().map(|report| {
+        if report.verdict == Verdict::Addresses {
+            return "note: a request for addresses failed: `memreel oom` says why".to_owned();
+        }
         let n = count(report.n_ooms, "request");
         format!("note: {n} failed, so the program may need more than it had: `memreel oom` says why")
     }));

@@ -25,6 +25,7 @@ use crate::{
     json::print_line,
     moment,
     options::{Devices, Input, Listing},
+    own_memory::is_host,
     rest::print_rest,
     sites::Sites,
     text::{clean, count, shell_word},
@@ -140,9 +141,11 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
         return Vec::new();
     }
     let (file, causes) = (shell_word(&opened.name), explanation.causes());
-    let n_devices = opened.devices(Devices::All).map_or(1, |devices| devices.len());
+    let devices = opened.devices(Devices::All).unwrap_or_default();
+    let usage = opened.snapshot.usage();
+    let n_gpus = devices.iter().filter(|device| !is_host(&usage, **device)).count();
     let of_device = format!("--device {}", asked.history().device());
-    let of_device = if n_devices > 1 { vec![&*of_device] } else { Vec::new() };
+    let of_device = if devices.len() > 1 { vec![&*of_device] } else { Vec::new() };
     let on_device =
         |what, words: &[&str]| command(what, &[&["memreel"], words, &of_device, &[&*file]].concat());
     let is_cause = |kind| causes.iter().any(|cause| cause.kind == kind);
@@ -155,7 +158,7 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
     if causes.iter().any(|cause| cause.conf.is_some()) {
         advice.push(on_device("more settings: ", &["replay", "--sweep"]));
     }
-    if n_devices > 1 {
+    if n_gpus > 1 {
         advice.push(command("beside the other devices: ", &["memreel", "ranks", &file]));
     }
     advice

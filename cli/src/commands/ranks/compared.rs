@@ -105,7 +105,8 @@ impl All {
     /// Returns the ranks whose requests failed, in the order in which they did, if they are more than half: then a failure makes
     /// none of them an outlier.
     pub(super) fn mostly_failed(&self) -> Vec<&Compared> {
-        let failed_us = |one: &&Compared| one.figures.oom.as_ref().map(|oom| oom.time_us);
+        // A time that is not known is 0.
+        let failed_us = |one: &&Compared| one.figures.oom.as_ref().map(|oom| (oom.time_us == 0, oom.time_us));
         let mut failed: Vec<&Compared> = self.ranks.iter().filter(|one| one.figures.oom.is_some()).collect();
         failed.sort_by_key(failed_us);
         if failed.len() * 2 > self.ranks.len() { failed } else { Vec::new() }

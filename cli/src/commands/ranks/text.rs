@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::ranks::{RankFigures, Why};
+use memreel_snapshot::analysis::ranks::{MAX_HOLDERS, RankFigures, Why};
 
 use super::{
     super::diff::what_it_has_more,
@@ -99,8 +99,12 @@ fn finding(all: &All) -> Option<String> {
     let name = clean(&one.name);
     let site = one.verdict.whys.iter().find_map(|why| match why {
         Why::Site { name, bytes, usual_bytes: 0 } => {
-            let has_it = |other: &&Compared| other.figures.sites.iter().any(|site| site.name == *name);
-            let others = match all.ranks.iter().filter(has_it).nth(1) {
+            // A list that is full may lack it.
+            let may_have_it = |other: &&Compared| {
+                let sites = &other.figures.sites;
+                sites.len() >= MAX_HOLDERS || sites.iter().any(|site| site.name == *name)
+            };
+            let others = match all.ranks.iter().filter(|other| other.name != one.name).find(may_have_it) {
                 Some(_) => "that most ranks do not have",
                 None => "that no other rank has",
             };

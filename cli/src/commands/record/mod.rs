@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let is_json = options.json;
             let waits = move || {
                 if !is_json {
-                    say("saving what was recorded; after another Ctrl-C the tape stays instead");
+                    say("saving what was recorded; Ctrl-C now leaves the tape instead");
                 }
             };
             let _ = saver.finish(ending.failure, waits, |processes| processes.print(options, &mut text));

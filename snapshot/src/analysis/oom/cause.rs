@@ -107,8 +107,13 @@ impl Explanation<'_, '_> {
         let mut causes: Vec<Cause> = self.limited().into_iter().chain(major).collect();
         // What gives nothing back goes on, whatever the limit and the setting.
         let goes_on = self.growths.as_ref().and_then(Growths::kind) != Some(GrowthKind::LargerStep);
-        let is_delayed =
-            |cause: &&mut Cause| cause.kind == CauseKind::Limited || cause.conf.is_some() && goes_on;
+        let serves_the_rest = self
+            .tried
+            .best()
+            .is_some_and(|best| best.num_after > 0 && best.num_served_after == best.num_after);
+        let is_delayed = |cause: &&mut Cause| {
+            cause.kind == CauseKind::Limited || cause.conf.is_some() && goes_on && !serves_the_rest
+        };
         if has_grown {
             causes.iter_mut().filter(is_delayed).for_each(Cause::only_delays);
         }

@@ -16,5 +16,5 @@ mod tried;
 pub use cause::{Cause, CauseKind};
 pub use explanation::Explanation;
 pub use fit::Fit;
-pub use report::{OomReport, Verdict};
+pub use report::{OomReport, Verdict, asked_for_addresses};
 pub use tried::{Served, Tried, TriedSetting};

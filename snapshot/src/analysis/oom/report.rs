@@ -14,7 +14,7 @@ use crate::analysis::{
 };
 use crate::{
     history::{Moment, pool_of_entry},
-    model::{StackIndex, TraceEntry, Value},
+    model::{Snapshot, StackIndex, TraceEntry, Value},
     words::{
         Action, PoolId, StreamId,
         torch::{LARGE_SEGMENT_BYTES, page_bytes, pool_kind, segment_bytes},
@@ -131,7 +131,7 @@ impl OomReport {
     /// left are not recorded; they were fewer than the request, and count as 0.
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        self.device_free_bytes >= self.segment_bytes
+        self.reserved_address_bytes.is_none() && self.device_free_bytes >= self.segment_bytes
     }
 
     /// Returns the report with the size of the device, which shows what others hold of it.
@@ -294,7 +294,7 @@ impl DeviceHistory<'_> {
     /// the request was for memory.
     fn reserved_addresses(&self, entry: &TraceEntry) -> Option<u64> {
         let snapshot = self.snapshot();
-        snapshot.stacks.frames(entry.stack?).next().filter(|frame| *frame.name == *ADDRESSES)?;
+        asked_for_addresses(snapshot, entry).then_some(())?;
         let usage = snapshot.usage().into_iter().find(|usage| usage.device == self.device());
         let reports = usage.map(|usage| usage.reports).unwrap_or_default();
         let n_before = reports.partition_point(|report| time_of(report) <= entry.time_us);
@@ -308,6 +308,13 @@ impl DeviceHistory<'_> {
         let named = pool_of_entry(self.snapshot(), entry);
         named.or_else(|| (!has_private()).then_some(PoolId::DEFAULT))
     }
+}
+
+/// Returns whether a request that failed was for addresses to map memory at, and not for memory.
+#[must_use]
+pub fn asked_for_addresses(snapshot: &Snapshot, entry: &TraceEntry) -> bool {
+    let mut frames = entry.stack.into_iter().flat_map(|stack| snapshot.stacks.frames(stack));
+    frames.next().is_some_and(|frame| *frame.name == *ADDRESSES)
 }
 
 fn is_oom(entry: &TraceEntry) -> bool {

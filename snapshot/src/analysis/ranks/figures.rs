@@ -13,8 +13,8 @@ use crate::{
     words::{Action, DeviceId},
 };
 
-/// The most sites and owners that are kept.
-const MAX_HOLDERS: usize = 40;
+/// The most sites and owners that are kept of a rank.
+pub const MAX_HOLDERS: usize = 40;
 
 /// The most calls of a site's name.
 const MAX_CALLS: usize = 4;

@@ -15,7 +15,7 @@ mod usual;
 mod why;
 
 pub use curve::ClockCurve;
-pub use figures::{Holder, RankFigures, RankOom};
+pub use figures::{Holder, MAX_HOLDERS, RankFigures, RankOom};
 pub use label::rank_of;
 pub use outliers::{MIN_RANKS, RankVerdict, outliers};
 pub use steps::RankStep;
