@@ -129,7 +129,7 @@ fn refuse(error: &clap::Error) -> u8 {
     if let Some(ContextValue::String(word)) = word
         && is_file_name(word)
     {
-        eprintln!("memreel: {word}: there is no such file, and no command of this name");
+        eprintln!("memreel: cannot find the file {word}");
         return Exit::Unreadable as u8;
     }
     if let Some(ContextValue::String(word)) = word

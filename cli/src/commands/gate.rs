@@ -41,11 +41,11 @@ Peaks are those of the recorded events, in requested bytes, so that a slow
 machine does not matter, but how threads overlap does: `peak` is the most memory
 in use (as in `memreel top --help`), `live` is what is allocated at the end.
 Fragmentation is the share of the reserved memory that is in no block when the
-most is reserved. A baseline is an older snapshot: peak, live and reserved (but
-not of a heap, where it differs from run to run) may exceed it by the tolerance. A device
-that the baseline does not have fails. --max-owner is about memory from the
-device (`memreel owners`); its owners are compared with the baseline's too. An
-owner that is not there has 0 bytes, and a note says so.
+most is reserved. A baseline is an older snapshot: peak, live and reserved may
+exceed it by the tolerance. What a heap has reserved differs from run to run and
+is not compared. A device that the baseline does not have fails. --max-owner is
+about memory from the device (`memreel owners`); its owners are compared with
+the baseline's too. An owner that is not there has 0 bytes, and a note says so.
 
 A file without a history fails: nothing was measured. --allow-no-history compares
 the memory at the end. A scope that has a limit and is not in the file fails too.
@@ -343,11 +343,13 @@ impl<'a> Baseline<'a> {
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
     let mut all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
     all.extend(history.oom().map(|report| {
-        if report.verdict == Verdict::Addresses {
-            return "note: a request for addresses failed: `memreel oom` says why".to_owned();
-        }
         let n = count(report.n_ooms, "request");
-        format!("note: {n} failed, so the program may need more than it had: `memreel oom` says why")
+        // Addresses are no memory.
+        let so = match report.verdict {
+            Verdict::Addresses => "the last one for addresses",
+            _ => "so the program may need more than it had",
+        };
+        format!("note: {n} failed, {so}: `memreel oom` says why")
     }));
     all.extend(
         program_failure(history.snapshot())

@@ -109,7 +109,7 @@ fn every_way_to_name_a_file_is_understood() {
     );
     let missing = run(&["missing.pickle"]);
     assert_eq!(missing.status.code(), Some(3));
-    assert!(stderr(&missing).contains("there is no such file"), "{missing:?}");
+    assert!(stderr(&missing).contains("cannot find the file missing.pickle"), "{missing:?}");
     let folder = run(&["torch-2.11"]);
     assert_eq!(folder.status.code(), Some(3));
     assert!(

@@ -18,13 +18,11 @@ use crate::{
 /// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
 pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
     let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
-    let records = ByDevice::new(snapshot);
     let part = |device| {
         let of_device = usage.iter().find(|usage| usage.device == device);
         let resident: Vec<ResidentReport> =
             resident.iter().filter(|report| report.device == device).cloned().collect();
-        let part = Part::new(number, snapshot, device, (of_device, &resident), &mut judge);
-        Part { sample_bytes: records.recorded(device).weight_bytes, ..part }
+        Part::new(number, snapshot, device, (of_device, &resident), &mut judge)
     };
     devices_of(snapshot, &usage).into_iter().map(part).collect()
 }
@@ -111,7 +109,7 @@ impl<'a> Part<'a> {
             holdings,
             sights,
             is_of_blocks,
-            sample_bytes: 0,
+            sample_bytes: ByDevice::new(snapshot).recorded(device).weight_bytes,
             times,
             n_entries: entries.len(),
             last_us,

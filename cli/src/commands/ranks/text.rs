@@ -100,14 +100,12 @@ fn finding(all: &All) -> Option<String> {
     let site = one.verdict.whys.iter().find_map(|why| match why {
         Why::Site { name, bytes, usual_bytes: 0 } => {
             // A list that is full may lack it.
-            let may_have_it = |other: &&Compared| {
+            let may_have_it = |other: &Compared| {
                 let sites = &other.figures.sites;
                 sites.len() >= MAX_HOLDERS || sites.iter().any(|site| site.name == *name)
             };
-            let others = match all.ranks.iter().filter(|other| other.name != one.name).find(may_have_it) {
-                Some(_) => "that most ranks do not have",
-                None => "that no other rank has",
-            };
+            let is_shared = all.ranks.iter().any(|other| other.name != one.name && may_have_it(other));
+            let others = if is_shared { "that most ranks do not have" } else { "that no other rank has" };
             Some(format!("{} holds {} {others}", clean(first_call(name)), Bytes(*bytes)))
         }
         Why::Site { name, bytes, usual_bytes } if bytes > usual_bytes => {
