@@ -26,8 +26,9 @@ const IN_C: [&str; 11] = [
 
 /// The same for Python, which is asked for a word and prints lines as the programs in C do.
 const IN_PYTHON: [&str; 6] = ["blocks", "arenas", "part", "file", "shared", "threads"];
+/// `ctypes` is for the run without a recording, whose hook imports it.
 const SCRIPT: &str = r#"
-import mmap, os, re, sys, threading, time
+import ctypes, mmap, os, re, sys, threading, time
 MIB, mode, path = 1 << 20, *sys.argv[1:3]
 PAGE = mmap.PAGESIZE
 
@@ -49,8 +50,9 @@ def touch(block, end, step=PAGE):
         block[at] = 1
 
 if mode == 'blocks':
-    # Every second block stays: the others are freed around them.
-    all = [bytes(2000) for _ in range(80_000)]
+    # Every second block stays: the others are freed around them. An interpreter without a library of its own is the program
+    # too, with a MiB.
+    all = [bytes(4000) for _ in range(80_000)]
     kept = all[::2]
     del all
     # The header of an object is a part of its block.
@@ -70,19 +72,19 @@ elif mode == 'file':
     row, size = 'mapped files', 64 * MIB
 elif mode == 'shared':
     with open(path, 'wb+') as file:
-        file.truncate(16 * MIB)
-        kept = mmap.mmap(file.fileno(), 16 * MIB)
-    touch(kept, 16 * MIB)
-    row, size = 'shared memory', 16 * MIB
+        file.truncate(64 * MIB)
+        kept = mmap.mmap(file.fileno(), 64 * MIB)
+    touch(kept, 64 * MIB)
+    row, size = 'shared memory', 64 * MIB
 elif mode == 'threads':
     def keep():
-        kept.append(bytearray(2 * MIB))
+        kept.append(bytearray(4 * MIB))
         time.sleep(60)
     kept = []
     [threading.Thread(target=keep, daemon=True).start() for _ in range(64)]
     while len(kept) < 64:
         time.sleep(.01)
-    row, size = 'program', 128 * MIB
+    row, size = 'program', 256 * MIB
 print(f'{row}: {size}')
 text = open('/proc/self/smaps_rollup').read()
 print('resident:', int(re.search(r'\nRss: +(\d+) kB', text)[1]) * 1024, flush=True)
@@ -210,7 +212,8 @@ fn resident_alone(words: &[&str], mode: &str) -> i128 {
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("{mode}: {text}"))
 }
 
-/// What a recording adds to the rows of others: pages of the C library that are read to walk stacks.
+/// What a recording adds to the rows of others: pages of the C library that are read to walk stacks, and twice as much of an
+/// interpreter.
 const READ_BYTES: i128 = 192 << 10;
 
 #[test]
@@ -219,7 +222,7 @@ fn the_recorders_row_is_what_a_recording_adds() {
     let python = python();
     let modes = ["survivors", "untouched", "stacks", "arenas"];
     let mut all = modes.map(|mode| (vec![&*in_c], mode, 20)).to_vec();
-    // What the hook imports is the interpreter's.
+    // The hook of an interpreter, and what is read of that, are the interpreter's.
     all.extend(python.iter().map(|python| (vec![&**python, "-c", SCRIPT], "part", 10)));
     thread::scope(|scope| {
         for (words, mode, one_of) in &all {
