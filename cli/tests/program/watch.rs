@@ -74,6 +74,17 @@ fn a_tape_a_run_and_a_process_have_the_same_figures() {
 }
 
 #[test]
+fn what_has_ended_is_left_out_beside_what_runs() {
+    let (folder, _reel) = recorded();
+    let (other, ended) = recorded();
+    drop(ended);
+    fs::copy(tape(&other), folder.path().join("1-0.tape")).unwrap();
+    let text = stdout(&run(&["watch", "--once", folder.path().to_str().unwrap()])).to_owned();
+    assert!(!text.contains(", ended\n"), "{text}");
+    assert!(text.ends_with("not shown: processes that have ended: 1 (--json has them)\n"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_watched_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.tape");

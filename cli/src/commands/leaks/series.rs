@@ -64,9 +64,33 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
             print_json(options, &opened, &histories, &found, out)?;
         } else {
             print(options, &histories, &found, out)?;
+            if !found.iter().any(|site| site.is_growing) {
+                print_without_last(&opened, &histories, out)?;
+            }
         }
     }
     Ok(worst)
+}
+
+/// Says if sites grew up to the last file: a program that ends gives back what it held.
+fn print_without_last(
+    opened: &[Opened],
+    histories: &[DeviceHistory<'_>],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let before = &histories[..histories.len() - 1];
+    let growing = series(before).iter().filter(|site| site.is_growing).count();
+    if growing == 0 {
+        return Ok(());
+    }
+    let grew = count(growing, "site");
+    print_text(
+        format!("note: {grew} grew in each file before the last one, which may be that of the program's end"),
+        out,
+    )?;
+    let files: Vec<String> = opened[..before.len()].iter().map(|file| shell_word(&file.name)).collect();
+    let words: Vec<&str> = ["memreel", "leaks"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    writeln!(out, "{}", command("without it: ", &words))
 }
 
 fn sites<'a>(options: &Options, histories: &[DeviceHistory<'a>]) -> Vec<Sites<'a>> {

@@ -23,6 +23,7 @@ mod watched;
 mod work;
 
 use std::{
+    collections::BTreeSet,
     io::{self, IsTerminal, Write},
     thread,
     time::Duration,
@@ -32,6 +33,7 @@ use crate::{exit::Exit, failure::Failure};
 
 use all::All;
 use detail::Detail;
+use figures::Figures;
 use found::Source;
 use metrics::Metrics;
 
@@ -60,7 +62,7 @@ Example:
 Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
 that cannot be read.")]
 pub(crate) struct Options {
-    /// Print what is held after a second, and end
+    /// Print what is held after a second, of processes that run if there are any, and end
     #[arg(long)]
     once: bool,
 
@@ -116,7 +118,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             all.find()?;
         }
         all.look();
-        for figures in all.figures() {
+        let mut figures = all.figures();
+        let n_left_out = if options.once && !options.json { leave_out_ended(&mut figures) } else { 0 };
+        for figures in figures {
             if options.json {
                 writeln!(out, "{}", serde_json::to_string(&figures).map_err(io::Error::from)?)?;
             } else if options.once {
@@ -125,9 +129,24 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 writeln!(out, "{}", lines::line(&figures))?;
             }
         }
+        if n_left_out > 0 {
+            writeln!(out, "not shown: processes that have ended: {n_left_out} (--json has them)")?;
+        }
         out.flush()?;
         if options.once || !all.is_running() {
             return Ok(Exit::Fine);
         }
+        all.forget_ended();
     }
+}
+
+/// Leaves out the processes that have ended, if others run. Returns how many.
+fn leave_out_ended(figures: &mut Vec<Figures>) -> usize {
+    let ended: BTreeSet<String> =
+        figures.iter().filter(|of| !of.is_running).map(|of| of.file.clone()).collect();
+    if figures.iter().all(|of| !of.is_running) {
+        return 0;
+    }
+    figures.retain(|of| of.is_running);
+    ended.len()
 }
