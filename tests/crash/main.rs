@@ -11,7 +11,7 @@ mod cgroup;
 mod oracle;
 mod run;
 
-use std::{os::unix::process::ExitStatusExt, time::Duration};
+use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
 
 use memreel::validate::{Severity, validate};
 use memreel_testing::random::Random;
@@ -44,26 +44,35 @@ fn main() {
 }
 
 fn killed_at_random_moments(n: u64) {
-    let (mut random, mut n_events, mut n_acknowledged) = (Random::new(14), 0, 0);
-    for number in 0..n {
-        let ring = RINGS[number as usize % 2].to_string();
-        let is_kept_here = number % 4 > 1;
-        let args = ["--ring", &ring, "--kept-elsewhere"];
-        let mut run = Run::start(if is_kept_here { &args } else { &args[..2] });
-        let n_lines = random.below(120);
-        run.read_lines(0);
-        let keeper = is_kept_here.then(|| run.keep());
-        run.read_lines(n_lines);
-        std::thread::sleep(Duration::from_micros(random.below(3000)));
-        run.kill();
-        drop(keeper);
-        let (events, acknowledged) = check(&run, &format!("kill {number} after {n_lines} lines"));
-        n_events += events;
-        n_acknowledged += acknowledged;
-    }
+    // One is checked while the other runs.
+    let of_half = |half: u64| {
+        let mut random = Random::new(14 + half);
+        let kills = (half..n).step_by(2).map(|number| killed(number, &mut random));
+        kills.fold((0, 0), |(n, m), (events, acknowledged)| (n + events, m + acknowledged))
+    };
+    let [one, other] = thread::scope(|scope| {
+        [0, 1].map(|half| scope.spawn(move || of_half(half))).map(|half| half.join().expect("all are whole"))
+    });
+    let (n_events, n_acknowledged) = (one.0 + other.0, one.1 + other.1);
     println!(
         "{n} kills: {n_acknowledged} allocations were acknowledged, {n_events} events recovered, none is missing"
     );
+}
+
+/// Kills a process at a random moment; returns what [`check`] does.
+fn killed(number: u64, random: &mut Random) -> (u64, u64) {
+    let ring = RINGS[number as usize / 2 % 2].to_string();
+    let is_kept_here = number % 8 > 3;
+    let args = ["--ring", &ring, "--kept-elsewhere"];
+    let mut run = Run::start(if is_kept_here { &args } else { &args[..2] });
+    let n_lines = random.below(120);
+    run.read_lines(0);
+    let keeper = is_kept_here.then(|| run.keep());
+    run.read_lines(n_lines);
+    thread::sleep(Duration::from_micros(random.below(3000)));
+    run.kill();
+    drop(keeper);
+    check(&run, &format!("kill {number} after {n_lines} lines"))
 }
 
 fn aborted() {

@@ -22,10 +22,11 @@ const SELECTIONS: &[(&str, &str)] = &[
     ("-p xtask", "normal,build"),
 ];
 
-/// The features of each crate of a selection. A crate that is built for two machines has two sets.
+/// The features of each crate of a selection. A crate that is built for two machines has two sets. Cargo downloads those that
+/// no test needs.
 fn features(packages: &str, edges: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["tree", "--offline", "--prefix", "none", "--format", "{p}|{f}", "--edges", edges]);
+    cargo.args(["tree", "--locked", "--prefix", "none", "--format", "{p}|{f}", "--edges", edges]);
     let listed = cargo.args(packages.split(' ')).current_dir(repository("")).output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     let mut features = BTreeMap::<_, BTreeSet<String>>::new();
