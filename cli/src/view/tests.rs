@@ -58,17 +58,18 @@ fn drawn(device: &Device<'_>, query: &str) -> Picture {
     read(&picture::answer(&request(&format!("picture?{query}")), device).unwrap())
 }
 
-/// Returns the life at a height of a moment, in the order of the picture: older blocks below newer ones.
-fn life_at(device: &Device<'_>, moment: Moment, bytes: f64) -> Option<u32> {
+/// Returns the lives at a moment in the order of the picture, older blocks below newer ones, each with the height of its top.
+fn lives_at(device: &Device<'_>, moment: Moment) -> Vec<(u32, f64)> {
     let lives = device.history.lives();
     let mut live: Vec<u32> =
         (0..).take(lives.len()).filter(|number| lives[*number as usize].is_active_at(moment)).collect();
     live.sort_by_key(|number| (lives[*number as usize].from, *number));
-    let mut below = 0.0;
-    live.into_iter().find(|number| {
-        below += lives[*number as usize].requested_bytes as f64;
-        bytes < below
-    })
+    let mut top = 0.0;
+    let with_top = live.into_iter().map(|number| {
+        top += lives[number as usize].requested_bytes as f64;
+        (number, top)
+    });
+    with_top.collect()
 }
 
 #[test]
@@ -82,13 +83,15 @@ fn a_picture_shows_the_blocks_of_each_column() {
                 let picture = drawn(device, query);
                 assert!(picture.are_all, "seed {seed}: {query}");
                 let row_bytes = (picture.high - picture.low) / picture.n_rows as f64;
-                for (at, place) in picture.raster.iter().enumerate() {
-                    let moment = Moment(picture.moments[at / picture.n_rows]);
-                    let middle = picture.low + row_bytes * ((at % picture.n_rows) as f64 + 0.5);
-                    let expected = life_at(device, moment, middle);
-                    let found = (*place >= 2).then(|| picture.lives[usize::from(*place) - 2]);
-                    assert_ne!(*place, 1, "nothing is summed up");
-                    assert_eq!(found, expected, "seed {seed}: {query}, column {}", at / picture.n_rows);
+                for (column, places) in picture.raster.chunks(picture.n_rows).enumerate() {
+                    let lives = lives_at(device, Moment(picture.moments[column]));
+                    for (row, place) in places.iter().enumerate() {
+                        let middle = picture.low + row_bytes * (row as f64 + 0.5);
+                        let expected = lives.iter().find(|(_, top)| middle < *top).map(|(number, _)| *number);
+                        let found = (*place >= 2).then(|| picture.lives[usize::from(*place) - 2]);
+                        assert_ne!(*place, 1, "nothing is summed up");
+                        assert_eq!(found, expected, "seed {seed}: {query}, column {column}");
+                    }
                 }
             }
         });
