@@ -22,6 +22,7 @@ use crate::{
     failure::Failure,
     input::Opened,
     options::Input,
+    output::replaces_no_snapshot,
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.
@@ -161,6 +162,7 @@ pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Fai
     if lines.is_empty() {
         return Err(Failure::Message(Exit::Broken, "nothing to draw: no block has any bytes".to_owned()));
     }
+    replaces_no_snapshot(path)?;
     let mut options = flamegraph::Options::default();
     options.title = title.to_owned();
     options.count_name = "bytes".to_owned();

@@ -1,15 +1,34 @@
-//! The option `-o`: where a rewritten snapshot goes.
+//! The option `-o`: where a rewritten snapshot goes; and that nothing else replaces one.
 
 #![forbid(unsafe_code)]
 
 use std::{
-    io::{self, IsTerminal, Write},
+    fs::File,
+    io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
 };
 
+use memreel::Recovered;
 use memreel_snapshot::{model::SnapshotSource, pickle};
 
 use crate::failure::Failure;
+
+/// What a pickle begins with, whose protocol is 2 or later, as that of every snapshot is.
+const PICKLE: u8 = 0x80;
+
+/// Fails if a file is a snapshot or a tape, which something else would replace: a name may have been forgotten.
+pub(crate) fn replaces_no_snapshot(path: &Path) -> Result<(), Failure> {
+    let begins_as_pickle = || {
+        let mut first = [0];
+        File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == [PICKLE]
+    };
+    // What is no file, such as a pipe, is not read.
+    if !path.is_file() || !begins_as_pickle() && !Recovered::is_tape(path) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::usage(format!("{path} is a snapshot, which would be replaced; give another file")))
+}
 
 /// The option of every command that writes snapshots.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@
 pub(crate) const SITUATIONS: &str = "\
 memreel shows what holds the memory of a GPU or a process, and why a request failed.
 
-CUDA out of memory in PyTorch: save a snapshot in an `except torch.OutOfMemoryError:`
+CUDA out of memory in PyTorch: save a snapshot in the `finally:` of a `try:`
   torch.cuda.memory._record_memory_history()                  in Python, at the start
   torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")         at the error
   memreel oom snapshot.pickle

@@ -25,7 +25,7 @@ use crate::{
     failure::Failure,
     input::{Opened, open},
     options::{Devices, device},
-    output::{needs_folder, not_to_a_terminal},
+    output::{needs_folder, not_to_a_terminal, replaces_no_snapshot},
 };
 
 #[derive(Debug, clap::Args)]
@@ -196,6 +196,7 @@ fn save(snapshot: &Snapshot, to: To, has_stacks: bool, path: &Path) -> Result<u6
         pickle::save(snapshot, path)?;
         return Ok(fs::metadata(path).map_or(0, |found| found.len()));
     }
+    replaces_no_snapshot(path)?;
     let write = || {
         let mut sink = Counted::new(BufWriter::new(File::create(path)?));
         to.write(snapshot, has_stacks, &mut sink)?;

@@ -29,6 +29,7 @@ use crate::{
     input::{Opened, is_stdin, list, name, open},
     json::print_line,
     options::Input,
+    output::replaces_no_snapshot,
     share,
     sites::{Sites, owner_heading, sum},
     text::{clean, count, escape_xml},
@@ -68,7 +69,7 @@ Example:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
   memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
-  memreel gate --baseline baseline.pickle --update-baseline snapshot.pickle
+  memreel gate --strict --baseline baseline.pickle --update-baseline snapshot.pickle
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
 
 Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
@@ -150,6 +151,8 @@ fn owner(text: &str) -> Result<(String, u64), String> {
 struct Gated {
     place: String,
     checks: Vec<Check>,
+    /// Who holds the most where the first limit is exceeded.
+    most: Option<String>,
     /// What fails beside the checks: the name of the test, and why.
     failures: Vec<(&'static str, String)>,
 }
@@ -160,6 +163,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
     let update = options.updated()?;
+    if let Some(path) = &options.junit {
+        replaces_no_snapshot(path)?;
+        // Without an answer none is left of an earlier run.
+        let _ = fs::remove_file(path);
+    }
     let baseline =
         options.baseline.as_ref().filter(|_| update.is_none()).map(|path| open_baseline(path)).transpose()?;
     let (mut results, mut measured) = (Vec::new(), None);
@@ -208,9 +216,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             }
         }
         failures.extend(is_doubted.then(|| ("strict", unsure.join("; "))));
-        results.push(Gated { place: format!("{}, device {device}", opened.name), checks, failures });
+        let most = options.junit.as_ref().and_then(|_| holds_most(history, &figures, &checks));
+        results.push(Gated { place: format!("{}, device {device}", opened.name), checks, most, failures });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
     })?;
+    if exit == Exit::Unreadable {
+        let failures = vec![("readable", "a file cannot be read; the log has its name".to_owned())];
+        results.push(Gated { place: "files".to_owned(), checks: Vec::new(), most: None, failures });
+    }
     if let Some(path) = &options.junit
         && let Err(error) = fs::write(path, junit(&results))
     {
@@ -400,17 +413,26 @@ fn print(
     let moment = over.moment(figures, history);
     let is_of_owner = over.owner().is_some();
     let sites = Sites::new(history, 4);
-    let (by, heading) = match is_of_owner {
-        true => (By::Owner, owner_heading()),
-        false => (By::Stack, Sites::heading()),
-    };
+    let heading = if is_of_owner { owner_heading() } else { Sites::heading() };
     writeln!(out, "the biggest {}:\n{heading}", crate::moment::words(history, moment))?;
-    let groups = history.top(moment, by);
+    let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
         true => sum(&groups).0,
         false => history.totals_at(moment).active_bytes,
     };
     sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)
+}
+
+/// What is blamed for a figure.
+fn grouping(check: &Check) -> By {
+    if check.owner().is_some() { By::Owner } else { By::Stack }
+}
+
+/// Returns who holds the most where the first limit is exceeded.
+fn holds_most(history: &DeviceHistory<'_>, figures: &Figures, checks: &[Check]) -> Option<String> {
+    let over = checks.iter().find(|check| !check.is_passed)?;
+    let most = history.top(over.moment(figures, history), grouping(over)).into_iter().next()?;
+    Some(format!("; most is held by {}", Sites::new(history, 4).plain(&most.site)))
 }
 
 /// Reports the owners of limits that hold nothing at any moment: their names may be misspelt.
@@ -436,7 +458,8 @@ fn print_unknown_owners(
 fn junit(results: &[Gated]) -> String {
     let mut text =
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
-    for Gated { place, checks, failures } in results {
+    for Gated { place, checks, most, failures } in results {
+        let mut most = most.as_deref();
         let n_failed = checks.iter().filter(|check| !check.is_passed).count() + failures.len();
         let n = checks.len() + failures.len();
         let place = escape_xml(place);
@@ -447,7 +470,10 @@ fn junit(results: &[Gated]) -> String {
                 format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", escape_xml(&check.what));
             text += &match check.is_passed {
                 true => format!("{case}/>\n"),
-                false => format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&line(check))),
+                false => {
+                    let why = line(check) + most.take().unwrap_or_default();
+                    format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&why))
+                }
             };
         }
         for (name, why) in failures {

@@ -19,6 +19,7 @@ use crate::{
     fit::{print_text, wrapped},
     moment,
     options::Input,
+    output::replaces_no_snapshot,
     plot,
     text::count,
     warnings::print_warnings,
@@ -185,6 +186,7 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 }
 
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
+    replaces_no_snapshot(path)?;
     let points = history.timeline(axis, plot::SVG_POINTS);
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);

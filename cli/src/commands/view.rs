@@ -23,6 +23,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     files::{Named, named},
+    output::replaces_no_snapshot,
     view::{Serving, html, serve},
 };
 
@@ -195,10 +196,11 @@ pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, F
     };
     if files.iter().any(is_same) {
         return Err(Failure::usage(format!(
-            "{} is a snapshot, which the page would replace; give another file",
+            "{} is a snapshot, which would be replaced; give another file",
             path.display()
         )));
     }
+    replaces_no_snapshot(path)?;
     let page = html(files, view).map_err(unreadable)?;
     let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

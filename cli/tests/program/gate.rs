@@ -30,6 +30,14 @@ fn exit_statuses_and_reports() {
         "<testsuite name=\"torch-2.11/snapshots/oom_fragment.pickle, device 0\" tests=\"1\" failures=\"1\">"
     ));
     assert!(report.contains("<failure message=\"peak is 1.84 GiB, at most 1.50 GiB, "), "{report}");
+    assert!(report.contains(" more; most is held by "), "{report}");
+    // A file that cannot be read leaves no report of another run, and no green one.
+    assert_eq!(run(&["gate", "--max-peak", "1GiB", "--junit", xml, "missing.pickle"]).status.code(), Some(3));
+    assert!(!junit.exists());
+    let partly = run(&["gate", "--max-peak", "9GiB", "--junit", xml, file, "missing.pickle"]);
+    assert_eq!(partly.status.code(), Some(3));
+    let report = fs::read_to_string(&junit).unwrap();
+    assert!(report.contains("failures=\"0\"") && report.contains("a file cannot be read"), "{report}");
     assert_eq!(status(&["--max-fragmentation", "7%"]), Some(4));
     // Measured between the allocation of a segment and that of its block, 68.1 % would be wasted.
     let healthy = "torch-2.11/snapshots/graph_private_pools.pickle";

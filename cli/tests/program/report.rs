@@ -88,6 +88,7 @@ fn leaks_of_several_files_are_what_grows_in_each() {
     let files = [window("..7660", "a.pickle"), window("..7700", "b.pickle"), window("..7730", "c.pickle")];
     let text = answer(&["leaks", &files[0], &files[1], &files[2]]);
     assert!(text.starts_with("device 1: 1 site grew in each of 3 files, by "), "{text}");
+    assert!(!text.contains(" a second;"), "within a second there is no pace: {text}");
     assert!(text.contains(" → ") && text.contains("<module> (fsdp_ranks.py:38)"), "{text}");
     let at_exit = answer(&["leaks", &files[0], &files[1], &files[0]]);
     let note = "note: 1 site grew in each file before the last one, which may be that of the program's end\nwithout it: ";

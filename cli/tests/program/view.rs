@@ -14,7 +14,7 @@ use memreel::{Reel, recorder::Recording};
 use memreel_snapshot::pickle;
 use serde_json::Value;
 
-use crate::support::{fixture, memreel};
+use crate::support::{fixture, memreel, stderr};
 
 /// A server of the page, which ends with the test.
 pub(crate) struct Server {
@@ -295,7 +295,7 @@ fn requests_without_the_token_do_not_keep_a_server() {
 }
 
 #[test]
-fn a_page_never_replaces_a_snapshot() {
+fn what_is_no_snapshot_never_replaces_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pickle");
     let bytes = fs::read(fixture("torch-2.11/snapshots/oom.pickle")).unwrap();
@@ -308,8 +308,25 @@ fn a_page_never_replaces_a_snapshot() {
     for out in [path.to_str().unwrap(), "./a.pickle", "a.pickle"] {
         let (status, error) = words(out);
         assert_eq!(status, Some(2), "{error}");
-        assert!(error.contains("is a snapshot, which the page would replace"), "{error}");
+        assert!(error.contains("is a snapshot, which would be replaced"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    // A name that was forgotten makes an input an output, of any command.
+    let other = fixture("torch-2.11/snapshots/oom_fragment.pickle");
+    for command in [
+        &["report", "-o"][..],
+        &["flamegraph", "-o"],
+        &["convert", "--to", "csv", "-o"],
+        &["timeline", "--svg"],
+        &["memory", "--svg"],
+        &["ranks", "--html"],
+        &["gate", "--max-peak", "1GiB", "--junit"],
+        &["view", "--html"],
+    ] {
+        let output =
+            memreel(command).arg("a.pickle").arg(&other).current_dir(folder.path()).output().unwrap();
+        assert!(fs::read(&path).unwrap() == bytes, "{command:?}");
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {}", stderr(&output));
     }
     assert_eq!(words("b.html").0, Some(0));
     assert!(fs::read_to_string(folder.path().join("b.html")).unwrap().starts_with("<!doctype html>"));

@@ -47,7 +47,15 @@ impl DeviceHistory<'_> {
         }
         let [from, until] = [first, last].map(|entry| self.entries().get(entry));
         let [from_us, until_us] = [from?.time_us, until?.time_us];
-        // An entry without a time has 0.
+        Pace::between(bytes, from_us, until_us)
+    }
+}
+
+impl Pace {
+    /// Returns the pace of a growth by `bytes` between two times, in microseconds; `None` if one of them is not known, which is
+    /// 0, or if there is no second between them.
+    #[must_use]
+    pub fn between(bytes: u64, from_us: i64, until_us: i64) -> Option<Pace> {
         let took_us = until_us.checked_sub(from_us).filter(|_| from_us > 0 && until_us > 0)?;
         let took_us = u64::try_from(took_us).ok()?;
         let units = [("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000)];

@@ -9,7 +9,7 @@ use std::{
 
 use memreel_snapshot::{
     DeviceId,
-    analysis::{DeviceHistory, Histories, SeriesSite, series},
+    analysis::{DeviceHistory, Histories, Pace, SeriesSite, series},
 };
 use serde_json::json;
 
@@ -127,14 +127,19 @@ fn print(
     let (sites, n_files) = (sites(options, histories), histories.len());
     let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
     let device = histories[0].device();
-    let grown = Bytes(growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add));
+    let grown = growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add);
+    let ended_us =
+        |of: Option<&DeviceHistory<'_>>| of.and_then(|of| of.entries().last()).map_or(0, |last| last.time_us);
+    let pace = Pace::between(grown, ended_us(histories.first()), ended_us(histories.last()));
+    let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
     let finding = match growing.first() {
         None => {
             format!("device {device}: no site holds more in each of {n_files} files than in the one before")
         }
         Some(first) => format!(
-            "device {device}: {} grew in each of {n_files} files, by {grown}; most of it at {}",
+            "device {device}: {} grew in each of {n_files} files, by {}{pace}; most of it at {}",
             count(growing.len(), "site"),
+            Bytes(grown),
             clean(&sites[first.snapshot].plain(&first.site)),
         ),
     };

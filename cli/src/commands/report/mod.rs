@@ -20,6 +20,7 @@ use crate::{
     failure::Failure,
     input::is_stdin,
     options::{Devices, device},
+    output::replaces_no_snapshot,
 };
 
 use page::{Part, html, markdown};
@@ -85,7 +86,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     match &options.output {
         Some(path) if !is_stdin(path) => {
+            replaces_no_snapshot(path)?;
             fs::write(path, of_path(path)).map_err(|error| Failure::unwritable(path, error))?;
+            eprintln!("memreel: written: {}", path.display());
         }
         None if options.summary => {}
         _ => write!(out, "{}", markdown(&parts))?,
