@@ -153,10 +153,17 @@ function connect_bar() {
   });
 }
 
-/** @param {number} file */
+/**
+ * Returns the device that a file begins with: the first on which a request failed, or the first.
+ * @param {number} file
+ */
 function first_device(file) {
-  return app.all_files()[file]?.devices?.[0]?.device ?? 0;
+  const devices = app.all_files()[file]?.devices ?? [];
+  return (devices.find(has_failed) ?? devices[0])?.device ?? 0;
 }
+
+/** @param {Device} device */
+const has_failed = device => device.markers.some(marker => marker.kind === "oom");
 
 function refresh_bar() {
   const {state} = app;
@@ -171,7 +178,7 @@ function refresh_bar() {
   at("axis").disabled = app.device()?.first_us === null || app.device()?.last_us === null;
   const names = file_names(app.all_files()).map(name => plain(name, 80));
   options(at("file"), names.map((name, index) => [index, app.all_files()[index].state === "ready" ? name : `${name} (${app.all_files()[index].state})`]), state.file);
-  options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, device_name(of.device)]), state.device);
+  options(at("device"), (app.file()?.devices ?? []).map(of => [of.device, device_name(of.device) + (has_failed(of) ? " (OOM)" : "")]), state.device);
   const file = app.file();
   at("file").title = file ? plain(file.name, 500) : "";
   document.title = file ? `${names[state.file]} - memreel` : "memreel";
@@ -188,6 +195,9 @@ function options(select, rows, value) {
   select.disabled = rows.length < 2;
 }
 
+// Whether no file was there yet.
+let is_begin = true;
+
 async function poll() {
   let answer;
   try {
@@ -198,8 +208,11 @@ async function poll() {
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
   app.files = answer;
-  // An address without a device means the first one.
-  if (app.file()?.devices?.length && !app.device() && !/[#&]device=/.test(location.hash)) app.set({device: first_device(app.state.file)});
+  if (is_begin && app.file()?.devices?.length) {
+    is_begin = false;
+    // An address without a device says nothing of it.
+    if (!/[#&]device=/.test(location.hash)) app.set({device: first_device(app.state.file)});
+  }
   if (is_new) app.notify(new Set(["files"]));
   if (answer.files.some(file => file.state === "reading")) setTimeout(poll, POLL_MS);
 }

@@ -96,11 +96,27 @@ async function missing(context) {
   server.end();
 }
 
+/** A page begins with the device on which a request failed, unless its address names one. */
+async function failed(context) {
+  const event = (action, addr, size) => ({action, addr, size, stream: 0, time_us: addr + size, frames: []});
+  const traces = [[event("alloc", 4096, 512)], [event("alloc", 8192, 512), {...event("oom", 0, 1 << 20), device_free: 0}]];
+  fs.writeFileSync(path.join(folder, "failed.json"), JSON.stringify({segments: [], device_traces: traces}));
+  const server = await serve([path.join(folder, "failed.json")]);
+  for (const [hash, device] of [["", "1"], ["#device=0", "0"]]) {
+    const page = await open(context, server.address, {hash});
+    const [shown, names] = await page.evaluate(() => [document.getElementById("device").value, document.getElementById("device").innerText]);
+    check(shown === device && names.includes("1 (OOM)") && !names.includes("0 (OOM)"), `${hash}: device ${shown} of ${names}`);
+    await page.close();
+  }
+  server.end();
+}
+
 const chromium = await browser();
 const context = await chromium.newContext({viewport: {width: 1200, height: 750}});
 await notices(context);
 await broken(context);
 await missing(context);
+await failed(context);
 await chromium.close();
 fs.rmSync(folder, {recursive: true});
 finish("empty");
