@@ -6,12 +6,15 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 /// Returns when this process began, in ticks of the kernel since the machine did, whose clock is that of the first namespace of
 /// times; `None` without `/proc`.
 pub(crate) fn own_start() -> Option<u64> {
-    // In a new namespace without a `/proc` of its own, the number is another process's.
-    start_in("/proc/self")
+    // In a new namespace without a `/proc` of its own, the number of this process is there another process's.
+    start_of_process(fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?)
 }
 
-fn start_in(folder: &str) -> Option<u64> {
-    let stat = fs::read_to_string(format!("{folder}/stat")).ok()?;
+/// Returns when a process began; `None` if it does not exist.
+fn start_of_process(process: u32) -> Option<u64> {
+    let folder = format!("/proc/{process}");
+    // What the kernel has of the first thread: QEMU's user mode answers for the process itself, with when its program began.
+    let stat = fs::read_to_string(format!("{folder}/task/{process}/stat")).ok()?;
     // The name of the program is in brackets and may have spaces. The state is the first word after it, the beginning
     // the twentieth.
     let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -41,11 +44,6 @@ fn clock_offset_ticks() -> i64 {
 /// Whether two beginnings are one: with an offset, the kernel rounds their sum.
 fn is_same(left: Option<u64>, right: u64) -> bool {
     left.is_some_and(|left| left.abs_diff(right) <= 1)
-}
-
-/// Returns when a process began; `None` if it does not exist.
-fn start_of_process(process: u32) -> Option<u64> {
-    start_in(&format!("/proc/{process}"))
 }
 
 /// Returns the namespace of this process's number; 0 if it cannot be learnt.
