@@ -28,22 +28,26 @@ pub fn built(packages: &[&'static str]) -> PathBuf {
     folder
 }
 
+/// Returns the target that cargo was told for this test: a folder has its name.
+pub fn triple() -> Option<String> {
+    let test = env::current_exe().unwrap();
+    let name = test.ancestors().nth(3).and_then(Path::file_name).and_then(OsStr::to_str);
+    name.filter(|name| name.contains("-linux-")).map(str::to_owned)
+}
+
 fn build(packages: &[&str], folder: &Path) {
     let profile = match folder.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",
         name => name,
     };
-    let mut target = folder.parent().unwrap();
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--quiet", "--profile", profile, "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
-    // Cargo was told the target of the test: its folder has that name.
-    if let Some(triple) = target.file_name().and_then(OsStr::to_str).filter(|name| name.contains("-linux-")) {
-        command.args(["--target", triple]);
-        target = target.parent().unwrap();
-    }
+    let triple = triple();
+    let target = folder.ancestors().nth(if triple.is_some() { 2 } else { 1 }).unwrap();
     let built = command
+        .args(triple.iter().flat_map(|triple| ["--target", triple]))
         .arg("--target-dir")
         .arg(target)
         .args(packages.iter().flat_map(|package| ["-p", package]))

@@ -12,7 +12,7 @@ pub mod seeds;
 #[path = "../../src/process/testing/mod.rs"]
 mod unit;
 
-pub use built::built;
+pub use built::{built, triple};
 pub use interpreters::interpreters;
 pub use repository::{repository, say};
 pub use unit::{library, own_process, random};

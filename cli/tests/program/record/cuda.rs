@@ -182,9 +182,11 @@ fn with_cudarc(way: &str) -> Option<PathBuf> {
     let stub = target.join("stub");
     fs::create_dir_all(&stub).unwrap();
     fs::copy(mock().join("libcuda.so.1"), stub.join("libcuda.so")).unwrap();
+    let triple = memreel_testing::triple();
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--features", way, "--manifest-path"])
         .arg(repository("cli/tests/cudarc/Cargo.toml"))
+        .args(triple.iter().flat_map(|triple| ["--target", triple]))
         .arg("--target-dir")
         .arg(&target)
         .env("RUSTFLAGS", format!("-L native={}", stub.display()))
@@ -196,7 +198,7 @@ fn with_cudarc(way: &str) -> Option<PathBuf> {
         return None;
     }
     assert!(built.status.success(), "{message}");
-    Some(target.join("debug/memreel-test-cudarc"))
+    Some(target.join(triple.unwrap_or_default()).join("debug/memreel-test-cudarc"))
 }
 
 #[test]
