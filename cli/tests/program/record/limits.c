@@ -56,7 +56,7 @@ static void in_handler(int signal) {
 }
 static void *handles(void *unused) {
   // What a stack of 4 KiB had beside the kernel's frame before vectors became wide; what is below the stack is no memory.
-  size_t bytes = getauxval(AT_MINSIGSTKSZ) + 3072;
+  size_t frame = getauxval(AT_MINSIGSTKSZ), bytes = (frame ? frame : MINSIGSTKSZ) + 3072;
   char *pages = mmap(0, 4096 + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED || mprotect(pages, 4096, PROT_NONE)) _exit(7);
   stack_t small = {.ss_sp = pages + 4096, .ss_size = bytes};
@@ -76,12 +76,14 @@ static void *allocates(void *bytes) {
 static void small_threads(int n) {
   pthread_attr_t small;
   pthread_attr_init(&small);
-  if (pthread_attr_setstacksize(&small, 16384)) _exit(7);
+  // 16 KiB, and on aarch64 128 KiB.
+  size_t least = 16384;
+  if (pthread_attr_setstacksize(&small, least) && pthread_attr_setstacksize(&small, least = 131072)) _exit(7);
   pthread_t t[20];
   for (int i = 0; i < n; i++) if (pthread_create(t + i, &small, allocates, (void *)500000L)) _exit(8);
   for (int i = 0; i < n; i++) pthread_join(t[i], 0);
   for (int i = 0; i < 2; i++) {
-    size_t bytes = 28 << 10;
+    size_t bytes = least < 28 << 10 ? 28 << 10 : least;
     char *pages = mmap(0, 4096 + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED || mprotect(pages, 4096, PROT_NONE)) _exit(7);
     if (pthread_attr_setstack(&small, pages + 4096, bytes)) _exit(7);

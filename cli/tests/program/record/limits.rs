@@ -57,7 +57,10 @@ fn threads_with_small_stacks_may_allocate() {
     };
     let of_system = n_frames(500_000);
     assert!(of_system.len() == 21 && of_system.iter().all(|n| *n > 0), "{of_system:?}");
-    assert_eq!(n_frames(600_000), [0; 4]);
+    // The least stack of aarch64 has room for a report.
+    let of_program = n_frames(600_000);
+    let as_there_is_room = |n: &usize| (*n > 0) == cfg!(target_arch = "aarch64");
+    assert!(of_program.len() == 4 && of_program.iter().all(as_there_is_room), "{of_program:?}");
 }
 
 #[test]
