@@ -352,8 +352,9 @@ mod tests {
 
     #[test]
     fn what_is_mapped_behind_a_library_is_not_all_its_data() {
+        let page = rustix::param::page_size() as u64;
         let [library, behind] =
-            [map(0x1000..0x3000, b"r-xp", "/lib/libx.so", 4096), map(0x3000..0x9000, b"rw-p", "", 4096)];
+            [map(page..3 * page, b"r-xp", "/lib/libx.so", 4096), map(3 * page..9 * page, b"rw-p", "", 4096)];
         let known = Known::default();
         let maps = [library.clone()];
         let of = |end: u64| {
@@ -363,8 +364,9 @@ mod tests {
             Some(areas.into_iter().map(|area| (area.name, area.range)).collect::<Vec<_>>())
         };
         let data = |range: Range<u64>| (library.path.clone(), range);
-        assert_eq!(of(0x4800), Some(vec![data(0x3000..0x5000), (String::new(), 0x5000..0x9000)]));
-        assert_eq!(of(0xA000), Some(vec![data(0x3000..0x9000)]));
-        assert_eq!(of(0x2800), None);
+        let [data_alone, rest] = [data(3 * page..5 * page), (String::new(), 5 * page..9 * page)];
+        assert_eq!(of(4 * page + page / 2), Some(vec![data_alone, rest]));
+        assert_eq!(of(10 * page), Some(vec![data(3 * page..9 * page)]));
+        assert_eq!(of(2 * page + page / 2), None);
     }
 }
