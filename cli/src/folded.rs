@@ -89,6 +89,7 @@ fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Fa
         })?;
         Ok(Exit::Fine)
     })?;
+    replaces_no_snapshot(path, &input.files)?;
     match draw(path, &names.join(", "), &lines) {
         Ok(()) => Ok(exit),
         Err(failure) => Ok(exit.max(failure.report()?)),
@@ -162,7 +163,6 @@ pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Fai
     if lines.is_empty() {
         return Err(Failure::Message(Exit::Broken, "nothing to draw: no block has any bytes".to_owned()));
     }
-    replaces_no_snapshot(path)?;
     let mut options = flamegraph::Options::default();
     options.title = title.to_owned();
     options.count_name = "bytes".to_owned();

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
 };
@@ -16,14 +16,23 @@ use crate::failure::Failure;
 /// What a pickle begins with, whose protocol is 2 or later, as that of every snapshot is.
 const PICKLE: u8 = 0x80;
 
-/// Fails if a file is a snapshot or a tape, which something else would replace: a name may have been forgotten.
-pub(crate) fn replaces_no_snapshot(path: &Path) -> Result<(), Failure> {
+/// Fails if a file is one of the inputs, a snapshot or a tape, which something else would replace: a name may have been
+/// forgotten.
+pub(crate) fn replaces_no_snapshot<'a>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), Failure> {
+    let is_input = |input: &PathBuf| {
+        fs::canonicalize(input).is_ok_and(|input| fs::canonicalize(path).is_ok_and(|path| path == input))
+    };
     let begins_as_pickle = || {
         let mut first = [0];
         File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == [PICKLE]
     };
     // What is no file, such as a pipe, is not read.
-    if !path.is_file() || !begins_as_pickle() && !Recovered::is_tape(path) {
+    if !path.is_file()
+        || !inputs.into_iter().any(is_input) && !begins_as_pickle() && !Recovered::is_tape(path)
+    {
         return Ok(());
     }
     let path = path.display();

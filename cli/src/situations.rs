@@ -8,7 +8,7 @@ memreel shows what holds the memory of a GPU or a process, and why a request fai
 
 CUDA out of memory in PyTorch: save a snapshot in the `finally:` of a `try:`
   torch.cuda.memory._record_memory_history()                  in Python, at the start
-  torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")         at the error
+  torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")         in the finally:
   memreel oom snapshot.pickle
 
 The memory of a server grows

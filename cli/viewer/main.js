@@ -4,7 +4,7 @@ import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
 import {create as create_offline} from "./offline.js";
 import {change_axis} from "./lens.js";
-import {current, follow} from "./address.js";
+import {current, follow, write} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
 import {device_name, element, file_names, plain, reason_of} from "./text.js";
 import {open as open_keys} from "./keys.js";
@@ -208,10 +208,14 @@ async function poll() {
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
   app.files = answer;
-  if (is_begin && app.file()?.devices?.length) {
+  if (app.file()?.devices?.length) {
+    // Only an empty address says nothing of the device: others leave out device 0, unless the file has none.
+    const is_open = is_begin && location.hash.length < 2 || !app.device();
     is_begin = false;
-    // An address without a device says nothing of it.
-    if (!/[#&]device=/.test(location.hash)) app.set({device: first_device(app.state.file)});
+    if (is_open && !/[#&]device=/.test(location.hash)) {
+      app.set({device: first_device(app.state.file)});
+      history.replaceState(null, "", write(app.state));
+    }
   }
   if (is_new) app.notify(new Set(["files"]));
   if (answer.files.some(file => file.state === "reading")) setTimeout(poll, POLL_MS);

@@ -161,6 +161,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             return Ok(Exit::Fine);
         };
         let path = if output.is_dir() { output.join(file_name(opened, to)) } else { output.to_path_buf() };
+        if to != To::Pickle {
+            replaces_no_snapshot(&path, &options.files)?;
+        }
         let n_bytes = save(snapshot, to, options.stacks, &path)?;
         let written = path.display().to_string();
         warn(to, n_bytes, &written);
@@ -196,7 +199,6 @@ fn save(snapshot: &Snapshot, to: To, has_stacks: bool, path: &Path) -> Result<u6
         pickle::save(snapshot, path)?;
         return Ok(fs::metadata(path).map_or(0, |found| found.len()));
     }
-    replaces_no_snapshot(path)?;
     let write = || {
         let mut sink = Counted::new(BufWriter::new(File::create(path)?));
         to.write(snapshot, has_stacks, &mut sink)?;

@@ -14,6 +14,7 @@ use crate::{
     folded::draw,
     moment::{self, At},
     options::{Devices, device},
+    output::replaces_no_snapshot,
     text::clean,
 };
 
@@ -64,7 +65,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         Ok(Exit::Fine)
     })?;
     match &options.output {
-        Some(path) => draw(path, &titles.join("; "), &lines)?,
+        Some(path) => {
+            replaces_no_snapshot(path, &options.files)?;
+            draw(path, &titles.join("; "), &lines)?;
+        }
         None => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
     }
     Ok(exit)

@@ -158,16 +158,18 @@ struct Gated {
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    if let Some(path) = &options.junit {
+        replaces_no_snapshot(path, options.input.files.iter().chain(&options.baseline))?;
+        // Without an answer none is left of an earlier run. A pipe, a device or a link stays.
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
+            fs::remove_file(path).map_err(|error| Failure::unwritable(path, error))?;
+        }
+    }
     let limits = options.limits();
     if limits == Limits::new() && options.baseline.is_none() {
         return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
     }
     let update = options.updated()?;
-    if let Some(path) = &options.junit {
-        replaces_no_snapshot(path)?;
-        // Without an answer none is left of an earlier run.
-        let _ = fs::remove_file(path);
-    }
     let baseline =
         options.baseline.as_ref().filter(|_| update.is_none()).map(|path| open_baseline(path)).transpose()?;
     let (mut results, mut measured) = (Vec::new(), None);
@@ -220,8 +222,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         results.push(Gated { place: format!("{}, device {device}", opened.name), checks, most, failures });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
     })?;
-    if exit == Exit::Unreadable {
-        let failures = vec![("readable", "a file cannot be read; the log has its name".to_owned())];
+    if !matches!(exit, Exit::Fine | Exit::GateFailed) {
+        let failures =
+            vec![("answered", "a file gave no answer; the log says which one, and why".to_owned())];
         results.push(Gated { place: "files".to_owned(), checks: Vec::new(), most: None, failures });
     }
     if let Some(path) = &options.junit

@@ -102,6 +102,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             let path = numbered(path, n_drawn);
             n_drawn += 1;
             let title = format!("{}, device {}", opened.name, history.device());
+            replaces_no_snapshot(&path, &options.input.files)?;
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
             if asked.is_one_of_several {
@@ -186,7 +187,6 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 }
 
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
-    replaces_no_snapshot(path)?;
     let points = history.timeline(axis, plot::SVG_POINTS);
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);

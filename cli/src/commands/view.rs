@@ -191,16 +191,7 @@ impl<'a, W: Write> Said<'a, W> {
 /// Writes the page that is one file, which begins with a view: the whole of it or nothing.
 pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
-    let is_same = |file: &PathBuf| {
-        file.canonicalize().ok().is_some_and(|file| path.canonicalize().is_ok_and(|out| out == file))
-    };
-    if files.iter().any(is_same) {
-        return Err(Failure::usage(format!(
-            "{} is a snapshot, which would be replaced; give another file",
-            path.display()
-        )));
-    }
-    replaces_no_snapshot(path)?;
+    replaces_no_snapshot(path, files)?;
     let page = html(files, view).map_err(unreadable)?;
     let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

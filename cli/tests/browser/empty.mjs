@@ -102,10 +102,12 @@ async function failed(context) {
   const traces = [[event("alloc", 4096, 512)], [event("alloc", 8192, 512), {...event("oom", 0, 1 << 20), device_free: 0}]];
   fs.writeFileSync(path.join(folder, "failed.json"), JSON.stringify({segments: [], device_traces: traces}));
   const server = await serve([path.join(folder, "failed.json")]);
-  for (const [hash, device] of [["", "1"], ["#device=0", "0"]]) {
+  for (const [hash, device] of [["", "1"], ["#device=0", "0"], ["#view=state&cursor=1", "0"]]) {
     const page = await open(context, server.address, {hash});
     const [shown, names] = await page.evaluate(() => [document.getElementById("device").value, document.getElementById("device").innerText]);
     check(shown === device && names.includes("1 (OOM)") && !names.includes("0 (OOM)"), `${hash}: device ${shown} of ${names}`);
+    const [address, n_entries] = await page.evaluate(() => [location.hash, history.length]);
+    check(address === (hash || "#device=1") && n_entries === 2, `${hash}: the address ${address}, ${n_entries} entries of the history`);
     await page.close();
   }
   server.end();

@@ -31,13 +31,27 @@ fn exit_statuses_and_reports() {
     ));
     assert!(report.contains("<failure message=\"peak is 1.84 GiB, at most 1.50 GiB, "), "{report}");
     assert!(report.contains(" more; most is held by "), "{report}");
+    // A link stays one, and an input what it is.
+    #[cfg(unix)]
+    {
+        let link = folder.path().join("link.xml");
+        std::os::unix::fs::symlink(&junit, &link).unwrap();
+        assert_eq!(status(&["--max-peak", "9GiB", "--junit", link.to_str().unwrap()]), Some(0));
+        assert!(link.is_symlink() && fs::read_to_string(&junit).unwrap().contains("failures=\"0\""));
+    }
+    let model = folder.path().join("model.json");
+    fs::write(&model, "{\"segments\": [], \"device_traces\": []}").unwrap();
+    let itself =
+        run(&["gate", "--max-peak", "1GiB", "--junit", model.to_str().unwrap(), model.to_str().unwrap()]);
+    assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
+    assert!(stderr(&itself).contains("would be replaced") && fs::read(&model).unwrap()[0] == b'{');
     // A file that cannot be read leaves no report of another run, and no green one.
     assert_eq!(run(&["gate", "--max-peak", "1GiB", "--junit", xml, "missing.pickle"]).status.code(), Some(3));
     assert!(!junit.exists());
     let partly = run(&["gate", "--max-peak", "9GiB", "--junit", xml, file, "missing.pickle"]);
     assert_eq!(partly.status.code(), Some(3));
     let report = fs::read_to_string(&junit).unwrap();
-    assert!(report.contains("failures=\"0\"") && report.contains("a file cannot be read"), "{report}");
+    assert!(report.contains("failures=\"0\"") && report.contains("a file gave no answer"), "{report}");
     assert_eq!(status(&["--max-fragmentation", "7%"]), Some(4));
     // Measured between the allocation of a segment and that of its block, 68.1 % would be wasted.
     let healthy = "torch-2.11/snapshots/graph_private_pools.pickle";

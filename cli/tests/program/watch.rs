@@ -82,6 +82,29 @@ fn what_has_ended_is_left_out_beside_what_runs() {
     let text = stdout(&run(&["watch", "--once", folder.path().to_str().unwrap()])).to_owned();
     assert!(!text.contains(", ended\n"), "{text}");
     assert!(text.ends_with("not shown: processes that have ended: 1 (--json has them)\n"), "{text}");
+    let named = folder.path().join("1-0.tape").display().to_string();
+    let text = stdout(&run(&["watch", "--once", &named, &tape(&folder)])).to_owned();
+    assert!(text.contains(", ended\n") && !text.contains("not shown"), "{text}");
+}
+
+#[test]
+fn a_process_that_has_ended_has_one_line_while_others_run() {
+    let (folder, running) = recorded();
+    let (other, ended) = recorded();
+    drop(ended);
+    fs::copy(tape(&other), folder.path().join("1-0.tape")).unwrap();
+    let mut watch = memreel(&["watch"]).arg(folder.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // Two looks, and then the last one.
+    let has_ended = |line: &String| line.ends_with(", ended");
+    let mut seen: Vec<String> = Vec::new();
+    while seen.iter().filter(|line| !has_ended(line)).count() < 2 {
+        seen.push(lines.next().unwrap());
+    }
+    drop(running);
+    seen.extend(lines);
+    assert!(watch.wait().unwrap().success());
+    assert_eq!(seen.iter().filter(|line| has_ended(line)).count(), 2, "{seen:#?}");
 }
 
 #[test]

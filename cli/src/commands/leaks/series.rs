@@ -21,6 +21,7 @@ use crate::{
     fit::{command, print_text},
     input::{Opened, name, open},
     json::{List, WithList},
+    options::Devices,
     rest::rest,
     sites::{Sites, heading, print_rows},
     text::{clean, count, shell_word},
@@ -65,7 +66,7 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
         } else {
             print(options, &histories, &found, out)?;
             if !found.iter().any(|site| site.is_growing) {
-                print_without_last(&opened, &histories, out)?;
+                print_without_last(&opened, &histories, options.input.device, out)?;
             }
         }
     }
@@ -76,6 +77,7 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
 fn print_without_last(
     opened: &[Opened],
     histories: &[DeviceHistory<'_>],
+    device: Devices,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let before = &histories[..histories.len() - 1];
@@ -89,7 +91,12 @@ fn print_without_last(
         out,
     )?;
     let files: Vec<String> = opened[..before.len()].iter().map(|file| shell_word(&file.name)).collect();
-    let words: Vec<&str> = ["memreel", "leaks"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let device = match device {
+        Devices::One(device) => vec!["--device".to_owned(), device.to_string()],
+        Devices::All => Vec::new(),
+    };
+    let words = ["memreel", "leaks"].into_iter().chain(device.iter().chain(&files).map(String::as_str));
+    let words: Vec<&str> = words.collect();
     writeln!(out, "{}", command("without it: ", &words))
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     match &options.output {
         Some(path) if !is_stdin(path) => {
-            replaces_no_snapshot(path)?;
+            replaces_no_snapshot(path, &options.files)?;
             fs::write(path, of_path(path)).map_err(|error| Failure::unwritable(path, error))?;
             eprintln!("memreel: written: {}", path.display());
         }

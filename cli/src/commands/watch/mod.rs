@@ -119,7 +119,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         all.look();
         let mut figures = all.figures();
-        let n_left_out = if options.once && !options.json { leave_out_ended(&mut figures) } else { 0 };
+        let n_left_out =
+            if options.once && !options.json { leave_out_ended(&mut figures, &options.sources) } else { 0 };
         for figures in figures {
             if options.json {
                 writeln!(out, "{}", serde_json::to_string(&figures).map_err(io::Error::from)?)?;
@@ -140,13 +141,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
 }
 
-/// Leaves out the processes that have ended, if others run. Returns how many.
-fn leave_out_ended(figures: &mut Vec<Figures>) -> usize {
-    let ended: BTreeSet<String> =
-        figures.iter().filter(|of| !of.is_running).map(|of| of.file.clone()).collect();
+/// Leaves out the processes that have ended, if others run, but not a tape that was named. Returns how many.
+fn leave_out_ended(figures: &mut Vec<Figures>, named: &[String]) -> usize {
     if figures.iter().all(|of| !of.is_running) {
         return 0;
     }
-    figures.retain(|of| of.is_running);
+    let stays = |of: &Figures| of.is_running || named.contains(&of.file);
+    let ended: BTreeSet<String> = figures.iter().filter(|of| !stays(of)).map(|of| of.file.clone()).collect();
+    figures.retain(stays);
     ended.len()
 }
