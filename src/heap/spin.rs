@@ -50,8 +50,9 @@ impl<T> SpinLock<T> {
             match n {
                 0..100 => spin_loop(),
                 100..200 => thread::yield_now(),
-                // A thread of a higher priority would keep the one with the lock from the processor.
-                _ => pause::sleep(Duration::from_micros(50)),
+                // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
+                // wake again and again.
+                _ => pause::sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
             }
             // Relaxed: the exchange of `try_lock` takes the lock.
             if !self.is_locked.load(Ordering::Relaxed)
