@@ -29,7 +29,7 @@ pub(crate) fn replaces_no_snapshot<'a>(
         let mut first = [0];
         File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == [PICKLE]
     };
-    // What is no file, such as a pipe, is not read.
+    // A pipe or a device is not read.
     if !path.is_file()
         || !inputs.into_iter().any(is_input) && !begins_as_pickle() && !Recovered::is_tape(path)
     {

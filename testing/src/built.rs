@@ -28,7 +28,7 @@ pub fn built(packages: &[&'static str]) -> PathBuf {
     folder
 }
 
-/// Returns the target that cargo was told for this test: a folder has its name.
+/// Returns the target that this test was built for with `--target`, which is in the path of the test; `None` without that option.
 pub fn triple() -> Option<String> {
     let test = env::current_exe().unwrap();
     let name = test.ancestors().nth(3).and_then(Path::file_name).and_then(OsStr::to_str);

@@ -435,7 +435,7 @@ fn grouping(check: &Check) -> By {
 fn holds_most(history: &DeviceHistory<'_>, figures: &Figures, checks: &[Check]) -> Option<String> {
     let over = checks.iter().find(|check| !check.is_passed)?;
     let most = history.top(over.moment(figures, history), grouping(over)).into_iter().next()?;
-    Some(format!("; most is held by {}", Sites::new(history, 4).plain(&most.site)))
+    Some(Sites::new(history, 4).plain(&most.site))
 }
 
 /// Reports the owners of limits that hold nothing at any moment: their names may be misspelt.
@@ -474,7 +474,9 @@ fn junit(results: &[Gated]) -> String {
             text += &match check.is_passed {
                 true => format!("{case}/>\n"),
                 false => {
-                    let why = line(check) + most.take().unwrap_or_default();
+                    let most =
+                        most.take().map_or_else(String::new, |most| format!("; most is held by {most}"));
+                    let why = line(check) + &most;
                     format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&why))
                 }
             };

@@ -73,12 +73,18 @@ fn a_tape_a_run_and_a_process_have_the_same_figures() {
     assert!(output.status.success() && text.lines().count() == 1 && text.trim().ends_with("ended"), "{text}");
 }
 
-#[test]
-fn what_has_ended_is_left_out_beside_what_runs() {
-    let (folder, _reel) = recorded();
+/// The same folder with the tape of a recording that has ended, `1-0.tape`.
+fn recorded_beside_ended() -> (TempDir, (Reel, [Allocation; 2])) {
+    let (folder, running) = recorded();
     let (other, ended) = recorded();
     drop(ended);
     fs::copy(tape(&other), folder.path().join("1-0.tape")).unwrap();
+    (folder, running)
+}
+
+#[test]
+fn what_has_ended_is_left_out_beside_what_runs() {
+    let (folder, _running) = recorded_beside_ended();
     let text = stdout(&run(&["watch", "--once", folder.path().to_str().unwrap()])).to_owned();
     assert!(!text.contains(", ended\n"), "{text}");
     assert!(text.ends_with("not shown: processes that have ended: 1 (--json has them)\n"), "{text}");
@@ -89,10 +95,7 @@ fn what_has_ended_is_left_out_beside_what_runs() {
 
 #[test]
 fn a_process_that_has_ended_has_one_line_while_others_run() {
-    let (folder, running) = recorded();
-    let (other, ended) = recorded();
-    drop(ended);
-    fs::copy(tape(&other), folder.path().join("1-0.tape")).unwrap();
+    let (folder, running) = recorded_beside_ended();
     let mut watch = memreel(&["watch"]).arg(folder.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
     // Two looks, and then the last one.

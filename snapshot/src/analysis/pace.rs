@@ -52,8 +52,8 @@ impl DeviceHistory<'_> {
 }
 
 impl Pace {
-    /// Returns the pace of a growth by `bytes` between two times, in microseconds; `None` if one of them is not known, which is
-    /// 0, or if there is no second between them.
+    /// Returns the pace of a growth by `bytes` between two times, in microseconds; `None` if it took less than a second, or if a
+    /// time is 0: it is not known then.
     #[must_use]
     pub fn between(bytes: u64, from_us: i64, until_us: i64) -> Option<Pace> {
         let took_us = until_us.checked_sub(from_us).filter(|_| from_us > 0 && until_us > 0)?;
