@@ -41,12 +41,17 @@ pub(crate) fn print(
         if nth > 0 {
             writeln!(out)?;
         }
-        print_table(table, &sites, out)?;
+        print_table(table, &sites, n_frames, out)?;
     }
     Ok(())
 }
 
-fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
+fn print_table(
+    table: &DeviceOwners,
+    sites: &[Sites<'_>],
+    n_calls: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let bold = bold();
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
@@ -68,7 +73,8 @@ fn print_table(table: &DeviceOwners, sites: &[Sites<'_>], out: &mut impl Write) 
     }
     let all = table.rows.iter().chain(&table.outside);
     let widest = all.map(|row| columns(&clean(&row.owner))).max().unwrap_or(0);
-    let form = Form { width: widest.clamp("other processes".len(), MOST_COLUMNS), of_bytes: of_share(table) };
+    let width = widest.clamp("other processes".len(), MOST_COLUMNS);
+    let form = Form { width, of_bytes: of_share(table), n_calls };
     writeln!(
         out,
         "{}",
@@ -227,6 +233,8 @@ fn fill_words(text: &str) -> String {
 struct Form {
     width: usize,
     of_bytes: i128,
+    /// The calls of a stack that are shown.
+    n_calls: usize,
 }
 
 impl Form {
@@ -244,6 +252,10 @@ impl Form {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
         let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
+        if let Some(mapped) = &row.mapped {
+            let sites = Sites::of(ShownFrames::new(&mapped.stacks), self.n_calls);
+            return writeln!(out, "{}", sites.row(&figures, &Site::Stack(mapped.stack)));
+        }
         if let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) {
             let file = clean(base_name(file));
             return writeln!(
@@ -317,8 +329,8 @@ pub(crate) fn print_json(
 ) -> io::Result<()> {
     let shown: Vec<ShownFrames<'_>> = snapshots.iter().map(|snapshot| ShownFrames::new(snapshot)).collect();
     tables.iter().try_for_each(|table| {
-        let sites: Vec<Option<Site>> = table.rows.iter().chain(&table.outside).map(site).collect();
-        let (of_rows, of_outside) = sites.split_at(table.rows.len());
+        let of_rows: Vec<_> = table.rows.iter().map(|row| shown_stack(row, &shown)).collect();
+        let of_outside: Vec<_> = table.outside.iter().map(|row| shown_stack(row, &shown)).collect();
         let line = Line {
             files: table.parts.iter().map(|part| names[*part]).collect(),
             device: table.device,
@@ -334,8 +346,8 @@ pub(crate) fn print_json(
             rounded_bytes: table.rounded_bytes,
             reserved_address_bytes: table.reserved_address_bytes,
             reserved_address_peak_bytes: table.reserved_address_peak_bytes,
-            rows: with_stacks(&table.rows, of_rows, &shown),
-            outside: with_stacks(&table.outside, of_outside, &shown),
+            rows: with_stacks(&table.rows, &of_rows),
+            outside: with_stacks(&table.outside, &of_outside),
             host: table.host.as_ref(),
         };
         serde_json::to_writer(&mut *out, &line)?;
@@ -343,24 +355,34 @@ pub(crate) fn print_json(
     })
 }
 
-fn site(row: &OwnerRow) -> Option<Site> {
-    row.largest.map(|largest| Site::Stack(largest.stack))
+/// The stack that a row shows, with the frames that are shown of its snapshot.
+struct ShownStack<'a> {
+    site: Site,
+    bytes: u64,
+    shown: ShownFrames<'a>,
 }
 
-fn with_stacks<'a>(
-    rows: &'a [OwnerRow],
-    sites: &'a [Option<Site>],
-    shown: &[ShownFrames<'a>],
-) -> Vec<Row<'a>> {
-    rows.iter().zip(sites).map(|(row, site)| with_stack(row, site.as_ref(), shown)).collect()
+fn shown_stack<'a>(row: &'a OwnerRow, shown: &[ShownFrames<'a>]) -> Option<ShownStack<'a>> {
+    if let Some(mapped) = &row.mapped {
+        let shown = ShownFrames::new(&mapped.stacks);
+        return Some(ShownStack { site: Site::Stack(mapped.stack), bytes: mapped.bytes, shown });
+    }
+    let largest = row.largest?;
+    let shown = shown[largest.part].clone();
+    Some(ShownStack { site: Site::Stack(largest.stack), bytes: largest.bytes, shown })
 }
 
-fn with_stack<'a>(row: &'a OwnerRow, site: Option<&'a Site>, shown: &[ShownFrames<'a>]) -> Row<'a> {
-    let stack = match (site, row.largest) {
-        (Some(site), Some(largest)) => Stack::Frames(SiteFrames::new(site, &shown[largest.part])),
-        _ => Stack::None { stack: None },
-    };
-    Row { row, stack_bytes: row.largest.map(|largest| largest.bytes), stack }
+fn with_stacks<'a>(rows: &'a [OwnerRow], stacks: &'a [Option<ShownStack<'a>>]) -> Vec<Row<'a>> {
+    rows.iter().zip(stacks).map(|(row, stack)| with_stack(row, stack.as_ref())).collect()
+}
+
+fn with_stack<'a>(row: &'a OwnerRow, stack: Option<&'a ShownStack<'a>>) -> Row<'a> {
+    let frames = stack.map(|stack| Stack::Frames(SiteFrames::new(&stack.site, &stack.shown)));
+    Row {
+        row,
+        stack_bytes: stack.map(|stack| stack.bytes),
+        stack: frames.unwrap_or(Stack::None { stack: None }),
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,9 @@ extern "C" fn connect() {
     imports::report();
     begin_next();
     loader::find();
-    reports::begin(found);
+    // Another allocator maps memory with the C library's functions, on threads of its own too, and has its locks then.
+    let has_mapped = library_of(next::in_order(c"malloc")) == library_of(next::in_order(c"mmap"));
+    reports::begin(found, has_mapped);
 }
 
 /// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must

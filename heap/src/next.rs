@@ -140,5 +140,12 @@ functions! {
     sigaltstack: fn(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
     pthread_attr_setstack: fn(attributes: *mut libc::pthread_attr_t, lowest: *mut c_void, bytes: usize) -> c_int;
     pthread_attr_setstacksize: fn(attributes: *mut libc::pthread_attr_t, bytes: usize) -> c_int;
+    mmap: fn(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+    munmap: fn(address: *mut c_void, bytes: usize) -> c_int;
+    mremap: fn(old: *mut c_void, old_bytes: usize, bytes: usize, flags: c_int, new: *mut c_void) -> *mut c_void;
+    shmat: fn(number: c_int, address: *const c_void, flags: c_int) -> *mut c_void;
+    shmdt: fn(address: *const c_void) -> c_int;
+    brk: fn(end: *mut c_void) -> c_int;
+    sbrk: fn(bytes: isize) -> *mut c_void;
     pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;
 }

@@ -10,6 +10,7 @@ use std::{
 use super::{
     apart::{self, apart, is_one_apart},
     small_stack,
+    within::is_within,
 };
 
 /// A block whose free was reported: what the other library writes, and only it reads.
@@ -19,17 +20,31 @@ pub(crate) struct Freed([MaybeUninit<u8>; 24]);
 static ALLOCATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static FREED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static STILL_HAS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static MAPPED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static UNMAPPED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The functions of the other library, in the order in which [`begin`] takes them.
-pub(crate) const FUNCTIONS: [&std::ffi::CStr; 4] =
-    [c"memreel_heap_open", c"memreel_heap_still_has", c"memreel_heap_freed", c"memreel_heap_allocated"];
+pub(crate) const FUNCTIONS: [&std::ffi::CStr; 6] = [
+    c"memreel_heap_open",
+    c"memreel_heap_still_has",
+    c"memreel_heap_freed",
+    c"memreel_heap_allocated",
+    c"memreel_heap_unmapped",
+    c"memreel_heap_mapped",
+];
 
 /// Begins to report. The recording is opened now, while there are no other threads: what they allocate meanwhile would not
-/// be recorded.
-pub(crate) fn begin([open, reports @ ..]: [*mut c_void; 4]) {
+/// be recorded. Memory that the program maps itself is reported if `has_mapped`.
+pub(crate) fn begin(
+    [open, still_has, freed, allocated, unmapped, mapped]: [*mut c_void; 6],
+    has_mapped: bool,
+) {
     apart::begin();
     // What is looked at first is set last.
-    for (place, function) in [&STILL_HAS, &FREED, &ALLOCATED].into_iter().zip(reports) {
+    for (place, function) in [(&STILL_HAS, still_has), (&FREED, freed), (&ALLOCATED, allocated)] {
+        place.store(function, Ordering::Release);
+    }
+    for (place, function) in [(&UNMAPPED, unmapped), (&MAPPED, mapped)].into_iter().filter(|_| has_mapped) {
         place.store(function, Ordering::Release);
     }
     // SAFETY: as in `allocated`.
@@ -76,6 +91,26 @@ pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
     let is_recorded =
         if is_one_apart() { apart(|seen| seen.freed = block.addr(), report) == Some(true) } else { report() };
     is_recorded.then_some(freed)
+}
+
+/// Reports that the program mapped memory itself.
+pub(crate) fn mapped(address: *mut c_void, bytes: usize) {
+    let function = MAPPED.load(Ordering::Acquire);
+    if !function.is_null() && !is_within() {
+        // SAFETY: as in `allocated`.
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize, bool)>(function) };
+        let _made = made(|has_stack| report(address, bytes, has_stack));
+    }
+}
+
+/// Reports that the program unmaps memory, before it does; 0 bytes are all that it mapped together at this address.
+pub(crate) fn unmapped(address: *mut c_void, bytes: usize) {
+    let function = UNMAPPED.load(Ordering::Acquire);
+    if !function.is_null() && !is_within() {
+        // SAFETY: as in `allocated`.
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize)>(function) };
+        let _made = made(|_| report(address, bytes));
+    }
 }
 
 /// A block that may move: its free was reported, and is taken back unless it moves.

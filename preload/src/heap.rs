@@ -87,3 +87,18 @@ unsafe extern "C" fn memreel_heap_still_has(freed: *const c_void) {
     let freed = unsafe { freed.cast::<FreedBlock>().read() };
     record(|state| reports(state).map(|heap| heap.still_has(freed)));
 }
+
+/// Reports that the program mapped memory itself. `has_stack` as in [`memreel_heap_allocated`].
+#[unsafe(no_mangle)]
+extern "C" fn memreel_heap_mapped(address: *mut c_void, bytes: usize, has_stack: bool) {
+    let mapped =
+        |heap: MallocReports| heap.with_stacks(has_stack).mapped(address.addr() as u64, bytes as u64);
+    record_unless(|| (), |state| _ = reports(state).map(mapped));
+}
+
+/// Reports that the program unmaps memory; 0 bytes are all that it mapped together at this address.
+#[unsafe(no_mangle)]
+extern "C" fn memreel_heap_unmapped(address: *mut c_void, bytes: usize) {
+    let unmapped = |heap: MallocReports| heap.unmapped(address.addr() as u64, bytes as u64);
+    record_unless(|| (), |state| _ = reports(state).map(unmapped));
+}

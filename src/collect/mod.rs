@@ -16,9 +16,9 @@ mod take;
 mod tape_snapshot;
 
 use memreel_snapshot::model::{
-    Allocated, Annotation, Block, Field, Frame, FrameIndex, RecordedSettings, Segment, Shape, ShapeId,
-    Shapes, Slot, Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting, store_allocated,
-    usage_setting,
+    Allocated, Annotation, Block, Field, Frame, FrameIndex, MappedRange, RecordedSettings, Segment, Shape,
+    ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting,
+    store_allocated, store_mapped, usage_setting,
 };
 use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
@@ -30,11 +30,11 @@ pub use tape_snapshot::TapeSnapshot;
 
 use crate::{
     process::unwritten,
-    recorder::{ContextId, Log, LogTables, Recorder, Tally},
+    recorder::{self, ContextId, Log, LogTables, Recorder, Tally},
     stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
 };
 use memreel_snapshot::words::{
-    BlockState, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId,
+    BlockState, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId, usage,
 };
 
 /// The version of PyTorch whose keys a snapshot has.
@@ -105,6 +105,7 @@ fn collected(
     collector.top(&settings, recorder, n_lost);
     RecordedSettings::store(&mut collector.snapshot, &recorded(recorder, &takes));
     collector.allocated(&takes);
+    collector.mapped(recorder);
     let mut logs: Vec<Vec<Log>> = Vec::new();
     logs.resize_with(n_devices, Vec::new);
     for take in takes {
@@ -195,6 +196,16 @@ impl Collector {
         store_allocated(&mut self.snapshot, &devices);
     }
 
+    /// What the process with a heap mapped itself.
+    fn mapped(&mut self, recorder: &Recorder) {
+        let Some(heap) = recorder.usage().into_iter().find(|usage| usage.name == usage::HEAP) else { return };
+        let range = |(of, [from_us, until_us]): (recorder::MappedRange, [u64; 2])| {
+            Some(MappedRange { stack: self.stack(of.stack)?, range: of.range, times_us: from_us..until_us })
+        };
+        let ranges: Vec<MappedRange> = recorder.mapped().into_iter().filter_map(range).collect();
+        store_mapped(&mut self.snapshot, heap.device, &ranges);
+    }
+
     /// The shapes of the entries that there are.
     fn shapes(&mut self, tally: &Tally, key: &LogTables, shapes: &mut EntryShapes) {
         for (context, kinds) in (0..).map(ContextId).zip(&tally.contexts) {
@@ -250,7 +261,7 @@ impl Collector {
 /// Gives every stack in use its frames; each distinct address is named once.
 fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
     let _own_work = recorder.own_work();
-    let used = used_stacks(takes, tally);
+    let used = used_stacks(recorder, takes, tally);
     let mut named = Named::default();
     let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
     if parts.is_empty() {
@@ -323,12 +334,13 @@ fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
 }
 
 /// The stacks of events and of what is held, rising.
-fn used_stacks(takes: &[Take], tally: &Tally) -> Vec<StackId> {
+fn used_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally) -> Vec<StackId> {
     let counted = (0..).map(StackId).zip(&tally.stacks);
     let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
     let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
     let allocated = takes.iter().flat_map(|take| take.allocated.iter().flatten()).map(|sum| sum.stack);
-    used.extend(held.chain(allocated).filter(|stack| stack.is_some()));
+    let mapped = recorder.mapped().into_iter().map(|(of, _)| of.stack);
+    used.extend(held.chain(allocated).chain(mapped).filter(|stack| stack.is_some()));
     used.sort_unstable();
     used.dedup();
     used

@@ -78,6 +78,17 @@ impl MallocReports {
         self.heap.still_has(LiveBlock { address, bytes, stack });
     }
 
+    /// Reports that the program mapped memory itself, after it did: with the stack, what the kernel says of the range can be
+    /// told apart. It is no block of the heap.
+    pub fn mapped(self, address: u64, bytes: u64) {
+        self.heap.mapped(address..address.saturating_add(bytes), self.has_stacks);
+    }
+
+    /// Reports that the program unmaps memory, before it does. 0 bytes are all that were mapped together at this address.
+    pub fn unmapped(self, address: u64, bytes: u64) {
+        self.heap.unmapped(address..address.saturating_add(bytes));
+    }
+
     /// Returns the heap's blocks, for snapshots.
     #[must_use]
     pub fn inventory(self) -> &'static dyn Inventory {

@@ -1,7 +1,10 @@
 //! The heap of this process as one device of a recorder.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 use once_cell::race::OnceBox;
 
@@ -112,6 +115,20 @@ impl ProcessHeap {
         }
     }
 
+    /// Records that the program mapped a range itself. The stack is captured unless `has_stack` is false.
+    pub(super) fn mapped(&self, range: Range<u64>, has_stack: bool) {
+        let Some(work) = OwnWork::begin() else { return };
+        let stack = if has_stack { self.track.stack_of_alloc_within(&work) } else { StackId::NONE };
+        self.track.map_within(&work, of_pages(range), stack);
+    }
+
+    /// Records that the program unmaps a range; if it is empty, the one that begins there.
+    pub(super) fn unmapped(&self, range: Range<u64>) {
+        if let Some(work) = OwnWork::begin() {
+            self.track.unmap_within(&work, of_pages(range));
+        }
+    }
+
     #[inline(never)]
     fn record_alloc(&self, address: u64, bytes: u64, sample_bytes: u64, has_stack: bool) {
         let Some(work) = OwnWork::begin() else { return };
@@ -158,6 +175,14 @@ impl ProcessHeap {
         let event = event(Action::FreeRequested, LiveBlock { stack, ..block });
         self.track.record_free_within(work, shard.newest(), event);
     }
+}
+
+/// Returns a range up to the end of its last page, as the kernel maps it.
+fn of_pages(range: Range<u64>) -> Range<u64> {
+    if range.is_empty() {
+        return range;
+    }
+    range.start..range.end.checked_next_multiple_of(rustix::param::page_size() as u64).unwrap_or(range.end)
 }
 
 fn event(action: Action, block: LiveBlock) -> Event {

@@ -96,7 +96,8 @@ impl KeptNotes {
                 self.recording = Some(note);
             }
             Note::Sampling { device, bytes } => drop(self.sampling.insert(DeviceId(device), bytes)),
-            Note::Modules { .. }
+            Note::Mapped { .. }
+            | Note::Modules { .. }
             | Note::Source { .. }
             | Note::Device { .. }
             | Note::Code(_)

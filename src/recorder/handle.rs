@@ -11,8 +11,10 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::opening;
 use super::{
+    clock::Ticks,
     ledger::Ledger,
     log::{Count, LogTables},
+    mapped::MappedRange,
     recording::Recording,
     scope::Scope,
     scope_names::Annotation,
@@ -335,6 +337,19 @@ impl Recorder {
         let _guard = Guard::enter();
         let scale = self.shared.clock.scale();
         lock(&self.shared.usage).resident(scale)
+    }
+
+    /// Returns what the program mapped itself, with the microseconds since the Unix epoch from and until which each range was
+    /// there.
+    pub(crate) fn mapped(&self) -> Vec<(MappedRange, [u64; 2])> {
+        let _guard = Guard::enter();
+        let scale = self.shared.clock.scale();
+        let timed = |of: MappedRange| {
+            let until_us = if of.until == Ticks(u64::MAX) { u64::MAX } else { scale.micros(of.until) };
+            let from_us = scale.micros(of.from);
+            (of, [from_us, until_us])
+        };
+        lock(&self.shared.usage).mapped().into_iter().map(timed).collect()
     }
 
     /// Returns what devices reported, by device.

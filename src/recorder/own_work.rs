@@ -4,6 +4,8 @@
 //! allocation that the recorder or the table makes, or a signal handler, does not come back to the table.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use super::{
     clock::Ticks,
     recording::CapturePoint,
@@ -11,9 +13,12 @@ use super::{
     track::Track,
     writer::{self, AfterNewest},
 };
-use crate::{process::guard::Guard, stack};
 #[cfg(not(loom))]
-use crate::{process::sync::lock, tape::Note};
+use crate::tape::Note;
+use crate::{
+    process::{guard::Guard, sync::lock},
+    stack,
+};
 use memreel_snapshot::words::{Action, Event, StackId};
 
 /// Marks the recorder's own work on this thread while it exists.
@@ -121,6 +126,19 @@ impl Track {
         if let Some(file) = self.shared.tape_file() {
             file.note(&Note::Sampling { device: self.device().0, bytes });
         }
+    }
+
+    /// Records that the program mapped a range itself, with this stack.
+    pub(crate) fn map_within(&self, _: &OwnWork, range: Range<u64>, stack: StackId) {
+        // The clock is read under the lock, so that of two threads the later one has the later time.
+        let mut usage = lock(&self.shared.usage);
+        usage.map(range, stack, self.shared.clock.now());
+    }
+
+    /// Records that the program unmaps a range; if it is empty, the one that begins there.
+    pub(crate) fn unmap_within(&self, _: &OwnWork, range: Range<u64>) {
+        let mut usage = lock(&self.shared.usage);
+        usage.unmap(range, self.shared.clock.now());
     }
 
     /// Counts an event that could not be recorded.

@@ -15,6 +15,7 @@ use super::{
     in_file::most_kept,
     live::Live,
     log::{self, Cut, LogTables},
+    mapped::MappedRange,
     opening::settings_of,
     recording::Recording,
     scope_names::{Annotation, ScopeId, ScopeNames},
@@ -125,12 +126,13 @@ pub(super) struct Notes {
     device_names: Vec<(DeviceId, String, String)>,
     reports: Vec<(DeviceId, UsageNote)>,
     resident: Vec<(u64, Box<ResidentReport>)>,
+    mapped: Vec<MappedRange>,
 }
 
 /// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
 /// added to the problems of the contents.
 pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (Recorder, Vec<PastInventory>) {
-    let notes = Notes::of(std::mem::take(&mut contents.notes));
+    let mut notes = Notes::of(std::mem::take(&mut contents.notes));
     let mut shared = Shared::new(0);
     shared.clock = clock(contents);
     restore_scopes(&notes, &mut lock(&shared.scopes), &mut contents.problems);
@@ -141,7 +143,10 @@ pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (R
     let mut annotations = Ring::new(notes.annotations.len());
     notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
     shared.annotations = Mutex::new(annotations);
-    shared.usage = Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident));
+    let n_stacks = shared.stacks.n_numbers();
+    notes.mapped.retain(|of| known_stack(of.stack, n_stacks).is_some());
+    shared.usage =
+        Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident, notes.mapped));
     // Relaxed: nothing is shared yet.
     shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
     if !notes.names.is_empty() {
@@ -198,6 +203,12 @@ impl Notes {
                     all.names.codes.insert(number, code);
                 }
                 Note::Resident { ticks, report } => all.resident.push((ticks, report)),
+                Note::Mapped { start, end, stack, from, until } => all.mapped.push(MappedRange {
+                    range: start..end,
+                    stack: StackId(stack),
+                    from: Ticks(from),
+                    until: Ticks(until),
+                }),
                 Note::Base { .. } => {}
             }
         }

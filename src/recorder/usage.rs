@@ -1,15 +1,18 @@
-//! The reports of what devices say is used, and of the process's resident memory: bounded series, in memory and in the
-//! tape's file.
+//! The reports of what devices say is used, of the process's resident memory, and of what the program mapped itself: bounded,
+//! in memory and in the tape's file.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 #[cfg(not(loom))]
 use std::sync::Arc;
+use std::{collections::BTreeMap, ops::Range};
 
-use super::clock::{Scale, Ticks};
+use super::{
+    clock::{Scale, Ticks},
+    mapped::{Mapped, MappedRange},
+};
 #[cfg(not(loom))]
 use crate::tape::{Note, TapeFile, UsageNote};
-use memreel_snapshot::words::{DeviceId, DeviceUsage, ResidentReport, TimedUsage, UsageReport};
+use memreel_snapshot::words::{DeviceId, DeviceUsage, ResidentReport, StackId, TimedUsage, UsageReport};
 
 /// The reports of a series, beside the highest and the last.
 const CAPACITY: usize = 4094;
@@ -51,6 +54,7 @@ impl Reported for ResidentReport {
 pub(super) struct Usage {
     devices: BTreeMap<DeviceId, Device>,
     resident: Series<ResidentReport, MOST_RESIDENT>,
+    mapped: Mapped,
     #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
     /// How many reports were written into the file since it got the series.
@@ -145,10 +149,36 @@ impl Usage {
         self.resident.all().into_iter().map(timed).collect()
     }
 
-    /// Forgets the reports, and not the names of devices.
+    /// Adds a range that the program mapped with this stack.
+    pub(super) fn map(&mut self, range: Range<u64>, stack: StackId, at: Ticks) {
+        let mut changed = Vec::new();
+        self.mapped.map(range, stack, at, &mut |of| changed.push(of.clone()));
+        #[cfg(not(loom))]
+        self.write_mapped(&changed);
+    }
+
+    /// Ends what the program has mapped of a range; if that is empty, of the range that begins there.
+    pub(super) fn unmap(&mut self, range: Range<u64>, at: Ticks) {
+        let mut changed = Vec::new();
+        let mut note = |of: &MappedRange| changed.push(of.clone());
+        match range.is_empty() {
+            true => self.mapped.unmap_from(range.start, at, &mut note),
+            false => self.mapped.unmap(range, at, &mut note),
+        }
+        #[cfg(not(loom))]
+        self.write_mapped(&changed);
+    }
+
+    /// Returns what the program has mapped, and what it had.
+    pub(super) fn mapped(&self) -> Vec<MappedRange> {
+        self.mapped.all().cloned().collect()
+    }
+
+    /// Forgets the reports, and not the names of devices and what is mapped.
     pub(super) fn erase(&mut self) {
         self.resident = Series::default();
         self.devices.values_mut().for_each(|device| device.series = Series::default());
+        self.mapped.forget_ended();
         #[cfg(not(loom))]
         self.write_all();
     }
@@ -202,6 +232,16 @@ impl Usage {
         }
     }
 
+    fn write_mapped(&mut self, changed: &[MappedRange]) {
+        self.n_written += changed.len();
+        if self.n_written > WRITTEN {
+            return self.write_all();
+        }
+        if let Some(file) = &self.file {
+            changed.iter().for_each(|of| file.report(&noted_mapped(of)));
+        }
+    }
+
     /// Writes the series into the file in place of all reports before, so that the file stays bounded.
     fn write_all(&mut self) {
         self.n_written = 0;
@@ -212,7 +252,8 @@ impl Usage {
             all.chunks(OF_NOTE).map(note).collect::<Vec<Note>>()
         });
         let of_process = self.resident.all().into_iter().map(|(at, report)| noted_resident(at, &report));
-        file.replace_reports(notes.chain(of_process));
+        let mapped = self.mapped.all().map(noted_mapped);
+        file.replace_reports(notes.chain(of_process).chain(mapped));
     }
 
     /// Returns the reports of a tape. A report that is there twice counts once: the file may have been read while its
@@ -221,8 +262,9 @@ impl Usage {
         names: Vec<(DeviceId, String, String)>,
         mut reports: Vec<(DeviceId, UsageNote)>,
         mut of_process: Vec<(u64, Box<ResidentReport>)>,
+        mapped: Vec<MappedRange>,
     ) -> Usage {
-        let mut usage = Usage::default();
+        let mut usage = Usage { mapped: Mapped::of_notes(mapped), ..Usage::default() };
         names.iter().for_each(|(device, name, uuid)| usage.describe(*device, name, uuid));
         reports.sort_by_key(|(device, note)| (*device, note.ticks));
         reports.dedup();
@@ -244,6 +286,11 @@ fn noted((Ticks(ticks), report): &Report) -> UsageNote {
 #[cfg(not(loom))]
 fn noted_resident(Ticks(ticks): Ticks, report: &ResidentReport) -> Note {
     Note::Resident { ticks, report: Box::new(report.clone()) }
+}
+
+#[cfg(not(loom))]
+fn noted_mapped(MappedRange { range, stack, from, until }: &MappedRange) -> Note {
+    Note::Mapped { start: range.start, end: range.end, stack: stack.0, from: from.0, until: until.0 }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use memreel_snapshot::words::DeviceId;
 pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";
 
 /// The version of the layout. A reader refuses others.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 /// A number whose bytes show the byte order of the machine.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;

@@ -49,6 +49,9 @@ pub(crate) enum Note {
     Code(CodeNote),
     /// What the kernel said of the process's resident memory, at these ticks; its time is 0.
     Resident { ticks: u64, report: Box<ResidentReport> },
+    /// A range that the program mapped itself, with the ticks from and until which it was there. Of several notes of one start
+    /// and one beginning the last counts.
+    Mapped { start: u64, end: u64, stack: u32, from: u64, until: u64 },
 }
 
 /// A report of a device with its ticks.
@@ -153,6 +156,9 @@ impl Note {
             Note::Resident { ticks, report } => {
                 out.kind(13).u64(*ticks).resident(report);
             }
+            Note::Mapped { start, end, stack, from, until } => {
+                out.kind(14).u64(*start).u64(*end).u32(*stack).u64(*from).u64(*until);
+            }
         }
         out.0
     }
@@ -222,6 +228,13 @@ impl Note {
                 Note::Code(CodeNote { number, name, qualname, filename, first_line, version, line_table })
             }
             13 => Note::Resident { ticks: of.u64()?, report: Box::new(of.resident()?) },
+            14 => Note::Mapped {
+                start: of.u64()?,
+                end: of.u64()?,
+                stack: of.u32()?,
+                from: of.u64()?,
+                until: of.u64()?,
+            },
             _ => return None,
         };
         of.0.is_empty().then_some(note)

@@ -2,6 +2,7 @@
 
 mod allocators;
 mod cancelled;
+mod maps;
 mod resident;
 mod storage;
 
@@ -214,6 +215,9 @@ fn libraries_stand_in_front_of_nothing_else() {
     // Where a thread's handlers run.
     let of_stacks = ["sigaltstack", "pthread_attr_setstack", "pthread_attr_setstacksize"];
     assert!(of_stacks.iter().all(|name| heap.remove(*name)));
+    // What maps memory that is no block.
+    let of_maps = ["brk", "mmap", "mmap64", "mremap", "munmap", "sbrk", "shmat", "shmdt"];
+    assert!(of_maps.iter().all(|name| heap.remove(*name)));
     assert_eq!(heap.iter().filter(|name| !is_known(name)).collect::<Vec<_>>(), Vec::<&String>::new());
     assert!(of_malloc.iter().all(|name| heap.contains(*name)));
     assert_eq!(heap.iter().filter(|name| is_operator(name)).count(), 20);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     holdings::{Holding, has_requests, holdings, of_blocks},
     lives::Lives,
+    mapped::Mapped,
     owner::Owners,
     resident::{Sight, sights},
     rounded::Rounded,
@@ -86,7 +87,8 @@ impl<'a> Part<'a> {
         let holdings =
             lives.as_ref().map_or_else(|| holdings(&segments, entries), |lives| of_blocks(&lives.all));
         let moment_at = |time_us| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
-        let of_lives = |lives: &Lives| sights(resident, lives, moment_at, judge);
+        let of_lives =
+            |lives: &Lives| sights(resident, lives, moment_at, judge, &Mapped::of(snapshot, device));
         let sights = lives.as_ref().map(of_lives).unwrap_or_default();
         let owned = |holding: Holding| (holding, judge.of(holding.stack));
         let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();

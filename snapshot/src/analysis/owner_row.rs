@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::mapped::MappedStack;
 use crate::{
     model::StackIndex,
     words::{DeviceId, GroupReport},
@@ -108,6 +109,10 @@ pub struct OwnerRow {
     /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
     #[serde(skip)]
     pub largest: Option<OwnerStack>,
+    /// The stack that mapped the most of it, of memory that the program mapped itself; at the peak, or now if there was nothing
+    /// at the peak.
+    #[serde(skip)]
+    pub mapped: Option<MappedStack>,
     /// The file with the most of it, and its bytes, of the memory of files.
     pub largest_file: Option<String>,
     /// The bytes of that file.

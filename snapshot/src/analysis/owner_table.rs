@@ -250,6 +250,7 @@ impl Table<'_> {
             now_bytes: bytes(&others[0]),
             peak_bytes: bytes(&others[1]),
             largest: None,
+            mapped: None,
             largest_file: None,
             largest_file_bytes: None,
         };
@@ -323,6 +324,7 @@ fn row(owner: &str, owned: &Owned) -> OwnerRow {
         now_bytes: Some(owned.bytes[0]),
         peak_bytes: Some(owned.bytes[1]),
         largest: largest(peak).or_else(|| largest(now)),
+        mapped: None,
         largest_file: None,
         largest_file_bytes: None,
     }

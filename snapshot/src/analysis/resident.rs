@@ -3,12 +3,17 @@
 //!
 //! It is one file because the rows of one report add up only together; nearly half of it are the tests of that.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{lives::Lives, owner::Owners, owner_row::RowKind};
+use super::{
+    lives::Lives,
+    mapped::{Mapped, MappedStack, MappedThen, has_one},
+    owner::Owners,
+    owner_row::RowKind,
+};
 use crate::{
     history::{Life, Moment},
-    model::{StackIndex, Text},
+    model::{Snapshot, StackIndex, Text},
     words::{AreaKind, ResidentArea, ResidentReport, SeededMap, paths::base_name},
 };
 
@@ -65,6 +70,8 @@ pub(super) struct SightRow {
     pub(super) shared_out_bytes: u64,
     /// The stack that asked for the most of it.
     pub(super) largest: Option<(StackIndex, u64)>,
+    /// The stack that mapped the most of it.
+    pub(super) mapped: Option<MappedStack>,
     /// The file with the most of it.
     pub(super) file: Option<(String, u64)>,
 }
@@ -75,11 +82,13 @@ pub(super) fn sights(
     lives: &Lives,
     moment_at: impl Fn(i64) -> Moment,
     judge: &mut Owners<'_>,
+    mapped: &Mapped,
 ) -> Vec<Sight> {
+    let mut of_mapped = Owners::new(&mapped.stacks);
     let sight = |report: &ResidentReport| {
         let time_us = i64::try_from(report.time_us).unwrap_or(i64::MAX);
         let blocks = Blocks::of(report, moment_at(time_us), &lives.all);
-        blocks.sight(report, time_us, judge)
+        blocks.sight(report, time_us, judge, &mut mapped.at(time_us, &mut of_mapped))
     };
     reports[reports.len().saturating_sub(MOST_REPORTS)..].iter().map(sight).collect()
 }
@@ -104,9 +113,31 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns whether a mapping of another allocator than glibc's ever had a block.
-    fn had_one(&self, area: &ResidentArea) -> bool {
-        let first = self.all.partition_point(|address| *address < area.range.start);
-        self.all.get(first).is_some_and(|address| *address < area.range.end)
+    fn had_one(&self, range: &Range<u64>) -> bool {
+        let first = self.all.partition_point(|address| *address < range.start);
+        self.all.get(first).is_some_and(|address| *address < range.end)
+    }
+
+    /// Adds rows of what the program mapped itself of the `left` bytes of an area, by who did. Returns what is left then.
+    fn add_mapped(
+        &self,
+        rows: &mut Rows,
+        area: &ResidentArea,
+        blocks: &[&Life],
+        mut left: u64,
+        mapped: &mut MappedThen<'_, '_>,
+    ) -> u64 {
+        let has_blocks = |range: &Range<u64>| has_one(blocks, range) || self.had_one(range);
+        for (stack, by, bytes) in mapped.parts(area, has_blocks) {
+            let bytes = bytes.min(left);
+            left -= bytes;
+            match of_area(area) {
+                (kind @ RowKind::Shared, owner) => rows.add(kind, owner, bytes, area),
+                _ => rows.add(RowKind::Mapped, &format!("maps of {by}"), bytes, area),
+            }
+            .mapped(stack, bytes);
+        }
+        left
     }
 
     /// Returns those that meet a range.
@@ -116,7 +147,13 @@ impl<'a> Blocks<'a> {
         self.live.get(first..last).unwrap_or_default()
     }
 
-    fn sight(&self, report: &ResidentReport, time_us: i64, judge: &mut Owners<'_>) -> Sight {
+    fn sight(
+        &self,
+        report: &ResidentReport,
+        time_us: i64,
+        judge: &mut Owners<'_>,
+        mapped: &mut MappedThen<'_, '_>,
+    ) -> Sight {
         let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
         let mut unused_of_arenas = BTreeMap::<String, u64>::new();
         let mut recorder_bytes = report.recorder_bytes;
@@ -133,12 +170,14 @@ impl<'a> Blocks<'a> {
             if has_mapped_chunks(area, blocks, page_bytes) {
                 let headers = beside_mapped(area, blocks, page_bytes).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
+                left = self.add_mapped(&mut rows, area, blocks, left - headers, mapped);
                 let (kind, owner) = of_area(area);
-                rows.add(kind, owner, left - headers, area);
+                rows.add(kind, owner, left, area);
             } else if area.kind == AreaKind::Malloc
                 || area.name.is_empty()
-                    && (!blocks.is_empty() || area.kind.has_blocks() && self.had_one(area))
+                    && (!blocks.is_empty() || area.kind.has_blocks() && self.had_one(&area.range))
             {
+                left = self.add_mapped(&mut rows, area, blocks, left, mapped);
                 let headers =
                     blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
@@ -158,6 +197,9 @@ impl<'a> Blocks<'a> {
                 }
             } else {
                 let (kind, owner) = of_area(area);
+                if matches!(kind, RowKind::Mapped | RowKind::Shared) {
+                    left = self.add_mapped(&mut rows, area, blocks, left, mapped);
+                }
                 rows.add(kind, owner, left, area).file(&area.name, left);
             }
         }
@@ -172,7 +214,7 @@ impl<'a> Blocks<'a> {
             shared_out_bytes: sum(|area| area.shared_out_bytes),
             huge_bytes: sum(|area| area.huge_bytes),
             report: ResidentReport { areas: Vec::new(), ..report.clone() },
-            rows: rows.all(),
+            rows: rows.all(mapped.stacks),
             allocator: allocator(&report.areas),
             unused_page_bytes,
             unused_of_arenas,
@@ -283,6 +325,11 @@ fn add(sum: &mut u64, bytes: u64) {
     *sum = sum.saturating_add(bytes);
 }
 
+/// Returns the stack with the most bytes.
+fn largest(stacks: SeededMap<StackIndex, u64>) -> Option<(StackIndex, u64)> {
+    stacks.into_iter().max_by_key(|(stack, bytes)| (*bytes, Reverse(*stack)))
+}
+
 /// Rows that are added up.
 #[derive(Default)]
 struct Rows(BTreeMap<(RowKind, Text), Row>);
@@ -292,6 +339,7 @@ struct Row {
     bytes: u64,
     shared_out_bytes: u64,
     stacks: SeededMap<StackIndex, u64>,
+    mapped: SeededMap<StackIndex, u64>,
     files: BTreeMap<String, u64>,
 }
 
@@ -300,6 +348,10 @@ impl Row {
         if let Some(stack) = stack {
             add(self.stacks.entry(stack).or_default(), bytes);
         }
+    }
+
+    fn mapped(&mut self, stack: StackIndex, bytes: u64) {
+        add(self.mapped.entry(stack).or_default(), bytes);
     }
 
     fn file(&mut self, name: &str, bytes: u64) {
@@ -319,13 +371,16 @@ impl Rows {
         row
     }
 
-    fn all(self) -> Vec<SightRow> {
+    /// Returns the rows. `stacks` has those that mapped memory.
+    fn all(self, stacks: &Arc<Snapshot>) -> Vec<SightRow> {
+        let mapped = |(stack, bytes)| MappedStack { stacks: stacks.clone(), stack, bytes };
         let row = |((kind, owner), row): ((RowKind, Text), Row)| SightRow {
             kind,
             owner,
             bytes: row.bytes,
             shared_out_bytes: row.shared_out_bytes,
-            largest: row.stacks.into_iter().max_by_key(|(stack, bytes)| (*bytes, std::cmp::Reverse(*stack))),
+            largest: largest(row.stacks),
+            mapped: largest(row.mapped).map(mapped),
             file: row.files.into_iter().max_by_key(|(_, bytes)| *bytes),
         };
         self.0.into_iter().map(row).filter(|row| row.bytes > 0).collect()
@@ -338,7 +393,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::Snapshot,
+        model::{MappedRange, StackTable},
         words::{Address, StreamId},
     };
     use fastrand::Rng;
@@ -346,6 +401,28 @@ mod tests {
     /// Mostly small numbers, and sometimes any.
     fn number(random: &mut Rng) -> u64 {
         if random.u8(..8) == 0 { random.u64(..) } else { random.u64(..1 << 16) }
+    }
+
+    fn sight_of(report: &ResidentReport, lives: &[Life], snapshot: &Snapshot, mapped: &Mapped) -> Sight {
+        let (mut judge, mut of_mapped) = (Owners::new(snapshot), Owners::new(&mapped.stacks));
+        Blocks::of(report, Moment::START, lives).sight(
+            report,
+            0,
+            &mut judge,
+            &mut mapped.at(0, &mut of_mapped),
+        )
+    }
+
+    /// Any ranges, which a file may have.
+    fn mapped(random: &mut Rng) -> Mapped {
+        let range = |random: &mut Rng| MappedRange {
+            stack: StackTable::EMPTY,
+            range: random_range(random),
+            times_us: 0..number(random),
+        };
+        let mut ranges: Vec<MappedRange> = (0..random.usize(..6)).map(|_| range(random)).collect();
+        ranges.sort_by_key(|of| of.range.start);
+        Mapped { ranges, ..Mapped::default() }
     }
 
     fn random_range(random: &mut Rng) -> Range<u64> {
@@ -392,8 +469,7 @@ mod tests {
             };
             let lives = [life];
             let snapshot = Snapshot::default();
-            let sight =
-                Blocks::of(&report, Moment::START, &lives).sight(&report, 0, &mut Owners::new(&snapshot));
+            let sight = sight_of(&report, &lives, &snapshot, &Mapped::default());
             let row = |row: &SightRow| (row.owner.to_string(), row.bytes);
             sight.rows.iter().map(row).filter(|(owner, _)| owner != "unknown").collect::<Vec<_>>()
         };
@@ -429,8 +505,7 @@ mod tests {
         let snapshot = Snapshot::default();
         let owner = |areas: Vec<ResidentArea>| {
             let report = ResidentReport { areas, ..ResidentReport::default() };
-            let blocks = Blocks::of(&report, Moment::START, slice::from_ref(&freed));
-            let sight = blocks.sight(&report, 0, &mut Owners::new(&snapshot));
+            let sight = sight_of(&report, slice::from_ref(&freed), &snapshot, &Mapped::default());
             sight.rows.iter().map(|row| row.owner.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(owner(vec![heap.clone(), library]), [MALLOC_FREE]);
@@ -451,7 +526,7 @@ mod tests {
         let areas = names.iter().zip(1..).map(|(name, nth)| area(name, nth * 0x10_0000)).collect();
         let report = ResidentReport { areas, ..ResidentReport::default() };
         let snapshot = Snapshot::default();
-        let sight = Blocks::of(&report, Moment::START, &[]).sight(&report, 0, &mut Owners::new(&snapshot));
+        let sight = sight_of(&report, &[], &snapshot, &Mapped::default());
         let unused: Vec<(&str, u64)> =
             sight.unused_of_arenas.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
         assert_eq!(unused, [("[arena 1", 0x8000), ("[arena 12", 0x4000), ("[heap]", 0x4000)]);
@@ -504,8 +579,7 @@ mod tests {
                 }
             };
             let lives: Vec<Life> = (0..random.usize(..20)).map(|_| life(&mut random)).collect();
-            let blocks = Blocks::of(&report, Moment::START, &lives);
-            let sight = blocks.sight(&report, 0, &mut Owners::new(&snapshot));
+            let sight = sight_of(&report, &lives, &snapshot, &mapped(&mut random));
             let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
             let of_rows = sum(&mut sight.rows.iter().map(|row| row.bytes));
             assert_eq!(of_rows, sum(&mut report.areas.iter().map(|area| area.resident_bytes)), "seed {seed}");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    mapped::MappedStack,
     owner_part::Part,
     owner_row::{DeviceOwners, HostFigures, OwnerRow, OwnerStack, RowKind, TOGETHER_US},
     resident::{MAIN_ARENA, Sight, SightRow},
@@ -29,6 +30,7 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
         now_bytes: Some(i128::from(used[0]) - known_now),
         peak_bytes: Some(i128::from(peak_bytes) - known_peak),
         largest: None,
+        mapped: None,
         largest_file: None,
         largest_file_bytes: None,
     });
@@ -100,6 +102,7 @@ struct Sums {
     bytes: [i128; 2],
     /// The stacks and the files with the most, at each point, with the part of the stack.
     stacks: [Option<OwnerStack>; 2],
+    mapped: [Option<MappedStack>; 2],
     files: [Option<(String, u64)>; 2],
 }
 
@@ -128,6 +131,11 @@ impl Sums {
         {
             self.stacks[at] = Some(OwnerStack { part: stacks_of, stack, bytes });
         }
+        if let Some(mapped) = &row.mapped
+            && self.mapped[at].as_ref().is_none_or(|most| mapped.bytes > most.bytes)
+        {
+            self.mapped[at] = Some(mapped.clone());
+        }
         if let Some((name, bytes)) = &row.file
             && self.files[at].as_ref().is_none_or(|(_, most)| bytes > most)
         {
@@ -137,6 +145,7 @@ impl Sums {
 
     fn row(self, kind: RowKind, owner: &str) -> OwnerRow {
         let ([stack_now, stack_peak], [file_now, file_peak]) = (self.stacks, self.files);
+        let [mapped_now, mapped_peak] = self.mapped;
         let (largest_file, largest_file_bytes) = file_peak.or(file_now).unzip();
         OwnerRow {
             owner: owner.to_owned(),
@@ -144,6 +153,7 @@ impl Sums {
             now_bytes: Some(self.bytes[0]),
             peak_bytes: Some(self.bytes[1]),
             largest: stack_peak.or(stack_now),
+            mapped: mapped_peak.or(mapped_now),
             largest_file,
             largest_file_bytes,
         }

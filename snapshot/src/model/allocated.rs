@@ -6,11 +6,11 @@
 //! `peaks`, the most bytes that were live at once of each.
 
 use super::{
-    FrameIndex, Snapshot, StackIndex, Value, frame_value,
+    Snapshot, StackIndex, Value,
     recorded::{ALLOCATED, remove_setting, set_setting},
-    stack_from_value,
+    stack_list::{FrameReader, FrameWriter},
 };
-use crate::words::{DeviceId, SeededMap};
+use crate::words::DeviceId;
 
 /// What was allocated with one stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,27 +41,13 @@ pub(crate) fn forget(snapshot: &mut Snapshot) {
 }
 
 fn value(device: DeviceId, sums: &[Allocated], snapshot: &Snapshot) -> Value {
-    let mut places: SeededMap<FrameIndex, usize> = SeededMap::default();
-    let mut frames = Vec::new();
-    let mut place = |frame: &FrameIndex| {
-        let new = places.len();
-        let place = *places.entry(*frame).or_insert(new);
-        if place == new {
-            frames.push(frame_value(snapshot.stacks.frame(*frame), &snapshot.shapes));
-        }
-        Value::unsigned(place as u64)
-    };
-    let mut stack = |sum: &Allocated| {
-        let figures = [sum.n_blocks, sum.bytes].map(Value::unsigned);
-        let members = snapshot.stacks.members(sum.stack).iter().map(&mut place);
-        Value::List(figures.into_iter().chain(members).collect())
-    };
-    let stacks = Value::List(sums.iter().map(&mut stack).collect());
+    let mut frames = FrameWriter::new(snapshot);
+    let stacks = sums.iter().map(|sum| frames.stack([sum.n_blocks, sum.bytes], sum.stack)).collect();
     let peak = |sum: &Allocated| Value::unsigned(sum.peak_bytes.unwrap_or(sum.bytes));
     Value::dict([
         ("device", Value::Int(device.0)),
-        ("frames", Value::List(frames.into())),
-        ("stacks", stacks),
+        ("frames", frames.frames()),
+        ("stacks", Value::List(stacks)),
         ("peaks", Value::List(sums.iter().map(peak).collect())),
     ])
 }
@@ -73,37 +59,22 @@ impl Snapshot {
     pub fn allocated(&self, device: DeviceId) -> Option<(Snapshot, Vec<Allocated>)> {
         let all = self.allocator_settings()?.get(ALLOCATED)?.as_elements()?;
         let of_device = all.iter().find(|of| of.get("device").and_then(Value::as_int) == Some(device.0))?;
-        let mut stacks = Snapshot::default();
-        let frames: Vec<FrameIndex> = of_device
-            .get("frames")?
-            .as_elements()?
-            .iter()
-            .map(|frame| frame_of(frame, &mut stacks))
-            .collect::<Option<_>>()?;
+        let mut frames = FrameReader::of(of_device.get("frames")?)?;
         let peaks = of_device.get("peaks").and_then(Value::as_elements).unwrap_or_default();
         let mut peaks = peaks.iter().map(Value::as_unsigned);
         let sum = |value: &Value| {
-            let [n_blocks, bytes, places @ ..] = value.as_elements()? else { return None };
-            let frame = |place: &Value| frames.get(usize::try_from(place.as_unsigned()?).ok()?).copied();
-            let members: Vec<FrameIndex> = places.iter().map(frame).collect::<Option<_>>()?;
-            let stack = stacks.stacks.intern_stack(&members);
-            let (n_blocks, bytes) = (n_blocks.as_unsigned()?, bytes.as_unsigned()?);
+            let ([n_blocks, bytes], stack) = frames.stack(value)?;
             Some(Allocated { stack, n_blocks, bytes, peak_bytes: peaks.next().flatten() })
         };
         let sums = of_device.get("stacks")?.as_elements()?.iter().map(sum).collect::<Option<_>>()?;
-        Some((stacks, sums))
+        Some((frames.stacks, sums))
     }
-}
-
-fn frame_of(frame: &Value, Snapshot { stacks, shapes, .. }: &mut Snapshot) -> Option<FrameIndex> {
-    let stack = stack_from_value(&Value::List([frame.clone()].into()), stacks, shapes)?;
-    stacks.members(stack).first().copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Field, Frame, Shape, Slot};
+    use crate::model::{Field, Frame, FrameIndex, Shape, Slot};
 
     #[test]
     fn sums_come_back_with_their_frames() {

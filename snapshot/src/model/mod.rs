@@ -17,6 +17,7 @@ mod parts;
 mod json;
 mod streaming;
 mod legacy;
+mod mapped;
 mod plain;
 mod program;
 pub mod raw;
@@ -26,6 +27,7 @@ mod resident;
 #[doc(hidden)]
 pub mod schema;
 mod shape;
+mod stack_list;
 mod stack_table;
 mod usage;
 mod use_counts;
@@ -38,6 +40,8 @@ pub(crate) use build::{Builder, MAX_RECORD_KEYS, last_of_each, stack as stack_fr
 pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};
 pub(crate) use legacy::{block_uses, has_requested_size};
+pub use mapped::MappedRange;
+pub(crate) use mapped::forget as forget_mapped;
 pub(crate) use recorded::RecordedDevices;
 pub use records::{Annotation, Block, Segment, TraceEntry};
 pub(crate) use resident::store as store_resident;
@@ -57,6 +61,8 @@ pub use crate::words::{DeviceUsage, ResidentReport, TimedUsage};
 pub use allocated::store as store_allocated;
 #[doc(hidden)]
 pub use field::Field;
+#[doc(hidden)]
+pub use mapped::store as store_mapped;
 #[doc(hidden)]
 pub use recorded::RecordedSettings;
 #[doc(hidden)]

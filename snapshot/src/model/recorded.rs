@@ -27,6 +27,8 @@ pub(super) const USAGE: &str = "memreel_usage";
 pub(super) const RESIDENT: &str = "memreel_resident";
 /// What was allocated with each stack.
 pub(super) const ALLOCATED: &str = "memreel_allocated";
+/// What a program mapped itself.
+pub(super) const MAPPED: &str = "memreel_mapped";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
 
@@ -55,7 +57,7 @@ pub struct RecordedSettings {
 impl RecordedSettings {
     /// Whether a key of the settings is one of these facts, or what devices and the kernel reported.
     pub fn is_key(key: &str) -> bool {
-        [DEVICES, USAGE, RESIDENT, ALLOCATED].contains(&key) || KEYS.contains(&key)
+        [DEVICES, USAGE, RESIDENT, ALLOCATED, MAPPED].contains(&key) || KEYS.contains(&key)
     }
 
     /// The dictionary of [`DEVICES`] for devices that differ; `None` if they do not.

@@ -6,7 +6,8 @@ use crate::{
     analysis::{disguised, is_mark, is_shown},
     model::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
-        Text, TraceEntry, UseCounts, Value, forget_allocated, frame_value, stack_from_value, store_resident,
+        Text, TraceEntry, UseCounts, Value, forget_allocated, forget_mapped, frame_value, stack_from_value,
+        store_resident,
     },
     words::{
         AreaKind, DeviceId, ResidentArea, SeededMap, SeededSet,
@@ -39,6 +40,7 @@ impl<'a> Reframed<'a> {
         let mut head = base.head().without_traces();
         // The sums have frames of their own.
         forget_allocated(&mut head);
+        forget_mapped(&mut head);
         let old = std::mem::take(&mut head.stacks);
         let mut rewriting = Rewriting::new(old, options);
         let of_base = base.use_counts();

@@ -7,7 +7,7 @@ use crate::{
     model::{
         Annotation, DeviceUsage, Field, Frame, FrameIndex, RecordedDevices, RecordedSettings, ResidentReport,
         Segment, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, Value,
-        counted, forget_allocated, store_resident, store_usage,
+        counted, forget_allocated, forget_mapped, store_resident, store_usage,
     },
     words::{DeviceId, Error, Result, SeededSet},
 };
@@ -206,8 +206,9 @@ impl<D: SnapshotSource> Merged<D> {
         };
         let reports: Vec<ResidentReport> = self.devices.iter().flat_map(of_device).collect();
         store_resident(&mut self.head, &reports);
-        // The sums are those of one part.
+        // The sums, and what was mapped, are those of one part.
         forget_allocated(&mut self.head);
+        forget_mapped(&mut self.head);
     }
 }
 

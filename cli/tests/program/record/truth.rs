@@ -4,7 +4,7 @@
 
 use std::{process::Command, thread};
 
-use memreel::analysis::{DeviceOwners, owners};
+use memreel::analysis::{DeviceOwners, RowKind, owners};
 use memreel_snapshot::Snapshot;
 
 use super::{Run, program, python, record};
@@ -127,6 +127,8 @@ fn found(table: &DeviceOwners, row: &str) -> i128 {
     let rows = table.rows.iter();
     match row {
         "resident" => rows.filter(|of| of.owner != "unexplained").filter_map(|of| of.now_bytes).sum(),
+        // Those whose stack is known have rows of their own.
+        "anonymous maps" => rows.filter(|of| of.kind == RowKind::Mapped).filter_map(|of| of.now_bytes).sum(),
         "huge pages" => table.host.as_ref().unwrap().huge_bytes.into(),
         _ => rows.filter(|of| of.owner == row).filter_map(|of| of.now_bytes).sum(),
     }

@@ -1,0 +1,53 @@
+//! Memory that a program maps itself, by the functions that did.
+
+use std::{collections::BTreeMap, process::Command, time::Duration};
+
+use memreel::DeviceId;
+
+use super::{HERE, cc, recorded, snapshots};
+
+fn program(folder: &tempfile::TempDir) -> std::path::PathBuf {
+    let program = folder.path().join("maps");
+    cc(&["-g", "-o", program.to_str().unwrap(), &format!("{HERE}/maps.c")]);
+    program
+}
+
+#[test]
+fn each_range_has_the_stack_that_mapped_it() {
+    let (folder, tapes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let done = recorded(&program(&folder), tapes.path(), &[]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let [snapshot] = &snapshots(tapes.path())[..] else { panic!("one process") };
+    let (stacks, ranges) = snapshot.mapped(DeviceId(1)).or(snapshot.mapped(DeviceId(0))).unwrap();
+    let (mut bytes, mut n_ranges) = (BTreeMap::<String, u64>::new(), 0);
+    for of in ranges.iter().filter(|of| of.times_us.end == u64::MAX) {
+        let frames = stacks.frames(Some(of.stack)).map(|frame| frame.name.to_string());
+        let by =
+            frames.filter(|name| !["map", "memreel"].contains(&&**name)).find(|name| !name.contains("map"));
+        *bytes.entry(by.unwrap_or_default()).or_default() += of.range.end - of.range.start;
+        n_ranges += 1;
+    }
+    let said = String::from_utf8(done.stdout).unwrap();
+    for line in said.lines() {
+        let (by, said) = line.split_once(": ").unwrap();
+        assert_eq!(bytes.get(by).copied().unwrap_or(0), said.parse::<u64>().unwrap(), "{by}: {bytes:?}");
+    }
+    assert_eq!(said.lines().count(), 8);
+    assert!(n_ranges < 50, "neighbours are one range: {n_ranges}");
+}
+
+/// A report asks for memory, which the thread that the handler stopped may be about to.
+#[test]
+fn a_handler_that_maps_does_not_wait_for_the_allocator() {
+    let (folder, tapes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut running = recorded(&program(&folder), tapes.path(), &[]).arg("handler").spawn().unwrap();
+    for _ in 0..600 {
+        if let Some(status) = running.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = Command::new("kill").args(["-9", &running.id().to_string()]).status();
+    panic!("it waits");
+}
