@@ -71,13 +71,14 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Frame;
+    use crate::model::{Field, Frame, Shape};
 
     #[test]
     fn ranges_come_back_with_their_frames() {
         let text = r#"{"segments": [], "device_traces": [[]], "allocator_settings": {"roundup_power2_divisions": {}}}"#;
         let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
-        let frame = snapshot.stacks.intern_frame(Frame { name: "arena".into(), ..Frame::default() });
+        let shape = snapshot.shapes.intern(Shape::from_fields(&[("name", Field::Name)]));
+        let frame = snapshot.stacks.intern_frame(Frame { name: "arena".into(), shape, ..Frame::default() });
         let stack = snapshot.stacks.intern_stack(&[frame]);
         let range = |range, times_us| MappedRange { stack, range, times_us };
         let ranges = [range(5..9, 3..u64::MAX), range(1..5, 2..4)];
