@@ -35,12 +35,14 @@ pub(crate) unsafe extern "C-unwind" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise, here and below.
     let at = match next::mmap() {
+        // SAFETY: the caller's promise.
         Some(next) => unsafe { next(address, bytes, protection, flags, file, offset) },
-        // SAFETY: as above.
         None => {
-            pointer(unsafe { libc::syscall(libc::SYS_mmap, address, bytes, protection, flags, file, offset) })
+            // SAFETY: the caller's promise.
+            let at =
+                unsafe { libc::syscall(libc::SYS_mmap, address, bytes, protection, flags, file, offset) };
+            pointer(at)
         }
     };
     reported(at, bytes)
