@@ -16,7 +16,8 @@ const MIMALLOC: (&str, &str) = ("libmimalloc2.0", "libmimalloc.so.2.0");
 
 /// Returns the path of an allocator's library, or prints that a test is skipped.
 fn allocator((package, library): (&str, &str)) -> Option<PathBuf> {
-    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let of_debian = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folders = [&*of_debian, "/usr/lib64", "/usr/lib"];
     let found = folders.iter().map(|folder| Path::new(folder).join(library)).find(|path| path.exists());
     if found.is_none() {
         eprintln!("skipped: no {library}, which Debian's package {package} has");
