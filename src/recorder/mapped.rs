@@ -52,23 +52,21 @@ impl Mapped {
         }
     }
 
-    /// Returns a new range with its neighbours of the same stack, so that a loop that maps has one range.
-    fn grown(&mut self, mut new: MappedRange, changed: &mut dyn FnMut(&MappedRange)) -> MappedRange {
-        let before = self.live.range(..new.range.start).next_back().map(|(_, before)| before.clone());
-        if let Some(before) = before.filter(|of| of.range.end == new.range.start && of.stack == new.stack) {
-            new = MappedRange { range: before.range.start..new.range.end, from: before.from, ..new };
-        }
+    /// Returns a new range with its neighbours of the same stack, so that a loop that maps has one range. It is that of its first
+    /// neighbour, which is noted so that the other one never was.
+    fn grown(&mut self, new: MappedRange, changed: &mut dyn FnMut(&MappedRange)) -> MappedRange {
+        let before = self.live.range(..new.range.start).next_back().map(|(_, before)| before);
+        let before = before.filter(|of| of.range.end == new.range.start && of.stack == new.stack).cloned();
         let behind = self.live.get(&new.range.end).filter(|behind| behind.stack == new.stack).cloned();
+        let first = before.as_ref().or(behind.as_ref()).unwrap_or(&new);
+        let end = behind.as_ref().unwrap_or(&new).range.end;
+        let start = first.range.start.min(new.range.start);
+        let grown = MappedRange { range: start..end, from: first.from, ..new };
         if let Some(behind) = behind {
             self.live.remove(&behind.range.start);
-            new = MappedRange {
-                range: new.range.start..behind.range.end,
-                from: new.from.min(behind.from),
-                ..new
-            };
             changed(&MappedRange { until: behind.from, ..behind });
         }
-        new
+        grown
     }
 
     /// Ends what is there of a range. Calls `changed` as [`Mapped::map`] does.
