@@ -4,7 +4,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    sync::Arc,
+};
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
@@ -35,20 +39,19 @@ pub(crate) fn print(
     n_frames: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let sites: Vec<Sites<'_>> =
-        snapshots.iter().map(|snapshot| Sites::of(ShownFrames::new(snapshot), n_frames)).collect();
+    let shown = shown_frames(snapshots);
     for (nth, table) in tables.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
         }
-        print_table(table, &sites, n_frames, out)?;
+        print_table(table, &shown, n_frames, out)?;
     }
     Ok(())
 }
 
 fn print_table(
     table: &DeviceOwners,
-    sites: &[Sites<'_>],
+    shown: &[ShownFrames<'_>],
     n_calls: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -80,14 +83,16 @@ fn print_table(
         "{}",
         heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most requested by")
     )?;
-    let (unexplained, known): (Vec<&OwnerRow>, Vec<&OwnerRow>) =
-        table.rows.iter().partition(|row| row.kind == RowKind::Unexplained);
-    known.iter().try_for_each(|row| form.row(row, sites, out))?;
-    let sums =
-        |bytes: fn(&OwnerRow) -> Option<i128>| -> i128 { known.iter().filter_map(|row| bytes(row)).sum() };
+    let stacks = shown_stacks(&table.rows, shown);
+    let rows = table.rows.iter().zip(&stacks);
+    let (unexplained, known): (Vec<_>, Vec<_>) = rows.partition(|(row, _)| row.kind == RowKind::Unexplained);
+    known.iter().try_for_each(|(row, stack)| form.row(row, stack.as_ref(), out))?;
+    let sums = |bytes: fn(&OwnerRow) -> Option<i128>| -> i128 {
+        known.iter().filter_map(|(row, _)| bytes(row)).sum()
+    };
     form.line("sum", [Some(sums(|row| row.now_bytes)), Some(sums(|row| row.peak_bytes))], out)?;
-    for row in unexplained {
-        form.row(row, sites, out)?;
+    for (row, stack) in unexplained {
+        form.row(row, stack.as_ref(), out)?;
         form.line(
             "used",
             [table.used_now_bytes, table.used_peak_bytes].map(|bytes| bytes.map(i128::from)),
@@ -96,7 +101,9 @@ fn print_table(
     }
     if !table.outside.is_empty() {
         writeln!(out, "outside the sum:")?;
-        table.outside.iter().try_for_each(|row| form.row(row, sites, out))?;
+        let stacks = shown_stacks(&table.outside, shown);
+        let mut rows = table.outside.iter().zip(&stacks);
+        rows.try_for_each(|(row, stack)| form.row(row, stack.as_ref(), out))?;
     }
     let lines = rounded_line(table).into_iter().chain(addresses_line(table));
     lines.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
@@ -248,24 +255,19 @@ impl Form {
         writeln!(out, "{}", self.figures(owner, bytes.map(figure), &self.share(bytes[1])).trim_end())
     }
 
-    fn row(&self, row: &OwnerRow, sites: &[Sites<'_>], out: &mut impl Write) -> io::Result<()> {
+    fn row(&self, row: &OwnerRow, stack: Option<&ShownStack<'_>>, out: &mut impl Write) -> io::Result<()> {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
         let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
-        if let Some(mapped) = &row.mapped {
-            let sites = Sites::of(ShownFrames::new(&mapped.stacks), self.n_calls);
-            return writeln!(out, "{}", sites.row(&figures, &Site::Stack(mapped.stack)));
+        if let Some(stack) = stack {
+            let sites = Sites::of(stack.shown.clone(), self.n_calls);
+            return writeln!(out, "{}", sites.row(&figures, &stack.site));
         }
-        if let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) {
-            let file = clean(base_name(file));
-            return writeln!(
-                out,
-                "{}",
-                shortened(&format!("{figures}  {file} ({})", Bytes(bytes)), width_left(0))
-            );
-        }
-        let Some(largest) = row.largest else { return writeln!(out, "{}", figures.trim_end()) };
-        writeln!(out, "{}", sites[largest.part].row(&figures, &Site::Stack(largest.stack)))
+        let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) else {
+            return writeln!(out, "{}", figures.trim_end());
+        };
+        let file = format!("{figures}  {} ({})", clean(base_name(file)), Bytes(bytes));
+        writeln!(out, "{}", shortened(&file, width_left(0)))
     }
 
     fn share(&self, bytes: Option<i128>) -> String {
@@ -327,10 +329,10 @@ pub(crate) fn print_json(
     names: &[&str],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let shown: Vec<ShownFrames<'_>> = snapshots.iter().map(|snapshot| ShownFrames::new(snapshot)).collect();
+    let shown = shown_frames(snapshots);
     tables.iter().try_for_each(|table| {
-        let of_rows: Vec<_> = table.rows.iter().map(|row| shown_stack(row, &shown)).collect();
-        let of_outside: Vec<_> = table.outside.iter().map(|row| shown_stack(row, &shown)).collect();
+        let of_rows = shown_stacks(&table.rows, &shown);
+        let of_outside = shown_stacks(&table.outside, &shown);
         let line = Line {
             files: table.parts.iter().map(|part| names[*part]).collect(),
             device: table.device,
@@ -355,6 +357,10 @@ pub(crate) fn print_json(
     })
 }
 
+fn shown_frames<'a>(snapshots: &[&'a Snapshot]) -> Vec<ShownFrames<'a>> {
+    snapshots.iter().map(|snapshot| ShownFrames::new(snapshot)).collect()
+}
+
 /// The stack that a row shows, with the frames that are shown of its snapshot.
 struct ShownStack<'a> {
     site: Site,
@@ -362,14 +368,21 @@ struct ShownStack<'a> {
     shown: ShownFrames<'a>,
 }
 
-fn shown_stack<'a>(row: &'a OwnerRow, shown: &[ShownFrames<'a>]) -> Option<ShownStack<'a>> {
-    if let Some(mapped) = &row.mapped {
-        let shown = ShownFrames::new(&mapped.stacks);
-        return Some(ShownStack { site: Site::Stack(mapped.stack), bytes: mapped.bytes, shown });
-    }
-    let largest = row.largest?;
-    let shown = shown[largest.part].clone();
-    Some(ShownStack { site: Site::Stack(largest.stack), bytes: largest.bytes, shown })
+/// Returns the stack of each row that has one: of its blocks, or of who mapped it. `shown` are the frames of the snapshots.
+fn shown_stacks<'a>(rows: &'a [OwnerRow], shown: &[ShownFrames<'a>]) -> Vec<Option<ShownStack<'a>>> {
+    // The rows of one process have one snapshot for what it mapped.
+    let mut of_mapped: BTreeMap<*const Snapshot, ShownFrames<'a>> = BTreeMap::new();
+    let stack = |row: &'a OwnerRow| {
+        if let Some(mapped) = &row.mapped {
+            let of_it = of_mapped.entry(Arc::as_ptr(&mapped.stacks));
+            let shown = of_it.or_insert_with(|| ShownFrames::new(&mapped.stacks)).clone();
+            return Some(ShownStack { site: Site::Stack(mapped.stack), bytes: mapped.bytes, shown });
+        }
+        let largest = row.largest?;
+        let shown = shown[largest.part].clone();
+        Some(ShownStack { site: Site::Stack(largest.stack), bytes: largest.bytes, shown })
+    };
+    rows.iter().map(stack).collect()
 }
 
 fn with_stacks<'a>(rows: &'a [OwnerRow], stacks: &'a [Option<ShownStack<'a>>]) -> Vec<Row<'a>> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    imports,
+    handler, imports,
     libraries::{first_of, is_import, library_of},
     loader, next, reports,
 };
@@ -43,9 +43,11 @@ extern "C" fn connect() {
     imports::report();
     begin_next();
     loader::find();
-    // Another allocator maps memory with the C library's functions, on threads of its own too, and has its locks then.
-    let has_mapped = library_of(next::in_order(c"malloc")) == library_of(next::in_order(c"mmap"));
-    reports::begin(found, has_mapped);
+    // Another allocator has its locks when it maps memory.
+    let is_of_c =
+        |name: &CStr| library_of(next::in_order(name)) == library_of(next::in_order(c"gnu_get_libc_version"));
+    handler::find();
+    reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
 }
 
 /// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must

@@ -13,7 +13,6 @@ use super::{
     other::reallocated,
     processor::jump_with_caller,
     reports::{allocated, freed},
-    within::within,
 };
 
 /// Returns null with the error of a request that cannot be served.
@@ -51,9 +50,9 @@ with_caller! {
 unsafe extern "C-unwind" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
     match next::malloc() {
         // SAFETY: the caller's promise, here and below.
-        Some(next) if loader::is_caller(caller) => within(|| unsafe { next(bytes) }),
+        Some(next) if loader::is_caller(caller) => unsafe { next(bytes) },
         // SAFETY: as above.
-        Some(next) => allocated(within(|| unsafe { next(bytes) }), bytes),
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => early::take(bytes, 1),
     }
 }
@@ -61,9 +60,9 @@ unsafe extern "C-unwind" fn malloc_for(bytes: usize, caller: usize) -> *mut c_vo
 unsafe extern "C-unwind" fn calloc_for(n: usize, bytes: usize, caller: usize) -> *mut c_void {
     match next::calloc() {
         // SAFETY: the caller's promise. An overflow fails, and null is not reported.
-        Some(next) if loader::is_caller(caller) => within(|| unsafe { next(n, bytes) }),
+        Some(next) if loader::is_caller(caller) => unsafe { next(n, bytes) },
         // SAFETY: as above.
-        Some(next) => allocated(within(|| unsafe { next(n, bytes) }), n.wrapping_mul(bytes)),
+        Some(next) => allocated(unsafe { next(n, bytes) }, n.wrapping_mul(bytes)),
         None => n.checked_mul(bytes).map_or_else(refused, |all| early::take(all, 1)),
     }
 }
@@ -77,7 +76,7 @@ unsafe extern "C-unwind" fn free_for(block: *mut c_void, caller: usize) {
     }
     if let Some(next) = next::free() {
         // SAFETY: the caller's promise.
-        within(|| unsafe { next(block) });
+        unsafe { next(block) };
     }
 }
 
@@ -93,10 +92,10 @@ unsafe extern "C-unwind" fn realloc_for(block: *mut c_void, bytes: usize, caller
     let Some(next) = next::realloc() else { return refused() };
     if loader::is_caller(caller) {
         // SAFETY: the caller's promise.
-        return within(|| unsafe { next(block, bytes) });
+        return unsafe { next(block, bytes) };
     }
     // SAFETY: the caller's promise.
-    reallocated(block, bytes, || within(|| unsafe { next(block, bytes) }))
+    reallocated(block, bytes, || unsafe { next(block, bytes) })
 }
 
 /// # Safety
@@ -133,7 +132,7 @@ pub(crate) unsafe extern "C-unwind" fn reallocarray(
 pub(crate) unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> *mut c_void {
     match next::memalign() {
         // SAFETY: the caller's promise.
-        Some(next) => allocated(within(|| unsafe { next(align, bytes) }), bytes),
+        Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
         None => early::take(bytes, align),
     }
 }
@@ -143,7 +142,7 @@ pub(crate) unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> *
 pub(crate) unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
     match next::aligned_alloc() {
         // SAFETY: the caller's promise.
-        Some(next) => allocated(within(|| unsafe { next(align, bytes) }), bytes),
+        Some(next) => allocated(unsafe { next(align, bytes) }, bytes),
         None => early::take(bytes, align),
     }
 }
@@ -157,7 +156,7 @@ pub(crate) unsafe extern "C-unwind" fn posix_memalign(
 ) -> c_int {
     let Some(next) = next::posix_memalign() else { return libc::ENOMEM };
     // SAFETY: the caller's promise.
-    let status = within(|| unsafe { next(out, align, bytes) });
+    let status = unsafe { next(out, align, bytes) };
     if status == 0 {
         // SAFETY: after success the next function wrote the block.
         allocated(unsafe { *out }, bytes);
@@ -170,7 +169,7 @@ pub(crate) unsafe extern "C-unwind" fn posix_memalign(
 pub(crate) unsafe extern "C-unwind" fn valloc(bytes: usize) -> *mut c_void {
     match next::valloc() {
         // SAFETY: the caller's promise.
-        Some(next) => allocated(within(|| unsafe { next(bytes) }), bytes),
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => refused(),
     }
 }
@@ -180,7 +179,7 @@ pub(crate) unsafe extern "C-unwind" fn valloc(bytes: usize) -> *mut c_void {
 pub(crate) unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> *mut c_void {
     match next::pvalloc() {
         // SAFETY: the caller's promise.
-        Some(next) => allocated(within(|| unsafe { next(bytes) }), bytes),
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => refused(),
     }
 }

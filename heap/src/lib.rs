@@ -14,7 +14,7 @@ mod next;
 mod imports;
 mod processor;
 mod small_stack;
-mod within;
+mod handler;
 mod reports;
 mod connect;
 mod other;

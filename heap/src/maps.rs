@@ -9,13 +9,16 @@ use super::{
     reports::{mapped, unmapped},
 };
 
+/// Ranges of pages begin at a multiple of this at least.
+const LEAST_PAGE_BYTES: usize = 4096;
+
 /// Returns a pointer that the kernel returned as a number.
 fn pointer(number: c_long) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(number as usize)
 }
 
 /// Reports what was mapped, unless it failed. Returns it.
-fn reported(at: *mut c_void, bytes: usize) -> *mut c_void {
+fn reported(at: *mut c_void, bytes: impl FnOnce() -> usize) -> *mut c_void {
     if at != libc::MAP_FAILED {
         mapped(at, bytes);
     }
@@ -45,7 +48,7 @@ pub(crate) unsafe extern "C-unwind" fn mmap(
             pointer(at)
         }
     };
-    reported(at, bytes)
+    reported(at, || bytes)
 }
 
 /// The same function, where offsets have 64 bits.
@@ -62,10 +65,12 @@ unsafe extern "C-unwind" fn mmap64(
     unsafe { mmap(address, bytes, protection, flags, file, offset) }
 }
 
-/// The C library's function. Another thread may map the same addresses before it returns, so it is reported before.
+/// The C library's function. Another thread may map the same addresses before it returns, so it is reported before, unless it
+/// will fail.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
-    if bytes > 0 {
+    const ALL_ADDRESSES: usize = 1 << 56;
+    if bytes > 0 && bytes < ALL_ADDRESSES && address.addr() & (LEAST_PAGE_BYTES - 1) == 0 {
         unmapped(address, bytes);
     }
     match next::munmap() {
@@ -92,15 +97,15 @@ unsafe extern "C-unwind" fn mremap(
         None => pointer(unsafe { libc::syscall(libc::SYS_mremap, old, old_bytes, bytes, flags, new) }),
     };
     if at != libc::MAP_FAILED {
-        if old_bytes > 0 {
+        if old_bytes > 0 && flags & libc::MREMAP_DONTUNMAP == 0 {
             unmapped(old, old_bytes);
         }
-        mapped(at, bytes);
+        mapped(at, || bytes);
     }
     at
 }
 
-/// The C library's function.
+/// The C library's function. What it attached is forgotten when something else is there: `shmdt` does not say how much it is.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn shmat(number: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
     let at = match next::shmat() {
@@ -109,7 +114,7 @@ unsafe extern "C-unwind" fn shmat(number: c_int, address: *const c_void, flags: 
         // SAFETY: the caller's promise.
         None => pointer(unsafe { libc::syscall(libc::SYS_shmat, number, address, flags) }),
     };
-    if at == libc::MAP_FAILED { at } else { reported(at, bytes_of_shared(number)) }
+    reported(at, || bytes_of_shared(number))
 }
 
 /// Returns the bytes of shared memory of System V; 0 if they are not said.
@@ -119,18 +124,6 @@ fn bytes_of_shared(number: c_int) -> usize {
     unsafe {
         libc::shmctl(number, libc::IPC_STAT, found.as_mut_ptr());
         found.assume_init().shm_segsz
-    }
-}
-
-/// The C library's function.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn shmdt(address: *const c_void) -> c_int {
-    unmapped(address.cast_mut(), 0);
-    match next::shmdt() {
-        // SAFETY: the caller's promise.
-        Some(next) => unsafe { next(address) },
-        // SAFETY: the caller's promise. The kernel returns 0 or -1.
-        None => unsafe { libc::syscall(libc::SYS_shmdt, address) as c_int },
     }
 }
 
@@ -160,7 +153,7 @@ unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
 /// Reports that the heap that `brk` makes longer ends elsewhere.
 fn moved_end(old: *mut c_void, new: *mut c_void) {
     if new > old {
-        mapped(old, new.addr() - old.addr());
+        mapped(old, || new.addr() - old.addr());
     } else if new < old {
         unmapped(new, old.addr() - new.addr());
     }

@@ -144,7 +144,6 @@ functions! {
     munmap: fn(address: *mut c_void, bytes: usize) -> c_int;
     mremap: fn(old: *mut c_void, old_bytes: usize, bytes: usize, flags: c_int, new: *mut c_void) -> *mut c_void;
     shmat: fn(number: c_int, address: *const c_void, flags: c_int) -> *mut c_void;
-    shmdt: fn(address: *const c_void) -> c_int;
     brk: fn(end: *mut c_void) -> c_int;
     sbrk: fn(bytes: isize) -> *mut c_void;
     pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;

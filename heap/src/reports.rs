@@ -9,8 +9,7 @@ use std::{
 
 use super::{
     apart::{self, apart, is_one_apart},
-    small_stack,
-    within::is_within,
+    handler, small_stack,
 };
 
 /// A block whose free was reported: what the other library writes, and only it reads.
@@ -93,20 +92,20 @@ pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
     is_recorded.then_some(freed)
 }
 
-/// Reports that the program mapped memory itself.
-pub(crate) fn mapped(address: *mut c_void, bytes: usize) {
+/// Reports that the program mapped memory itself. `bytes` is asked for only then.
+pub(crate) fn mapped(address: *mut c_void, bytes: impl FnOnce() -> usize) {
     let function = MAPPED.load(Ordering::Acquire);
-    if !function.is_null() && !is_within() {
+    if !function.is_null() && !keeping_errno(handler::may_be_here) {
         // SAFETY: as in `allocated`.
         let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize, bool)>(function) };
-        let _made = made(|has_stack| report(address, bytes, has_stack));
+        let _made = made(|has_stack| report(address, bytes(), has_stack));
     }
 }
 
-/// Reports that the program unmaps memory, before it does; 0 bytes are all that it mapped together at this address.
+/// Reports that the program unmaps memory.
 pub(crate) fn unmapped(address: *mut c_void, bytes: usize) {
     let function = UNMAPPED.load(Ordering::Acquire);
-    if !function.is_null() && !is_within() {
+    if !function.is_null() && !keeping_errno(handler::may_be_here) {
         // SAFETY: as in `allocated`.
         let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, usize)>(function) };
         let _made = made(|_| report(address, bytes));

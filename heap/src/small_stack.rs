@@ -110,22 +110,32 @@ fn is_on_lowest() -> bool {
 /// Returns the lowest part of this thread's own stack; an empty one if it is not small, as that of the first thread.
 #[cold]
 fn of_this_thread() -> Lowest {
+    match stack_of_thread() {
+        Some((at, n_bytes)) if n_bytes < SMALL_BYTES => (at, n_bytes.min(ROOM_BYTES)),
+        _ => (0, 0),
+    }
+}
+
+/// Returns where this thread's stack begins, and its bytes; `None` for the first thread, of which the C library would read a
+/// file, and if the C library does not know.
+#[cold]
+pub(crate) fn stack_of_thread() -> Option<(usize, usize)> {
     // SAFETY: the calls have no requirements.
     if unsafe { libc::getpid() == libc::gettid() } {
-        return (0, 0);
+        return None;
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut at, mut n_bytes) = (ptr::null_mut(), 0);
-    let Some(look) = next::pthread_getattr_np() else { return (0, 0) };
+    let look = next::pthread_getattr_np()?;
     // SAFETY: the attributes are filled when the first call returns 0, and only then are they read and destroyed.
     unsafe {
         if silently(|| look(libc::pthread_self(), attributes.as_mut_ptr())) != 0 {
-            return (0, 0);
+            return None;
         }
         libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut at, &raw mut n_bytes);
         silently(|| libc::pthread_attr_destroy(attributes.as_mut_ptr()));
     }
-    if n_bytes < SMALL_BYTES { (at.addr(), n_bytes.min(ROOM_BYTES)) } else { (0, 0) }
+    Some((at.addr(), n_bytes))
 }
 
 /// A stack of this library, which takes memory when it is used.

@@ -1,6 +1,9 @@
-// Maps memory by functions with names, and prints what each of them still has. With `handler` as the first word, a handler of a
-// signal maps memory while `malloc` is at work, which it may; `malloc` it may not call.
+// Maps memory by functions with names, and prints what each of them still has. With the name of some work as the first word, a
+// handler of a signal maps memory while that is done, which it may; `malloc` it may not call.
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,26 +68,54 @@ static void handler(int number) {
   n_handled++;
 }
 
-static int handle(void) {
-  struct itimerval often = {{0, 200}, {0, 200}};
+static void *blocks[64];
+
+static void allocate(long n) {
+  free(blocks[n % 64]);
+  blocks[n % 64] = malloc(16 + n * 7919 % 100000);
+}
+
+static void *look(void *argument) {
+  pthread_attr_t attributes;
+  for (int i = 0; i < 20 && pthread_getattr_np(pthread_self(), &attributes) == 0; i++) pthread_attr_destroy(&attributes);
+  return argument;
+}
+
+// The C library has its locks here, and is not called by a function that anything is in front of.
+static void trim(long n) { malloc_trim(0); }
+static void count(long n) { mallinfo2(); }
+
+static void start_thread(long n) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, look, NULL) == 0) pthread_join(thread, NULL);
+}
+
+static void open_library(long n) {
+  void *library = dlopen("libm.so.6", RTLD_NOW);
+  if (library) dlclose(library);
+}
+
+static int handle(const char *name) {
+  static const struct { const char *name; void (*work)(long); } all[] = {
+      {"allocate", allocate}, {"trim", trim}, {"count", count}, {"threads", start_thread}, {"libraries", open_library}};
+  struct itimerval often = {{0, 150}, {0, 150}}, never = {{0, 0}, {0, 0}};
+  void (*work)(long) = NULL;
+  for (int i = 0; i < 5; i++) if (strcmp(all[i].name, name) == 0) work = all[i].work;
+  for (long n = 0; n < 1000; n++) allocate(n);
   signal(SIGALRM, handler);
   setitimer(ITIMER_REAL, &often, NULL);
-  void *blocks[64] = {0};
-  for (long n = 0; n_handled < 500; n++) {
-    free(blocks[n % 64]);
-    blocks[n % 64] = malloc(16 + n * 7919 % 100000);
-  }
+  for (long n = 0; n_handled < 1500; n++) work(n);
+  setitimer(ITIMER_REAL, &never, NULL);
   return 0;
 }
 
 int main(int n, char **words) {
-  if (n > 1) return handle();
+  if (n > 1) return handle(words[1]);
   keeps();
   keeps_ends();
   grows();
   shares();
   attaches(7 * MIB);
-  shmdt(attaches(11 * MIB));
   for (int i = 0; i < 2000; i++) repeats();
   long longer = makes_longer();
   is_none();

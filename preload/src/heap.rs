@@ -96,7 +96,7 @@ extern "C" fn memreel_heap_mapped(address: *mut c_void, bytes: usize, has_stack:
     record_unless(|| (), |state| _ = reports(state).map(mapped));
 }
 
-/// Reports that the program unmaps memory; 0 bytes are all that it mapped together at this address.
+/// Reports that the program unmaps memory.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_unmapped(address: *mut c_void, bytes: usize) {
     let unmapped = |heap: MallocReports| heap.unmapped(address.addr() as u64, bytes as u64);

@@ -84,7 +84,7 @@ impl MallocReports {
         self.heap.mapped(address..address.saturating_add(bytes), self.has_stacks);
     }
 
-    /// Reports that the program unmaps memory, before it does. 0 bytes are all that were mapped together at this address.
+    /// Reports that the program unmaps memory, before it does.
     pub fn unmapped(self, address: u64, bytes: u64) {
         self.heap.unmapped(address..address.saturating_add(bytes));
     }

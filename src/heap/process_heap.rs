@@ -122,7 +122,7 @@ impl ProcessHeap {
         self.track.map_within(&work, of_pages(range), stack);
     }
 
-    /// Records that the program unmaps a range; if it is empty, the one that begins there.
+    /// Records that the program unmaps a range.
     pub(super) fn unmapped(&self, range: Range<u64>) {
         if let Some(work) = OwnWork::begin() {
             self.track.unmap_within(&work, of_pages(range));

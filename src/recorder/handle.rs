@@ -11,7 +11,6 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::opening;
 use super::{
-    clock::Ticks,
     ledger::Ledger,
     log::{Count, LogTables},
     mapped::MappedRange,
@@ -345,7 +344,7 @@ impl Recorder {
         let _guard = Guard::enter();
         let scale = self.shared.clock.scale();
         let timed = |of: MappedRange| {
-            let until_us = if of.until == Ticks(u64::MAX) { u64::MAX } else { scale.micros(of.until) };
+            let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
             let from_us = scale.micros(of.from);
             (of, [from_us, until_us])
         };

@@ -26,6 +26,13 @@ pub(crate) struct MappedRange {
 /// The ticks of no end.
 const NEVER: Ticks = Ticks(u64::MAX);
 
+impl MappedRange {
+    /// Returns until when it was there; `None` if it is there still.
+    pub(crate) fn ended(&self) -> Option<Ticks> {
+        (self.until != NEVER).then_some(self.until)
+    }
+}
+
 /// The ranges of a process.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
@@ -76,7 +83,7 @@ impl Mapped {
             let Some(old) = self.live.remove(&start) else { continue };
             self.end(MappedRange { until: at, ..old.clone() }, changed);
             for rest in [old.range.start..range.start, range.end..old.range.end] {
-                if rest.start < rest.end {
+                if rest.start < rest.end && self.live.len() < MOST_LIVE {
                     let rest = MappedRange { range: rest, from: at, ..old };
                     changed(&rest);
                     self.live.insert(rest.range.start, rest);
@@ -85,15 +92,12 @@ impl Mapped {
         }
     }
 
-    /// Ends the range that begins at an address.
-    pub(super) fn unmap_from(&mut self, start: u64, at: Ticks, changed: &mut dyn FnMut(&MappedRange)) {
-        if let Some(old) = self.live.get(&start) {
-            self.unmap(old.range.clone(), at, changed);
-        }
-    }
-
     fn end(&mut self, ended: MappedRange, changed: &mut dyn FnMut(&MappedRange)) {
         changed(&ended);
+        self.keep_ended(ended);
+    }
+
+    fn keep_ended(&mut self, ended: MappedRange) {
         if self.ended.len() == MOST_ENDED {
             self.ended.sort_by_key(|of| std::cmp::Reverse(of.range.end - of.range.start));
             self.ended.truncate(MOST_ENDED / 2);
@@ -118,9 +122,10 @@ impl Mapped {
             notes.into_iter().map(|of| ((of.range.start, of.from), of)).collect();
         let mut mapped = Mapped::default();
         for of in all.into_values().filter(|of| of.from < of.until) {
-            match of.until {
-                NEVER => drop(mapped.live.insert(of.range.start, of)),
-                _ => mapped.ended.push(of),
+            match of.ended() {
+                None if mapped.live.len() < MOST_LIVE => drop(mapped.live.insert(of.range.start, of)),
+                None => {}
+                Some(_) => mapped.keep_ended(of),
             }
         }
         mapped
@@ -176,11 +181,18 @@ mod tests {
         }
         let ranges: Vec<u64> = mapped.live.values().flat_map(|of| [of.range.start, of.range.end]).collect();
         assert_eq!(ranges, [4096, 100_000 * 4096]);
+        // One that a part of is mapped again and again, each time by another stack.
+        mapped.map(1 << 40..1 << 50, StackId(7), Ticks(1), &mut |_| {});
+        for n in 0..100_000_u64 {
+            let at = (1 << 40) + n * 8192;
+            mapped.map(at..at + 4096, StackId(8), Ticks(n), &mut |_| {});
+        }
+        assert!(mapped.live.len() <= MOST_LIVE && mapped.ended.len() <= MOST_ENDED);
         for n in 0..100_000_u64 {
             let stack = StackId(u32::try_from(n % 2).unwrap());
             mapped.map(n * 4096..(n + 1) * 4096, stack, Ticks(n), &mut |_| {});
             mapped.unmap(n * 8192..n * 8192 + 4096, Ticks(n), &mut |_| {});
         }
-        assert!(mapped.live.len() <= MOST_LIVE + 1 && mapped.ended.len() <= MOST_ENDED);
+        assert!(mapped.live.len() <= MOST_LIVE && mapped.ended.len() <= MOST_ENDED);
     }
 }

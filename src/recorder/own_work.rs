@@ -135,7 +135,7 @@ impl Track {
         usage.map(range, stack, self.shared.clock.now());
     }
 
-    /// Records that the program unmaps a range; if it is empty, the one that begins there.
+    /// Records that the program unmaps a range.
     pub(crate) fn unmap_within(&self, _: &OwnWork, range: Range<u64>) {
         let mut usage = lock(&self.shared.usage);
         usage.unmap(range, self.shared.clock.now());

@@ -151,22 +151,12 @@ impl Usage {
 
     /// Adds a range that the program mapped with this stack.
     pub(super) fn map(&mut self, range: Range<u64>, stack: StackId, at: Ticks) {
-        let mut changed = Vec::new();
-        self.mapped.map(range, stack, at, &mut |of| changed.push(of.clone()));
-        #[cfg(not(loom))]
-        self.write_mapped(&changed);
+        self.change_mapped(|mapped, changed| mapped.map(range, stack, at, changed));
     }
 
-    /// Ends what the program has mapped of a range; if that is empty, of the range that begins there.
+    /// Ends what the program has mapped of a range.
     pub(super) fn unmap(&mut self, range: Range<u64>, at: Ticks) {
-        let mut changed = Vec::new();
-        let mut note = |of: &MappedRange| changed.push(of.clone());
-        match range.is_empty() {
-            true => self.mapped.unmap_from(range.start, at, &mut note),
-            false => self.mapped.unmap(range, at, &mut note),
-        }
-        #[cfg(not(loom))]
-        self.write_mapped(&changed);
+        self.change_mapped(|mapped, changed| mapped.unmap(range, at, changed));
     }
 
     /// Returns what the program has mapped, and what it had.
@@ -193,6 +183,14 @@ impl Usage {
             reports: known.series.all().into_iter().map(timed).collect(),
         };
         self.devices.iter().map(of_device).collect()
+    }
+}
+
+/// Without a file.
+#[cfg(loom)]
+impl Usage {
+    fn change_mapped(&mut self, change: impl FnOnce(&mut Mapped, &mut dyn FnMut(&MappedRange))) {
+        change(&mut self.mapped, &mut |_| {});
     }
 }
 
@@ -232,13 +230,17 @@ impl Usage {
         }
     }
 
-    fn write_mapped(&mut self, changed: &[MappedRange]) {
-        self.n_written += changed.len();
+    /// Changes what is mapped, and notes each change.
+    fn change_mapped(&mut self, change: impl FnOnce(&mut Mapped, &mut dyn FnMut(&MappedRange))) {
+        let Usage { mapped, file, n_written, .. } = self;
+        change(mapped, &mut |changed| {
+            *n_written += 1;
+            if let Some(file) = file {
+                file.report(&noted_mapped(changed));
+            }
+        });
         if self.n_written > WRITTEN {
-            return self.write_all();
-        }
-        if let Some(file) = &self.file {
-            changed.iter().for_each(|of| file.report(&noted_mapped(of)));
+            self.write_all();
         }
     }
 

@@ -1,9 +1,6 @@
 //! On aarch64 the return address is in `x30`.
 
-use std::{
-    arch::{asm, global_asm},
-    ffi::c_void,
-};
+use std::{arch::asm, ffi::c_void};
 
 /// Jumps to a function whose argument of this number, from 0 on, is the return address.
 macro_rules! jump_with_caller {
@@ -16,56 +13,6 @@ macro_rules! jump_with_caller {
 }
 
 pub(crate) use jump_with_caller;
-
-// As on x86-64.
-global_asm!(
-    ".pushsection .tbss.memreel_heap_within, \"awT\", @nobits",
-    ".globl memreel_heap_within",
-    ".hidden memreel_heap_within",
-    ".type memreel_heap_within, @object",
-    ".size memreel_heap_within, 1",
-    "memreel_heap_within:",
-    ".zero 1",
-    ".popsection",
-);
-
-/// Returns this thread's byte, 0 at first.
-#[inline(always)]
-pub(crate) fn mark() -> u8 {
-    let mark: u32;
-    // SAFETY: the byte is this thread's own.
-    unsafe {
-        asm!(
-            "adrp {place}, :gottprel:memreel_heap_within",
-            "ldr {place}, [{place}, :gottprel_lo12:memreel_heap_within]",
-            "mrs {thread}, tpidr_el0",
-            "ldrb {mark:w}, [{thread}, {place}]",
-            place = out(reg) _,
-            thread = out(reg) _,
-            mark = out(reg) mark,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    mark as u8
-}
-
-/// Sets this thread's byte.
-#[inline(always)]
-pub(crate) fn set_mark(mark: u8) {
-    // SAFETY: the byte is this thread's own.
-    unsafe {
-        asm!(
-            "adrp {place}, :gottprel:memreel_heap_within",
-            "ldr {place}, [{place}, :gottprel_lo12:memreel_heap_within]",
-            "mrs {thread}, tpidr_el0",
-            "strb {mark:w}, [{thread}, {place}]",
-            place = out(reg) _,
-            thread = out(reg) _,
-            mark = in(reg) u32::from(mark),
-            options(nostack, preserves_flags),
-        );
-    }
-}
 
 /// Calls a function on another stack, which ends at `end`.
 ///

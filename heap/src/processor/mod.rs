@@ -1,5 +1,4 @@
-//! What is written for one processor: how a function passes on its return address, a call on another stack, and a byte of each
-//! thread.
+//! What is written for one processor: how a function passes on its return address, and a call on another stack.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -7,6 +6,6 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{call_on, jump_with_caller, mark, set_mark};
+pub(crate) use aarch64::{call_on, jump_with_caller};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{call_on, jump_with_caller, mark, set_mark};
+pub(crate) use x86_64::{call_on, jump_with_caller};

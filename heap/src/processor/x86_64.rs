@@ -1,9 +1,6 @@
 //! On x86-64 the return address is on the stack.
 
-use std::{
-    arch::{asm, global_asm},
-    ffi::c_void,
-};
+use std::{arch::asm, ffi::c_void};
 
 /// Jumps to a function whose argument of this number, from 0 on, is the return address.
 macro_rules! jump_with_caller {
@@ -16,51 +13,6 @@ macro_rules! jump_with_caller {
 }
 
 pub(crate) use jump_with_caller;
-
-// A byte of each thread, at a place that the loader fixes once: to look at it is no call, unlike with `thread_local`, so that it
-// may be on the path of each request, also in a handler of a signal.
-global_asm!(
-    ".pushsection .tbss.memreel_heap_within, \"awT\", @nobits",
-    ".globl memreel_heap_within",
-    ".hidden memreel_heap_within",
-    ".type memreel_heap_within, @object",
-    ".size memreel_heap_within, 1",
-    "memreel_heap_within:",
-    ".zero 1",
-    ".popsection",
-);
-
-/// Returns this thread's byte, 0 at first.
-#[inline(always)]
-pub(crate) fn mark() -> u8 {
-    let mark: u32;
-    // SAFETY: the byte is this thread's own.
-    unsafe {
-        asm!(
-            "mov {place}, qword ptr [rip + memreel_heap_within@GOTTPOFF]",
-            "movzx {mark:e}, byte ptr fs:[{place}]",
-            place = out(reg) _,
-            mark = out(reg) mark,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    mark as u8
-}
-
-/// Sets this thread's byte.
-#[inline(always)]
-pub(crate) fn set_mark(mark: u8) {
-    // SAFETY: the byte is this thread's own.
-    unsafe {
-        asm!(
-            "mov {place}, qword ptr [rip + memreel_heap_within@GOTTPOFF]",
-            "mov byte ptr fs:[{place}], {mark}",
-            place = out(reg) _,
-            mark = in(reg_byte) mark,
-            options(nostack, preserves_flags),
-        );
-    }
-}
 
 /// Calls a function on another stack, which ends at `end`.
 ///
