@@ -4,6 +4,8 @@
 //! recorded block that is live, so a free finds its size and its stack.
 
 mod blocks;
+#[cfg(loom)]
+mod explored;
 mod malloc_reports;
 mod process_heap;
 mod recorded;
@@ -15,6 +17,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use process_heap::ProcessHeap;
 
+#[cfg(loom)]
+pub use explored::LiveBlocks;
 pub use malloc_reports::{FreedBlock, MallocReports};
 pub(crate) use process_heap::{connect, inventory_of};
 pub use recorded::{Allocate, Recorded};

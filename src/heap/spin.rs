@@ -2,14 +2,15 @@
 
 use std::{
     cell::UnsafeCell,
-    hint::spin_loop,
     ops::{Deref, DerefMut},
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
+    sync::atomic::Ordering,
 };
+#[cfg(not(loom))]
+use std::{hint, thread, time::Duration};
 
+#[cfg(not(loom))]
 use crate::process::pause;
+use crate::process::sync::{AtomicBool, NotAtomic};
 
 /// A lock of one byte, for sections of some nanoseconds.
 ///
@@ -20,6 +21,8 @@ pub(super) struct SpinLock<T> {
     /// Whether a fork of the process has the lock. Relaxed: only the thread that forks uses it, in either process.
     is_held_by_fork: AtomicBool,
     value: UnsafeCell<T>,
+    /// Of `value`.
+    mark: NotAtomic,
 }
 
 // SAFETY: `value` is reached through a `SpinGuard` alone, and one thread at a time has one: `try_lock`'s exchange gives
@@ -30,8 +33,11 @@ impl<T> SpinLock<T> {
     /// Takes the lock if it is free.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        // Acquire: what the last owner did with the value is before. Relaxed: nothing follows from a lock that is taken. Not a
+        // swap, which would write the flag then too: loom does not know that the owner's release comes after that.
+        let taken = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         // Made only on success: dropping another guard would release the lock.
-        (!self.is_locked.swap(true, Ordering::Acquire)).then(|| SpinGuard { lock: self })
+        taken.is_ok().then(|| SpinGuard { lock: self })
     }
 
     /// Takes the lock, and waits for it unless `gives_up` returns true.
@@ -47,13 +53,7 @@ impl<T> SpinLock<T> {
             return None;
         }
         for n in 0_u32.. {
-            match n {
-                0..100 => spin_loop(),
-                100..200 => thread::yield_now(),
-                // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
-                // wake again and again.
-                _ => pause::sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
-            }
+            wait_again(n);
             // Relaxed: the exchange of `try_lock` takes the lock.
             if !self.is_locked.load(Ordering::Relaxed)
                 && let Some(guard) = self.try_lock()
@@ -88,6 +88,24 @@ impl<T> SpinLock<T> {
     }
 }
 
+/// Waits for the `n`th time.
+#[cfg(not(loom))]
+fn wait_again(n: u32) {
+    match n {
+        0..100 => hint::spin_loop(),
+        100..200 => thread::yield_now(),
+        // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
+        // wake again and again.
+        _ => pause::sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
+    }
+}
+
+/// Has loom run another thread.
+#[cfg(loom)]
+fn wait_again(_: u32) {
+    loom::thread::yield_now();
+}
+
 /// The right to use the value of a lock; dropping it releases the lock.
 pub(super) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
@@ -98,6 +116,7 @@ impl<T> Deref for SpinGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
+        self.lock.mark.read();
         // SAFETY: this guard has the lock, so no other reference to the value is alive but those from this guard.
         unsafe { &*self.lock.value.get() }
     }
@@ -106,6 +125,7 @@ impl<T> Deref for SpinGuard<'_, T> {
 impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
+        self.lock.mark.write();
         // SAFETY: this guard has the lock and is borrowed exclusively, so no other reference to the value is alive.
         unsafe { &mut *self.lock.value.get() }
     }
@@ -114,12 +134,16 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
+        // Release: what was done with the value is before the next exchange.
         self.lock.is_locked.store(false, Ordering::Release);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    use std::sync::LazyLock;
+
     use super::*;
 
     #[test]
@@ -138,11 +162,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_cancelled_thread_waits_on() {
-        static LOCK: SpinLock<u64> = SpinLock {
-            is_locked: AtomicBool::new(false),
-            is_held_by_fork: AtomicBool::new(false),
-            value: UnsafeCell::new(0),
-        };
+        static LOCK: LazyLock<SpinLock<u64>> = LazyLock::new(SpinLock::default);
         extern "C" fn waits(_: *mut libc::c_void) -> *mut libc::c_void {
             *LOCK.lock(|| false).unwrap() += 1;
             std::ptr::null_mut()

@@ -1,10 +1,7 @@
 //! The live blocks of the heap, in shards with a lock each.
 #![forbid(unsafe_code)]
 
-use std::{
-    cell::Cell,
-    sync::atomic::{AtomicU8, Ordering},
-};
+use std::{cell::Cell, sync::atomic::Ordering};
 
 use super::{
     blocks::{Inserted, LiveBlock, mixed},
@@ -12,13 +9,13 @@ use super::{
     spin::{SpinGuard, SpinLock},
 };
 use crate::{
-    process::sync::{ReentryGuard, thread_local},
+    process::sync::{AtomicU8, ReentryGuard, thread_local},
     recorder::Ticks,
 };
 
-const N_SHARDS: usize = 256;
+const N_SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 /// Bytes of a shard's sieve.
-const N_SIEVE: usize = 256;
+const N_SIEVE: usize = if cfg!(loom) { 1 } else { 256 };
 /// Blocks that begin in the same page are in the same shard, so that threads with arenas of their own rarely meet.
 const PAGE_BITS: u32 = 12;
 
@@ -56,7 +53,7 @@ struct Shard {
 
 impl Default for Shard {
     fn default() -> Shard {
-        Shard { blocks: SpinLock::default(), sieve: [const { AtomicU8::new(0) }; N_SIEVE] }
+        Shard { blocks: SpinLock::default(), sieve: std::array::from_fn(|_| AtomicU8::default()) }
     }
 }
 
@@ -174,6 +171,7 @@ impl LockedShard<'_> {
     #[inline(always)]
     fn count(&self, address: u64, change: impl Fn(u8) -> u8) {
         let place = &self.sieve[sieve_place(address)];
+        // Relaxed: the lock orders the changes, and readers need no more than the count (see `sieve`).
         place.store(change(place.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 }

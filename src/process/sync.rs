@@ -15,7 +15,7 @@ use loom::thread::LocalKey;
 pub(crate) use std::{
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
+        atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence},
     },
     thread_local,
 };
@@ -23,7 +23,7 @@ pub(crate) use std::{
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// Declares a thread-local of loom, whose threads share one thread of the system. Its macro does not know
@@ -38,13 +38,13 @@ macro_rules! loom_thread_local {
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
 
-/// A mark on memory that is written once and read afterwards. loom fails if a reader may come before the writer;
+/// A mark on memory that is not atomic. loom fails unless a writer is in order with every other writer and reader;
 /// elsewhere it is nothing.
 #[derive(Debug, Default)]
-pub(crate) struct WrittenOnce(#[cfg(loom)] loom::cell::UnsafeCell<()>);
+pub(crate) struct NotAtomic(#[cfg(loom)] loom::cell::UnsafeCell<()>);
 
-impl WrittenOnce {
-    /// Marks the write.
+impl NotAtomic {
+    /// Marks a write.
     #[inline(always)]
     pub(crate) fn write(&self) {
         #[cfg(loom)]
@@ -61,7 +61,7 @@ impl WrittenOnce {
 
 // SAFETY: nothing is in the cell; loom only remembers which thread was there when.
 #[cfg(loom)]
-unsafe impl Sync for WrittenOnce {}
+unsafe impl Sync for NotAtomic {}
 
 /// Locks a mutex, also if a thread panicked while it had the lock: every critical section of the callers
 /// leaves its data consistent.

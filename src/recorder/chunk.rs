@@ -31,7 +31,6 @@ impl Chunk {
     }
 
     /// Returns the memory.
-    #[cfg(not(loom))]
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
     }

@@ -46,6 +46,8 @@ mod scope;
 mod context;
 mod lines;
 mod chunk;
+#[cfg(loom)]
+pub(crate) mod explored;
 mod tiling;
 #[cfg(not(loom))]
 mod live;

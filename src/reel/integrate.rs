@@ -138,4 +138,4 @@ pub use crate::tape::{Room, take_tape_name};
 
 #[cfg(loom)]
 #[doc(hidden)]
-pub use crate::stack::Stacks;
+pub use crate::{heap::LiveBlocks, recorder::explored::ChunkInFile, stack::Stacks};

@@ -3,7 +3,7 @@
 use std::{ptr, sync::atomic::Ordering};
 
 use super::{key::Key, record::Record};
-use crate::process::sync::{AtomicPtr, WrittenOnce};
+use crate::process::sync::{AtomicPtr, NotAtomic};
 
 /// A hash table with open addressing. Entries are added and never changed, so
 /// a reader may miss the newest entries but finds all that were there when it began.
@@ -11,7 +11,7 @@ use crate::process::sync::{AtomicPtr, WrittenOnce};
 pub(super) struct Index {
     /// Null, or a record with some bits of its hash where addresses have none.
     slots: Box<[AtomicPtr<u8>]>,
-    made: WrittenOnce,
+    made: NotAtomic,
 }
 
 /// Whether a pointer has room for 16 bits of the hash, which spare a look at most
@@ -24,7 +24,7 @@ impl Index {
     pub(super) fn new(n_slots: usize) -> Index {
         assert!(n_slots.is_power_of_two());
         let slots = (0..n_slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        let index = Index { slots, made: WrittenOnce::default() };
+        let index = Index { slots, made: NotAtomic::default() };
         index.made.write();
         index
     }

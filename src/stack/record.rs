@@ -69,7 +69,7 @@ impl Record {
         #[cfg(loom)]
         // SAFETY: `Arena::put` wrote the pointer to a mark that the arena keeps.
         unsafe {
-            (*self.0.add(16).cast::<*const crate::process::sync::WrittenOnce>().read()).read();
+            (*self.0.add(16).cast::<*const crate::process::sync::NotAtomic>().read()).read();
         }
     }
 
@@ -117,7 +117,7 @@ pub(super) struct Arena {
     /// The marks of the records.
     #[cfg(loom)]
     #[expect(clippy::vec_box, reason = "records hold their addresses")]
-    marks: Vec<Box<crate::process::sync::WrittenOnce>>,
+    marks: Vec<Box<crate::process::sync::NotAtomic>>,
 }
 
 /// A chunk of records.
@@ -191,10 +191,10 @@ impl Arena {
         }
         #[cfg(loom)]
         {
-            let mark = Box::new(crate::process::sync::WrittenOnce::default());
+            let mark = Box::new(crate::process::sync::NotAtomic::default());
             mark.write();
             // SAFETY: the third word of the header, of the same room.
-            unsafe { at.add(16).cast::<*const crate::process::sync::WrittenOnce>().write(&raw const *mark) };
+            unsafe { at.add(16).cast::<*const crate::process::sync::NotAtomic>().write(&raw const *mark) };
             self.marks.push(mark);
         }
         Record(at)

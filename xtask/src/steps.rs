@@ -56,7 +56,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: true, run: loom },
     Step {
         name: "miri",
-        what: "Miri on the recorder's chunks and the table of stacks",
+        what: "Miri on the recorder's chunks, the table of stacks and the heap's lock",
         is_beside: false,
         run: miri,
     },
@@ -224,7 +224,7 @@ fn miri(checkout: &Checkout) -> Ended {
         let how = "rustup component add miri rust-src --toolchain nightly";
         return Ok(Outcome::Skipped(format!("no nightly with miri ({how})")));
     }
-    let tests = ["stack::interner", "recorder::chunk", "recorder::ring"];
+    let tests = ["stack::interner", "recorder::chunk", "heap::spin"];
     cmd!(shell, "rustup run nightly cargo miri test --quiet -p memreel --lib -- {tests...}")
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
         .env("CARGO_TARGET_DIR", checkout.target.join("miri"))

@@ -1,8 +1,10 @@
 //! Models of the chunks that threads fill and hand over to their tape.
 
+use std::sync::Arc;
+
 use memreel::{
     Action, Address, DeviceId, PoolId, PoolKind, StreamId,
-    integrate::{Event, Inventory, InventorySegment, StackId, Track},
+    integrate::{ChunkInFile, Event, Inventory, InventorySegment, StackId, Track},
     recorder::Recorder,
     snapshot::{Dialect, collect},
 };
@@ -142,5 +144,19 @@ fn what_falls_out_while_it_is_read_is_counted() {
         let kept = recorder.n_events(DEVICE) as u64;
         // The snapshot's own event is one more.
         assert_eq!((kept, kept + recorder.n_lost(DEVICE)), (4, 14));
+    });
+}
+
+/// Who reads a tape's file while it is written has the order words alone, which are the last of an event.
+#[test]
+fn an_event_with_an_order_word_is_whole() {
+    explore("order word", || {
+        let chunk = Arc::new(ChunkInFile::default());
+        let theirs = chunk.clone();
+        let thread = spawn(move || (1..=2).all(|n| theirs.push([n; 4])));
+        let seen = chunk.whole_events();
+        assert!(seen.iter().zip(1..).all(|(words, n)| *words == [n; 4]), "torn: {seen:?}");
+        assert!(thread.join().unwrap());
+        assert_eq!(chunk.whole_events(), [[1; 4], [2; 4]]);
     });
 }

@@ -12,6 +12,7 @@
 
 mod allocator;
 mod chunks;
+mod heap;
 mod recording;
 mod stacks;
 

@@ -7,7 +7,7 @@ use memreel::integrate::Stacks;
 use crate::{explore_with, spawn};
 
 /// Two threads number the same stacks while the index is replaced by larger ones. Records and indexes carry marks
-/// (`sync::WrittenOnce`): loom fails if a reader could see one before it is written.
+/// (`sync::NotAtomic`): loom fails if a reader could see one before it is written.
 #[test]
 fn threads_agree_on_the_numbers_of_stacks() {
     explore_with("stacks", Some(3), || {
