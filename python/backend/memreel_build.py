@@ -2,7 +2,7 @@
 
 The variable MEMREEL_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.28`, builds for the glibc of that version with
 zig's linker (`pip install ziglang cargo-zigbuild`) and marks the wheel for manylinux. Without it, the wheel is for this
-machine. MEMREEL_WHEEL_PYTHON, such as `python3.14t`, builds for another interpreter than this one; one without the lock gets
+machine. For another processor MEMREEL_WHEEL_LIBGCC_S is the path of its libgcc_s.so.1, and STRIP its `strip`. MEMREEL_WHEEL_PYTHON, such as `python3.14t`, builds for another interpreter than this one; one without the lock gets
 a wheel of its own, because the stable interface is that of interpreters with it. MEMREEL_WHEEL_PROFILE is the profile of cargo: `wheel` without it, `dev` for a wheel to test.
 """
 
@@ -234,7 +234,9 @@ exec cargo-zigbuild zig cc -- -target {triple.replace("-unknown", "")}.{major}.{
 
 
 def libgcc_s():
-    """Where this machine's libgcc_s is."""
+    """Where the libgcc_s of the target is: this machine's, unless another is named."""
+    if named := os.environ.get("MEMREEL_WHEEL_LIBGCC_S"):
+        return named
     ctypes.CDLL("libgcc_s.so.1")
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("/libgcc_s.so.1"):

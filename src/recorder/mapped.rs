@@ -117,6 +117,7 @@ impl Mapped {
 
     /// Returns the ranges of what was noted of them, in the order of the notes: of a range that begins at one address at one
     /// time, the last note counts.
+    #[cfg(not(loom))]
     pub(super) fn of_notes(notes: Vec<MappedRange>) -> Mapped {
         let all: BTreeMap<(u64, Ticks), MappedRange> =
             notes.into_iter().map(|of| ((of.range.start, of.from), of)).collect();

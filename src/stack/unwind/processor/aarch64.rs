@@ -22,9 +22,7 @@ pub(in super::super) const SIGNAL_RETURN: Option<[u8; 8]> =
 /// With the instruction that tells where return addresses are signed.
 pub(in super::super) const TABLES: Vendor = Vendor::AArch64;
 
-/// The most units of 16 bytes between the base register and the CFA: 128 KiB.
-const MAX_UNITS: u32 = (1 << 13) - 1;
-/// The most words between the CFA and the return address: 64 KiB.
+/// The most words between the base register and the CFA, and between the CFA and the return address: 64 KiB.
 const MAX_WORDS: u32 = (1 << 13) - 1;
 
 /// The registers of the function that this is inlined into, which must not return before
@@ -70,11 +68,11 @@ impl Depth {
 ///  bit 28            16 15           3 2    1   0
 ///     ├─────────────────┼──────────────┼──────┼───┤
 ///     │ return address, │ CFA − base,  │ x29  │ b │   b: the base is x29, else sp
-///     │ words below CFA │ in 16 bytes  │      │   │   x29: 0 below the return address, 2 above it, 1 unchanged
+///     │ words below CFA │ in words     │      │   │   x29: 0 below the return address, 2 above it, 1 unchanged
 ///     └─────────────────┴──────────────┴──────┴───┘   CFA 0: no frame follows; the upper field is the reason
 /// ```
 ///
-/// The stack pointer is a multiple of 16 wherever a function is called, so the CFA is too.
+/// LLVM's `x29` is no multiple of 16 in a function that saves odd numbers of general registers and of others below them.
 impl Rule {
     const BP_BELOW: u32 = 0;
     const BP_UNCHANGED: u32 = 1;
@@ -97,7 +95,7 @@ impl Rule {
             Some(-8) => Some(Rule::BP_ABOVE),
             Some(_) => None,
         };
-        match (units(cfa_bytes, 16, MAX_UNITS), units(slot_bytes, 8, MAX_WORDS), saved) {
+        match (units(cfa_bytes, 8, MAX_WORDS), units(slot_bytes, 8, MAX_WORDS), saved) {
             (Some(cfa), Some(slot), Some(saved)) if fits => {
                 Rule(base as u32 | saved << 1 | cfa << 3 | slot << 16)
             }
@@ -126,7 +124,7 @@ impl Rule {
 
     #[inline(always)]
     fn cfa_bytes(self) -> usize {
-        (self.0 as usize & 0xfff8) << 1
+        self.0 as usize & 0xfff8
     }
 
     /// How many bytes below the CFA the return address is.
@@ -248,7 +246,7 @@ mod tests {
         for rule in [low, high, above, none] {
             assert_eq!((Rule::from_bits(rule.bits()), rule.why_stop()), (Some(rule), None));
         }
-        let largest = Rule::frame(Base::Bp, 16 * i64::from(MAX_UNITS), 8 * i64::from(MAX_WORDS), None);
+        let largest = Rule::frame(Base::Bp, 8 * i64::from(MAX_WORDS), 8 * i64::from(MAX_WORDS), None);
         assert!(Rule::from_bits(largest.bits()) == Some(largest) && largest.is_frame());
         assert_eq!(Rule::from_bits(1 << Rule::BITS | largest.bits()), None);
     }
@@ -259,8 +257,8 @@ mod tests {
         for (cfa, slot, saved) in [
             (0, 8, None),
             (-16, 8, None),
-            (24, 8, None),
-            (1 << 17, 8, None),
+            (20, 8, None),
+            (1 << 16, 8, None),
             (1 << 16, 1 << 16, None),
             (16, 0, None),
             (16, 24, None),
