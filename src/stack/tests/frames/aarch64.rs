@@ -6,7 +6,8 @@ use super::{Call, Frame};
 
 // As on x86-64: of a size given at run time; with `x29` pointing at two words that look like a frame record; with a rule
 // that does not fit 29 bits; one whose call is its last instruction. Others are here alone: one without a saved `x29`, one
-// with a frame record at the high end as clang makes it, and one whose return address is signed.
+// with a frame record at the high end as clang makes it, one with a record at no multiple of 16, as LLVM makes it below odd numbers
+// of general and of floating registers, and one whose return address is signed.
 global_asm!(
     ".globl memreel_chain_sized",
     ".hidden memreel_chain_sized",
@@ -167,6 +168,34 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_high, . - memreel_chain_high",
+    ".globl memreel_chain_odd",
+    ".hidden memreel_chain_odd",
+    ".type memreel_chain_odd, @function",
+    "memreel_chain_odd:",
+    ".cfi_startproc",
+    "str d8, [sp, #-32]!",
+    ".cfi_def_cfa_offset 32",
+    "stp x29, x30, [sp, #8]",
+    "str x19, [sp, #24]",
+    "add x29, sp, #8",
+    ".cfi_def_cfa 29, 24",
+    ".cfi_offset 19, -8",
+    ".cfi_offset 30, -16",
+    ".cfi_offset 29, -24",
+    "mov x9, x0",
+    "mov x0, x1",
+    "blr x9",
+    ".cfi_def_cfa 31, 32",
+    "ldr x19, [sp, #24]",
+    "ldp x29, x30, [sp, #8]",
+    "ldr d8, [sp], #32",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_restore 19",
+    ".cfi_restore 29",
+    ".cfi_restore 30",
+    "ret",
+    ".cfi_endproc",
+    ".size memreel_chain_odd, . - memreel_chain_odd",
     // `paciasp` and `autiasp`.
     ".globl memreel_chain_signed",
     ".hidden memreel_chain_signed",
@@ -199,6 +228,7 @@ unsafe extern "C-unwind" {
     fn memreel_chain_last(call: Call, data: *mut c_void);
     fn memreel_chain_plain(call: Call, data: *mut c_void);
     fn memreel_chain_high(call: Call, data: *mut c_void);
+    fn memreel_chain_odd(call: Call, data: *mut c_void);
     fn memreel_chain_signed(call: Call, data: *mut c_void);
 }
 
@@ -206,11 +236,12 @@ unsafe extern "C-unwind" {
 pub(in super::super) const BY_POINTER: usize = 16;
 
 /// The frames of a fixed size whose rules fit.
-pub(in super::super) const FRAMES: [Frame; 5] = [
+pub(in super::super) const FRAMES: [Frame; 6] = [
     memreel_chain_tempting,
     memreel_chain_last,
     memreel_chain_plain,
     memreel_chain_high,
+    memreel_chain_odd,
     memreel_chain_signed,
 ];
 
