@@ -6,7 +6,6 @@
 use std::{
     cell::Cell,
     ffi::c_void,
-    mem::MaybeUninit,
     ops::Range,
     ptr,
     sync::atomic::{AtomicUsize, Ordering},
@@ -40,7 +39,7 @@ pub(crate) fn find() {
         mask: u64,
     }
     const NUMBER: libc::c_int = libc::SIGWINCH;
-    let mut before = MaybeUninit::<libc::sigaction>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigaction>::uninit();
     let mut found = OfKernel { handler: 0, flags: 0, restorer: 0, mask: 0 };
     // SAFETY: the program has not begun, so that nobody sees the other action; what is read was written, after success.
     unsafe {
