@@ -231,6 +231,9 @@ exec cargo-zigbuild zig cc -- -target {triple.replace("-unknown", "")}.{major}.{
     )
     linker.chmod(0o755)
     os.environ[f"CARGO_TARGET_{triple.upper().replace('-', '_')}_LINKER"] = str(linker)
+    if "MEMREEL_WHEEL_LIBGCC_S" in os.environ:
+        # For another processor it is the compiler of C too.
+        os.environ.setdefault(f"CC_{triple.replace('-', '_')}", str(linker))
 
 
 def libgcc_s():
