@@ -73,6 +73,11 @@ pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
     })
 }
 
+/// How many libraries were ever unloaded; `None` if the loader cannot be asked now.
+pub(in crate::stack) fn n_unloaded() -> Option<u64> {
+    loader::version().map(|version| version.n_unloaded)
+}
+
 /// The present generation.
 pub(in crate::stack) fn now() -> Generation {
     current().map_or(Generation::default(), |history| history.generation)

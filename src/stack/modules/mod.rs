@@ -33,6 +33,13 @@ pub(super) use fingerprint::Fingerprint;
 pub(crate) use history::Generation;
 #[cfg(not(loom))]
 pub(crate) use history::PastModules;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+pub(super) use history::n_unloaded;
 pub(super) use history::{Life, note, now, owners};
 #[cfg(not(loom))]
 pub(super) use history::{loaded_in, survive_forks};

@@ -5,7 +5,8 @@
 //! the capture. So the module at an address is compared with the one that was
 //! known there whenever an address is new ([`learn`]), and all modules of a stack
 //! when the stack is new or its walk ends where none of its thread's ended before
-//! ([`recheck`]): a stale rule would lead the walk to wrong frames.
+//! ([`recheck`]): a stale rule would lead the walk to wrong frames. While no library was unloaded
+//! since the first rule was learnt, none is stale, and the loader's counter alone is asked.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use super::{
     super::{
         limits::MAX_DEPTH,
-        modules::{Mapping, find},
+        modules::{Mapping, find, n_unloaded},
     },
     cache::{self, Writer},
     cfi,
@@ -40,6 +41,17 @@ static KNOWN: [Known; MAX_MODULES] = [const {
     Known { start: AtomicUsize::new(0), end: AtomicUsize::new(0), fingerprint: AtomicU64::new(0) }
 }; MAX_MODULES];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many libraries were unloaded before the first rule was learnt; [`UNKNOWN`] if that is not known. Stored with release
+/// behind the epoch: a thread that sees it sees that the rules before were forgotten.
+static UNLOADED_BEFORE: AtomicU64 = AtomicU64::new(UNKNOWN);
+const UNKNOWN: u64 = u64::MAX;
+
+/// How many checks of modules were made since the rules were learnt. Relaxed: it decides when they are learnt anew.
+static N_CHECKS: AtomicUsize = AtomicUsize::new(0);
+
+/// The checks after which it is cheaper to learn all rules anew.
+const MOST_CHECKS: usize = 1 << 14;
 
 /// Reads the rule of a return address on this thread's stack; none where the loader knows no code.
 ///
@@ -125,6 +137,44 @@ pub(in super::super) enum Verdict {
 /// thread may have forgotten its rules since, and know the modules already.
 #[cold]
 pub(in super::super) fn recheck(return_addresses: &[usize], epoch: u32) -> Verdict {
+    let n_unloaded = n_unloaded();
+    if n_unloaded.is_some_and(none_is_stale) && cache::epoch() == epoch {
+        return Verdict::Sound;
+    }
+    let verdict = check_modules(return_addresses, epoch);
+    if N_CHECKS.fetch_add(1, Ordering::Relaxed) >= MOST_CHECKS {
+        begin_anew(n_unloaded);
+    }
+    verdict
+}
+
+/// Whether every rule is of a library that is still loaded.
+fn none_is_stale(n_unloaded: u64) -> bool {
+    UNLOADED_BEFORE.load(Ordering::Acquire) == n_unloaded
+}
+
+/// Notes what was unloaded before the first rule is learnt.
+pub(in super::super) fn prepare() {
+    let n_unloaded = n_unloaded().unwrap_or(UNKNOWN);
+    // Relaxed if it fails: an earlier call has noted it.
+    let _ = UNLOADED_BEFORE.compare_exchange(UNKNOWN, n_unloaded, Ordering::Release, Ordering::Relaxed);
+}
+
+/// Forgets all rules. Those that are learnt from now on are stale when more libraries were unloaded.
+fn begin_anew(n_unloaded: Option<u64>) {
+    if let Some(writer) = Writer::try_take() {
+        forget(&writer, n_unloaded.unwrap_or(UNKNOWN));
+    }
+}
+
+fn forget(writer: &Writer, n_unloaded: u64) {
+    writer.flush();
+    N_KNOWN.store(0, Ordering::Relaxed);
+    N_CHECKS.store(0, Ordering::Relaxed);
+    UNLOADED_BEFORE.store(n_unloaded, Ordering::Release);
+}
+
+fn check_modules(return_addresses: &[usize], epoch: u32) -> Verdict {
     let mut calls = [0; MAX_DEPTH];
     let n = return_addresses.len().min(MAX_DEPTH);
     for (call, address) in calls.iter_mut().zip(return_addresses) {

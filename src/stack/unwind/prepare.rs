@@ -15,6 +15,7 @@ use super::{
 #[inline(never)]
 pub(in super::super) fn prepare() -> Option<StackMethod> {
     modules::prepare();
+    learn::prepare();
     match learn::learn(processor::here().ip)? {
         rule if rule.has_frame_record() => Some(StackMethod::FramePointers),
         rule if rule.is_frame() => Some(StackMethod::Reuse),
