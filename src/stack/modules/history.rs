@@ -74,6 +74,12 @@ pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
 }
 
 /// How many libraries were ever unloaded; `None` if the loader cannot be asked now.
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 pub(in crate::stack) fn n_unloaded() -> Option<u64> {
     loader::version().map(|version| version.n_unloaded)
 }
