@@ -1,4 +1,4 @@
-//! `mmap` and its relatives: memory that the program maps itself, which is no block of `malloc`.
+//! `mmap` and its relatives. What the program maps with them is no block of `malloc`: it is reported apart.
 //!
 //! What the C library and the loader map does not come here. Until the next functions are known, requests go to the kernel.
 

@@ -215,7 +215,7 @@ fn libraries_stand_in_front_of_nothing_else() {
     // Where a thread's handlers run.
     let of_stacks = ["sigaltstack", "pthread_attr_setstack", "pthread_attr_setstacksize"];
     assert!(of_stacks.iter().all(|name| heap.remove(*name)));
-    // What maps memory that is no block.
+    // Those that map memory.
     let of_maps = ["brk", "mmap", "mmap64", "mremap", "munmap", "sbrk", "shmat"];
     assert!(of_maps.iter().all(|name| heap.remove(*name)));
     assert_eq!(heap.iter().filter(|name| !is_known(name)).collect::<Vec<_>>(), Vec::<&String>::new());

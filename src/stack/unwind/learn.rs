@@ -42,10 +42,11 @@ static KNOWN: [Known; MAX_MODULES] = [const {
 }; MAX_MODULES];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many libraries were unloaded before the first rule was learnt; [`UNKNOWN`] if that is not known. Stored with release
-/// behind the epoch: a thread that sees it sees that the rules before were forgotten.
-static UNLOADED_BEFORE: AtomicU64 = AtomicU64::new(UNKNOWN);
+/// How many libraries were unloaded before the first rule was learnt; [`UNKNOWN`] if the loader could not be asked then. Stored
+/// with release behind the epoch: a thread that sees it sees that the rules before were forgotten.
+static UNLOADED_BEFORE: AtomicU64 = AtomicU64::new(NOT_ASKED);
 const UNKNOWN: u64 = u64::MAX;
+const NOT_ASKED: u64 = UNKNOWN - 1;
 
 /// How many checks of modules were made since the rules were learnt. Relaxed: it decides when they are learnt anew.
 static N_CHECKS: AtomicUsize = AtomicUsize::new(0);
@@ -142,8 +143,10 @@ pub(in super::super) fn recheck(return_addresses: &[usize], epoch: u32) -> Verdi
         return Verdict::Sound;
     }
     let verdict = check_modules(return_addresses, epoch);
-    if N_CHECKS.fetch_add(1, Ordering::Relaxed) >= MOST_CHECKS {
-        begin_anew(n_unloaded);
+    if N_CHECKS.fetch_add(1, Ordering::Relaxed) >= MOST_CHECKS
+        && let Some((n_unloaded, writer)) = n_unloaded.zip(Writer::try_take())
+    {
+        forget(&writer, n_unloaded);
     }
     verdict
 }
@@ -153,22 +156,17 @@ fn none_is_stale(n_unloaded: u64) -> bool {
     UNLOADED_BEFORE.load(Ordering::Acquire) == n_unloaded
 }
 
-/// Notes what was unloaded before the first rule is learnt.
+/// Notes what was unloaded before the first rule is learnt. A later call does nothing: rules may have been learnt.
 pub(in super::super) fn prepare() {
     let n_unloaded = n_unloaded().unwrap_or(UNKNOWN);
-    // Relaxed if it fails: an earlier call has noted it.
-    let _ = UNLOADED_BEFORE.compare_exchange(UNKNOWN, n_unloaded, Ordering::Release, Ordering::Relaxed);
+    // Relaxed if it fails: nothing follows from it.
+    let _ = UNLOADED_BEFORE.compare_exchange(NOT_ASKED, n_unloaded, Ordering::Release, Ordering::Relaxed);
 }
 
-/// Forgets all rules. Those that are learnt from now on are stale when more libraries were unloaded.
-fn begin_anew(n_unloaded: Option<u64>) {
-    if let Some(writer) = Writer::try_take() {
-        forget(&writer, n_unloaded.unwrap_or(UNKNOWN));
-    }
-}
-
+/// Forgets all rules, when so many libraries had been unloaded.
 fn forget(writer: &Writer, n_unloaded: u64) {
     writer.flush();
+    // Relaxed: writers follow each other, and the count of checks decides nothing but when to forget again.
     N_KNOWN.store(0, Ordering::Relaxed);
     N_CHECKS.store(0, Ordering::Relaxed);
     UNLOADED_BEFORE.store(n_unloaded, Ordering::Release);

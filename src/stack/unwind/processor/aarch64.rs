@@ -72,7 +72,7 @@ impl Depth {
 ///     └─────────────────┴──────────────┴──────┴───┘   CFA 0: no frame follows; the upper field is the reason
 /// ```
 ///
-/// LLVM's `x29` is no multiple of 16 in a function that saves odd numbers of general registers and of others below them.
+/// In functions of LLVM that save an odd number of general registers and an odd number of others, `x29` is no multiple of 16.
 impl Rule {
     const BP_BELOW: u32 = 0;
     const BP_UNCHANGED: u32 = 1;
