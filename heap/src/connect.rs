@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    handler, imports,
+    forks, handler, imports,
     libraries::{first_of, is_import, library_of},
     loader, next, reports,
 };
@@ -41,6 +41,7 @@ extern "C" fn connect() {
         return;
     }
     imports::report();
+    forks::begin();
     begin_next();
     loader::find();
     // Another allocator has its locks when it maps memory.

@@ -16,6 +16,7 @@ mod processor;
 mod small_stack;
 mod handler;
 mod reports;
+mod forks;
 mod connect;
 mod other;
 mod wrapped;

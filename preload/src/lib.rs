@@ -33,6 +33,7 @@ mod unmapped;
 mod looks;
 mod intervals;
 mod ending;
+mod forks;
 mod heap;
 mod own_bytes;
 mod requests;

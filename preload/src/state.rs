@@ -1,4 +1,5 @@
 //! What this process records with: one recorder, a ledger for each GPU, and one for the host's pinned memory.
+#![forbid(unsafe_code)]
 
 use std::{
     cell::Cell,
@@ -64,7 +65,7 @@ pub(crate) fn state() -> Option<&'static State> {
         return None;
     }
     match STATE.get() {
-        Some(state) if IS_FORKED.load(Ordering::Relaxed) => Some(begin_again(state)),
+        Some(state) if IS_FORKED.load(Ordering::Relaxed) => begin_again(state),
         Some(state) => Some(state),
         None => open(),
     }
@@ -154,9 +155,13 @@ fn has_room() -> bool {
     Path::new(&folder).is_dir() && Room::of(&folder).wait()
 }
 
-/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own.
+/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own. `None` while this thread forks, and in
+/// a child whose locks are not sound.
 #[cold]
-fn begin_again(state: &'static State) -> &'static State {
+fn begin_again(state: &'static State) -> Option<&'static State> {
+    if !integrate::may_record() {
+        return None;
+    }
     if IS_FORKED.swap(false, Ordering::Relaxed) {
         let _uncancelled = Uncancelled::begin();
         nested::forget_others();
@@ -168,17 +173,12 @@ fn begin_again(state: &'static State) -> &'static State {
             false => switch_off(),
         }
     }
-    state
+    Some(state)
 }
 
 /// Returns whether this is a child of `fork` that has not recorded yet.
 pub(crate) fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)
-}
-
-/// Runs in a child of `fork`, where little may be done.
-extern "C" fn in_child() {
-    IS_FORKED.store(true, Ordering::Relaxed);
 }
 
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; of the heap, whose frees
@@ -203,8 +203,7 @@ impl State {
             .build()?;
         reel.recorder().set_frame_source(Marked::new(Some(python::frames())));
         python::report();
-        // SAFETY: the function is never unloaded: the library is preloaded.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        integrate::call_in_children(|| IS_FORKED.store(true, Ordering::Relaxed));
         Ok(State {
             reel,
             gpus: [const { OnceBox::new() }; MAX_GPUS],

@@ -126,9 +126,9 @@ impl Shared {
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut fork::Held) {
         // A thread that calls the device has its turn, and its changes of the core are not complete.
-        held.lock(&self, |shared| &shared.turn, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.core, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.oom_observers, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.turn, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.core, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.oom_observers, |_, _| {}, |_, _| {});
     }
 }
 

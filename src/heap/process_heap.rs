@@ -148,7 +148,7 @@ impl ProcessHeap {
 
     #[inline(always)]
     fn add(&self, work: &OwnWork, block: LiveBlock) {
-        let Some(mut shard) = self.table.lock(block.address) else { return };
+        let Some(mut shard) = self.table.lock(block.address) else { return self.track.count_lost() };
         match shard.insert(block) {
             Inserted::New => {}
             Inserted::Replaced(stale) => self.record_free_of(work, &mut shard, stale, StackId::NONE),
@@ -161,7 +161,10 @@ impl ProcessHeap {
     fn record_free(&self, address: u64, has_stack: bool) -> Option<LiveBlock> {
         let work = OwnWork::begin()?;
         let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
-        let mut shard = self.table.lock(address)?;
+        let Some(mut shard) = self.table.lock(address) else {
+            self.track.count_lost();
+            return None;
+        };
         let block = shard.remove(address)?;
         self.record_free_of(&work, &mut shard, block, stack);
         drop(shard);

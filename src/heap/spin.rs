@@ -5,12 +5,13 @@ use std::{
     ops::{Deref, DerefMut},
     sync::atomic::Ordering,
 };
-#[cfg(not(loom))]
-use std::{hint, thread, time::Duration};
 
 #[cfg(not(loom))]
-use crate::process::pause;
-use crate::process::sync::{AtomicBool, NotAtomic};
+use crate::process::fork;
+use crate::process::{
+    pause,
+    sync::{AtomicBool, NotAtomic},
+};
 
 /// A lock of one byte, for sections of some nanoseconds.
 ///
@@ -40,7 +41,7 @@ impl<T> SpinLock<T> {
         taken.is_ok().then(|| SpinGuard { lock: self })
     }
 
-    /// Takes the lock, and waits for it unless `gives_up` returns true.
+    /// Takes the lock, and waits for it unless `gives_up` returns true, and not for a fork that is stuck.
     #[inline(always)]
     pub(super) fn lock(&self, gives_up: impl Fn() -> bool) -> Option<SpinGuard<'_, T>> {
         self.try_lock().or_else(|| self.wait(gives_up))
@@ -53,7 +54,11 @@ impl<T> SpinLock<T> {
             return None;
         }
         for n in 0_u32.. {
-            wait_again(n);
+            #[cfg(not(loom))]
+            if fork::is_stuck(n) {
+                return None;
+            }
+            pause::again(n);
             // Relaxed: the exchange of `try_lock` takes the lock.
             if !self.is_locked.load(Ordering::Relaxed)
                 && let Some(guard) = self.try_lock()
@@ -86,24 +91,6 @@ impl<T> SpinLock<T> {
     pub(super) fn release_in_child(&self) {
         self.is_locked.store(false, Ordering::Release);
     }
-}
-
-/// Waits for the `n`th time.
-#[cfg(not(loom))]
-fn wait_again(n: u32) {
-    match n {
-        0..100 => hint::spin_loop(),
-        100..200 => thread::yield_now(),
-        // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
-        // wake again and again.
-        _ => pause::sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
-    }
-}
-
-/// Has loom run another thread.
-#[cfg(loom)]
-fn wait_again(_: u32) {
-    loom::thread::yield_now();
 }
 
 /// The right to use the value of a lock; dropping it releases the lock.
@@ -143,6 +130,7 @@ impl<T> Drop for SpinGuard<'_, T> {
 mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     use std::sync::LazyLock;
+    use std::{thread, time::Duration};
 
     use super::*;
 

@@ -10,73 +10,24 @@
 //! that are gone, and a file that only the parent may write would be closed there. Nothing of this is on the way of
 //! an event or of an allocation.
 //!
-//! No lock is waited for longer than [`PATIENCE`]: a signal handler, or a function that is called under one of the
-//! locks, may fork while its own thread has it. Such a child can run another program (`exec`), but may wait for ever
-//! in memreel.
+//! From the first step of a fork to the last the forking thread does the recorder's own work, receives no signal, and
+//! allocates nothing in the parent.
+//!
+//! No lock is waited for longer than two seconds: a function that is called under one of the locks may fork, and so may a
+//! signal handler within the recorder's own work, which is not waited for at all. What then is not held is not
+//! sound in the child, which records nothing (`wiped.rs`).
 
-use std::{
-    cell::Cell,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
-        atomic::{AtomicU32, Ordering},
-    },
-    thread::{self, LocalKey},
-    time::{Duration, Instant},
+use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicU32, Ordering},
 };
-#[cfg(all(target_os = "linux", not(miri)))]
-use std::{cell::RefCell, mem::ManuallyDrop};
 
-use crate::process::{pause, sync::ReentryGuard};
+use super::{held::Forks, pause};
 
-/// How long a fork waits for all locks together.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub use super::held::AllocatorHandlers;
+pub(crate) use super::held::{Held, Level, Part};
 
-/// The order in which parts are held: a thread that has a lock of one level takes others of later levels only.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Level {
-    /// Calls of the dynamic loader, which may wait for any thread; so no lock is held yet.
-    Loader,
-    /// Locks under which events are recorded.
-    Allocator,
-    Device,
-    Recorder,
-    /// The list of modules, under which no other lock is taken.
-    Modules,
-}
-
-/// Something with locks that no other thread may have at a fork.
-pub(crate) trait Part: Send + Sync {
-    /// Takes the locks with [`Held::lock`].
-    fn hold(self: Arc<Self>, held: &mut Held);
-}
-
-enum Registered {
-    Shared(Weak<dyn Part>),
-    Static(fn(&mut Held)),
-}
-
-impl Registered {
-    fn is_alive(&self) -> bool {
-        match self {
-            Registered::Shared(part) => part.strong_count() > 0,
-            Registered::Static(_) => true,
-        }
-    }
-
-    fn hold(&self, held: &mut Held) {
-        match self {
-            Registered::Shared(part) => {
-                if let Some(part) = part.upgrade() {
-                    part.hold(held);
-                }
-            }
-            Registered::Static(hold) => hold(held),
-        }
-    }
-}
-
-/// All parts, by rising level.
-static PARTS: Mutex<Vec<(Level, Registered)>> = Mutex::new(Vec::new());
+static FORKS: Forks = Forks::new();
 
 /// Counts the forks between the first process and this one. Relaxed: it changes while a child has one thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -89,246 +40,174 @@ pub(crate) fn generation() -> u32 {
 
 /// Registers a part until it is dropped.
 pub(crate) fn register<T: Part + 'static>(level: Level, part: &Arc<T>) {
-    let part: Weak<T> = Arc::downgrade(part);
-    add(level, Registered::Shared(part));
+    install();
+    FORKS.register(level, part);
 }
 
 /// Registers locks that are statics; further calls with the same function change nothing.
 pub(crate) fn register_static(level: Level, hold: fn(&mut Held)) {
-    let is_same =
-        |part: &Registered| matches!(part, Registered::Static(other) if *other as usize == hold as usize);
-    if !parts().iter().any(|(_, part)| is_same(part)) {
-        add(level, Registered::Static(hold));
-    }
-}
-
-fn add(level: Level, part: Registered) {
     install();
-    let mut parts = parts();
-    // Parts that were dropped are removed where the list would have to grow.
-    if parts.len() == parts.capacity() {
-        parts.retain(|(_, part)| part.is_alive());
+    FORKS.register_static(level, hold);
+}
+
+/// Registers what is called in a child, where it may do little.
+pub(crate) fn register_call(work: fn()) {
+    install();
+    FORKS.register_call(work);
+}
+
+/// Has the handlers of an allocator under `malloc` called within those of memreel, which asks it for memory under its locks.
+///
+/// ```
+/// use memreel::integrate::{AllocatorHandlers, register_allocator};
+///
+/// extern "C" fn nothing() {}
+/// register_allocator(AllocatorHandlers { prepare: Some(nothing), parent: Some(nothing), child: None });
+/// ```
+pub fn register_allocator(handlers: AllocatorHandlers) {
+    install();
+    FORKS.register_allocator(handlers);
+}
+
+/// How many forks of this process hold the locks now. Relaxed: it only ends a wait that is long already.
+static N_HOLDING: AtomicU32 = AtomicU32::new(0);
+
+/// How often a thread waits for a fork ([`pause::again`]): about a quarter of a second, and 10 ms once that was too short.
+static MOST_WAITS: AtomicU32 = AtomicU32::new(300);
+const FEWEST_WAITS: u32 = 224;
+
+/// Returns whether the `n`th wait for a lock is one too many: a fork has it, whose next handlers, of another library, may wait
+/// for this thread.
+pub(crate) fn is_stuck(n: u32) -> bool {
+    let is_stuck = n >= MOST_WAITS.load(Ordering::Relaxed) && N_HOLDING.load(Ordering::Relaxed) > 0;
+    if is_stuck {
+        MOST_WAITS.store(FEWEST_WAITS, Ordering::Relaxed);
     }
-    let place = parts.partition_point(|(other, _)| *other <= level);
-    parts.insert(place, (level, part));
+    is_stuck
 }
 
-fn parts() -> MutexGuard<'static, Vec<(Level, Registered)>> {
-    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the forking thread has between the two handlers.
-pub(crate) struct Held {
-    until: Instant,
-    steps: Vec<Box<dyn Step>>,
-    /// The last field: the flag is set until the memory of the steps is freed.
-    flag: Option<ReentryGuard>,
-}
-
-impl<T: Send + 'static> Part for Mutex<T> {
-    fn hold(self: Arc<Self>, held: &mut Held) {
-        held.lock(&self, |mutex| mutex, |_| {}, |_, _| {});
-    }
-}
-
-/// A lock, or something else that is undone after the fork.
-trait Step {
-    /// Called in the child before anything is released.
-    fn in_child(&mut self) {}
-    fn release(&mut self) {}
-}
-
-struct HeldLock<O: 'static, T: 'static> {
-    /// Before `owner`, because fields are dropped in this order.
-    guard: Option<MutexGuard<'static, T>>,
-    owner: Arc<O>,
-    in_child: fn(&O, &mut T),
-}
-
-impl<O, T> Step for HeldLock<O, T> {
-    fn in_child(&mut self) {
-        if let Some(guard) = &mut self.guard {
-            (self.in_child)(&self.owner, guard);
+/// Takes a lock; `None` if a fork has it for too long ([`is_stuck`]).
+pub(crate) fn lock_unless_stuck<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for n in 0.. {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) if is_stuck(n) => break,
+            Err(std::sync::TryLockError::WouldBlock) => pause::again(n),
         }
     }
-
-    fn release(&mut self) {
-        self.guard = None;
-    }
-}
-
-impl<T> Step for Option<MutexGuard<'static, T>> {
-    fn release(&mut self) {
-        *self = None;
-    }
-}
-
-/// Functions to call after the fork.
-struct Calls {
-    in_child: fn(),
-    at_end: fn(),
-}
-
-impl Step for Calls {
-    fn in_child(&mut self) {
-        (self.in_child)();
-    }
-
-    fn release(&mut self) {
-        (self.at_end)();
-    }
-}
-
-impl Held {
-    fn new() -> Held {
-        Held { until: Instant::now() + PATIENCE, steps: Vec::new(), flag: None }
-    }
-
-    /// Holds a lock of a shared value. `look` sees what it protects before the fork, and `in_child` changes it in
-    /// the child.
-    pub(crate) fn lock<O: 'static, T: 'static>(
-        &mut self,
-        owner: &Arc<O>,
-        lock_of: impl for<'a> FnOnce(&'a O) -> &'a Mutex<T>,
-        look: impl FnOnce(&T),
-        in_child: fn(&O, &mut T),
-    ) {
-        let owner = owner.clone();
-        // SAFETY: the lock is borrowed from the value behind `owner`, which stays where it is as long as `owner` is
-        // kept; `HeldLock` drops the guard before `owner`.
-        let mutex: &'static Mutex<T> = unsafe { &*std::ptr::from_ref(lock_of(&owner)) };
-        if let Some(guard) = self.try_lock(mutex) {
-            look(&guard);
-            self.steps.push(Box::new(HeldLock { guard: Some(guard), owner, in_child }));
-        }
-    }
-
-    /// Holds a lock that is a static.
-    pub(crate) fn lock_static<T: 'static>(&mut self, mutex: &'static Mutex<T>) {
-        if let Some(guard) = self.try_lock(mutex) {
-            self.steps.push(Box::new(Some(guard)));
-        }
-    }
-
-    /// Sets a flag of the forking thread until all locks are released and nothing of the fork is left to free. One
-    /// part may set one.
-    pub(crate) fn set(&mut self, flag: &'static LocalKey<Cell<bool>>) {
-        self.flag = ReentryGuard::enter(flag);
-    }
-
-    /// Calls `in_child` in the child, and `at_end` in both processes.
-    pub(crate) fn call(&mut self, in_child: fn(), at_end: fn()) {
-        self.steps.push(Box::new(Calls { in_child, at_end }));
-    }
-
-    /// Waits until `is_so` returns true, or until the patience of the fork ends; returns whether it did.
-    pub(crate) fn wait(&self, mut is_so: impl FnMut() -> bool) -> bool {
-        for n in 0_u32.. {
-            if is_so() {
-                return true;
-            }
-            match n {
-                0..100 => std::hint::spin_loop(),
-                _ if Instant::now() >= self.until => break,
-                100..1000 => thread::yield_now(),
-                _ => pause::sleep(Duration::from_micros(50)),
-            }
-        }
-        false
-    }
-
-    fn try_lock<T>(&self, mutex: &'static Mutex<T>) -> Option<MutexGuard<'static, T>> {
-        let mut guard = None;
-        self.wait(|| {
-            guard = match mutex.try_lock() {
-                Ok(guard) => Some(guard),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            guard.is_some()
-        });
-        guard
-    }
-}
-
-impl Drop for Held {
-    /// Releases everything, the last first, and drops no owner before all locks are free: an owner may be the last
-    /// of its value, whose drop takes locks.
-    fn drop(&mut self) {
-        self.steps.iter_mut().rev().for_each(|step| step.release());
-        while self.steps.pop().is_some() {}
-    }
+    None
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn install() {}
+pub(crate) fn install() {}
 
 #[cfg(all(target_os = "linux", not(miri)))]
-thread_local! {
-    /// What this thread has while it forks. It has no destructor: the C library allocates for one, in the program's name.
-    static HELD: RefCell<ManuallyDrop<Option<Held>>> = const { RefCell::new(ManuallyDrop::new(None)) };
-}
+pub(crate) use handlers::install;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-const _: () = assert!(!std::mem::needs_drop::<RefCell<ManuallyDrop<Option<Held>>>>());
+mod handlers {
+    use std::{
+        cell::RefCell,
+        mem::ManuallyDrop,
+        sync::{Once, atomic::Ordering},
+    };
 
-/// Replaces what this thread has, and returns it.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn exchange(held: Option<Held>) -> Option<Held> {
-    let before = HELD.try_with(|place| place.replace(ManuallyDrop::new(held)));
-    before.ok().and_then(ManuallyDrop::into_inner)
-}
+    use super::{
+        super::{guard::Guard, wiped},
+        FORKS, GENERATION, Held, N_HOLDING,
+    };
 
-/// Registers the handlers, once a process.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn install() {
-    static IS_INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // Relaxed: one thread registers them, and nothing is read because of it.
-    if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the three functions take no argument and do not unwind. If the system has no memory for them, the
-        // process forks without them.
-        let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
-        if refused == 0 {
-            crate::process::wiped::install();
+    type Place = RefCell<ManuallyDrop<Option<Held>>>;
+
+    thread_local! {
+        /// What this thread has while it forks. It has no destructor: the C library allocates for one, in the program's name.
+        static HELD: Place = const { RefCell::new(ManuallyDrop::new(None)) };
+    }
+
+    const _: () = assert!(!std::mem::needs_drop::<Place>());
+
+    /// Registers the handlers, once a process. When it returns, they are registered.
+    pub(crate) fn install() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // The C library may allocate, and a report of that may register a part.
+            let _own = Guard::enter();
+            // SAFETY: the three functions take no argument and do not unwind. If the system has no memory for them, the
+            // process forks without them.
+            let refused = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+            if refused == 0 {
+                wiped::install();
+            }
+        });
+    }
+
+    /// Calls `work` with what this thread has.
+    fn with_held<T>(work: impl FnOnce(&mut Option<Held>) -> T) -> Option<T> {
+        HELD.try_with(|place| place.try_borrow_mut().ok().map(|mut held| work(&mut held))).ok().flatten()
+    }
+
+    /// Takes every lock, before the fork.
+    pub(super) extern "C" fn prepare() {
+        // Its first use takes a lock of the loader, so it comes before any lock of memreel. Without storage nothing would
+        // release the locks.
+        with_held(|held| match held {
+            // A handler of another library, behind this one, forks itself.
+            Some(held) => held.n_within += 1,
+            None => {
+                *held = FORKS.hold();
+                N_HOLDING.fetch_add(u32::from(held.is_some()), Ordering::Relaxed);
+            }
+        });
+    }
+
+    pub(super) extern "C" fn in_parent() {
+        end(|held| held.in_parent());
+    }
+
+    extern "C" fn in_child() {
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+        let is_sound = with_held(|held| held.as_ref().is_some_and(Held::is_whole)).unwrap_or(false);
+        if is_sound {
+            wiped::mark()
+        } else {
+            wiped::unmark()
         }
+        end(|held| held.in_child());
     }
-}
 
-/// Takes every lock, before the fork.
-#[cfg(all(target_os = "linux", not(miri)))]
-extern "C" fn prepare() {
-    // Its first use takes a lock of the loader, so it comes before any lock of memreel. Without storage nothing would
-    // release the locks.
-    if HELD.try_with(|_| ()).is_err() {
-        return;
-    }
-    let mut held = Held::new();
-    let Some(parts) = held.try_lock(&PARTS) else { return };
-    parts.iter().for_each(|(_, part)| part.hold(&mut held));
-    // Released last, so that another thread's fork begins when this one has undone everything.
-    held.steps.insert(0, Box::new(Some(parts)));
-    exchange(Some(held));
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-extern "C" fn in_parent() {
-    drop(exchange(None));
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-extern "C" fn in_child() {
-    crate::process::wiped::mark();
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    if let Some(mut held) = exchange(None) {
-        held.steps.iter_mut().for_each(|step| step.in_child());
+    /// Ends a fork of this thread. One within another leaves what that has.
+    fn end(work: impl FnOnce(&mut Held)) {
+        let ended = with_held(|place| {
+            let held = place.as_mut()?;
+            work(held);
+            match held.n_within.checked_sub(1) {
+                Some(n_within) => held.n_within = n_within,
+                None => {
+                    N_HOLDING.fetch_sub(1, Ordering::Relaxed);
+                    return place.take();
+                }
+            }
+            None
+        });
+        // Apart, so that an owner that is dropped with it may fork.
+        drop(ended);
     }
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::{
+        sync::atomic::{AtomicBool, AtomicUsize},
+        thread,
+        time::Duration,
+    };
 
-    use super::*;
+    use super::{
+        handlers::{in_parent, prepare},
+        *,
+    };
+    use crate::process::guard::Guard;
 
     #[test]
     fn forks_of_several_threads_come_one_after_the_other() {
@@ -352,5 +231,24 @@ mod tests {
             }
         });
         assert_eq!(N_OVERLAPS.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_part_that_many_threads_register_is_held_once() {
+        static N_HELD: AtomicUsize = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                let hold = |_: &mut Held| _ = N_HELD.fetch_add(1, Ordering::SeqCst);
+                scope.spawn(move || register_static(Level::Device, hold));
+            }
+        });
+        prepare();
+        assert!(Guard::is_held(), "what it does is the recorder's own work");
+        // A fork within another.
+        prepare();
+        in_parent();
+        assert!(Guard::is_held(), "the outer fork goes on");
+        in_parent();
+        assert_eq!((N_HELD.load(Ordering::SeqCst), Guard::is_held()), (1, false));
     }
 }

@@ -34,12 +34,6 @@ impl Guard {
         ReentryGuard::enter(&RECORDING).map(|flag| Guard { _flag: flag })
     }
 
-    /// Marks a fork as the recorder's own work.
-    #[cfg(not(loom))]
-    pub(crate) fn hold(held: &mut crate::process::fork::Held) {
-        held.set(&RECORDING);
-    }
-
     /// Returns whether this thread is doing the recorder's work; also `true` if the thread is being destroyed.
     #[inline]
     pub(crate) fn is_held() -> bool {

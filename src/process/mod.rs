@@ -6,6 +6,8 @@ pub(crate) mod counter;
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;
 pub(crate) mod guard;
+#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
+mod held;
 #[cfg(target_os = "linux")]
 pub(crate) mod host;
 #[cfg(target_os = "linux")]
@@ -19,6 +21,8 @@ mod elsewhere;
 pub mod own_memory;
 pub(crate) mod pause;
 pub(crate) mod rank;
+#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
+mod steps;
 pub(crate) mod sync;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
+#[cfg(not(loom))]
+use std::{hint, thread};
 
 /// Sleeps. A thread that is cancelled (`pthread_cancel`) does not end here, as it may in std's sleep: its stack would be
 /// unwound through the call of the program that waits here, such as `malloc`.
@@ -13,4 +15,22 @@ pub(crate) fn sleep(time: Duration) {
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     std::thread::sleep(time);
+}
+
+/// Waits for the `n`th time for what another thread has for some nanoseconds.
+#[cfg(not(loom))]
+pub(crate) fn again(n: u32) {
+    match n {
+        0..100 => hint::spin_loop(),
+        100..200 => thread::yield_now(),
+        // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
+        // wake again and again.
+        _ => sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
+    }
+}
+
+/// Has loom run another thread.
+#[cfg(loom)]
+pub(crate) fn again(_: u32) {
+    loom::thread::yield_now();
 }

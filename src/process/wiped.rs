@@ -59,6 +59,11 @@ pub(crate) fn mark() {
     PAGE.0.store(true, Ordering::Relaxed);
 }
 
+/// Marks this process as one that no handler made sound: it records nothing, and neither do its children.
+pub(crate) fn unmark() {
+    PAGE.0.store(false, Ordering::Relaxed);
+}
+
 /// Has the system wipe the page in children, once a process. If it refuses, children that no handler saw are not found.
 pub(crate) fn install() {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]

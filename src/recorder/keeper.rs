@@ -84,11 +84,11 @@ impl Keeper {
         }
     }
 
-    /// Starts the thread, unless it was started; returns whether there is one. It ends when the file is closed, and with
-    /// the recorder.
+    /// Starts the thread, unless it was started; returns whether there is one. If it cannot be started, the next call tries
+    /// again. It ends when the file is closed, and with the recorder.
     fn start(self: &Arc<Keeper>) -> bool {
         if self.is_started.swap(true, Ordering::AcqRel) {
-            // Another thread is about to start it, or cannot.
+            // Another thread is about to start it.
             return self.thread.get().is_some();
         }
         // A signal that the program blocks, to take it with `sigwait`, must not reach this thread and end the program.
@@ -102,6 +102,8 @@ impl Keeper {
             }
         };
         let started = thread::Builder::new().name("memreel-tape".into()).spawn(run);
+        // A process that may have no more threads now may have some later.
+        self.is_started.store(started.is_ok(), Ordering::Release);
         started.is_ok_and(|handle| self.thread.set(handle.thread().clone()).is_ok())
     }
 

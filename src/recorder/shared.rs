@@ -20,8 +20,6 @@ use super::{
     tape::Tape,
     usage::Usage,
 };
-#[cfg(not(loom))]
-use crate::process::guard::Guard;
 use crate::{
     process::sync::{AtomicU64, Mutex},
     stack::StackInterner,
@@ -110,8 +108,6 @@ impl Shared {
     /// Connects the recorder to forks of the process: the child finds its locks free.
     #[cfg(not(loom))]
     pub(super) fn survive_forks(self: &Arc<Shared>) {
-        // What a fork allocates and frees is the recorder's own work, so the flag is set before any lock is taken.
-        fork::register_static(fork::Level::Loader, Guard::hold);
         stack::survive_forks();
         fork::register(fork::Level::Recorder, self);
     }
@@ -163,24 +159,20 @@ impl Drop for Shared {
 #[cfg(not(loom))]
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut Held) {
-        let mut tapes = Vec::new();
-        held.lock(&self, |shared| &shared.history, |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.history, |_, _| {}, |_, _| {});
         // Before the tapes drop what they have of it.
         let leave = |_: &Shared, open: &mut Option<OpenFile>| {
             open.take().into_iter().for_each(|open| open.file.leave());
         };
-        held.lock(&self, |shared| &shared.file, |_| {}, leave);
-        held.lock(
-            &self,
-            |shared| &shared.tapes,
-            |all| tapes.extend(all.iter().map(|(_, tape)| tape.clone())),
-            |_, _| {},
-        );
-        tapes.iter().for_each(|tape| tape.hold(held));
-        held.lock(&self, |shared| &shared.scopes, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.contexts, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.annotations, |_| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.usage, |_| {}, |_, _| {});
-        held.lock(&self, |shared| shared.stacks.inserter().lock(), |_| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.file, |_, _| {}, leave);
+        let hold = |all: &Vec<(DeviceId, Arc<Tape>)>, held: &mut Held| {
+            all.iter().for_each(|(_, tape)| tape.hold(held));
+        };
+        held.lock(&self, |shared| &shared.tapes, hold, |_, _| {});
+        held.lock(&self, |shared| &shared.scopes, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.contexts, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.annotations, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| &shared.usage, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| shared.stacks.inserter().lock(), |_, _| {}, |_, _| {});
     }
 }

@@ -31,10 +31,13 @@ use super::{
     keeper::Keeper,
 };
 #[cfg(not(loom))]
-use crate::process::fork::Held;
+use crate::process::{
+    fork::{self, Held},
+    wiped,
+};
 use crate::process::{
     guard::Guard,
-    sync::{AtomicU64, Mutex, fence, lock},
+    sync::{AtomicU64, Mutex, MutexGuard, fence, lock},
 };
 #[cfg(not(loom))]
 use memreel_snapshot::words::InventorySegment;
@@ -51,9 +54,9 @@ pub(super) struct Tape {
     /// The latest ticks given out under the allocator's lock. Relaxed: that lock orders it, also for a cut of the
     /// allocator's events; a cut without the lock has the time besides.
     last: AtomicU64,
-    /// Events of signal handlers that interrupted the recording of another event; they cannot take a lock. Relaxed: a
-    /// count, with which nothing else has to agree.
-    n_interrupted: AtomicU64,
+    /// Events that could not be recorded and that no chunk counts yet. What loses them may be a signal handler that interrupted
+    /// the recording of another event, which cannot take a lock. Relaxed: a count, with which nothing else has to agree.
+    n_lost: AtomicU64,
     /// Whether work in the file became due while the recording thread had a lock of its own. Relaxed: the work itself is
     /// found under the lock of `state`.
     #[cfg(not(loom))]
@@ -120,7 +123,7 @@ impl Tape {
         Tape {
             generation: AtomicU64::new(new_generation()),
             last: AtomicU64::new(0),
-            n_interrupted: AtomicU64::new(0),
+            n_lost: AtomicU64::new(0),
             #[cfg(not(loom))]
             is_postponed: AtomicBool::new(false),
             state: Mutex::new(TapeState::new(capacity.max(1))),
@@ -165,6 +168,7 @@ impl Tape {
             state.close(done);
         }
         let spare = state.drop_oldest();
+        state.n_dropped += self.n_lost.swap(0, Ordering::Relaxed);
         let chunk = state.idle.pop().or(spare).unwrap_or_else(|| state.new_chunk(clock));
         state.open.push(chunk.clone());
         let len = chunk.len();
@@ -179,13 +183,23 @@ impl Tape {
     }
 
     /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets no
-    /// more events: it is not where those of today are kept.
+    /// more events: it is not where those of today are kept. While a fork is stuck, whose next handlers may wait for the end of
+    /// this thread, the chunk stays as if the thread had it.
     pub(super) fn take_back(&self, chunk: &Arc<Chunk>, generation: u64) {
         let _guard = Guard::enter();
-        let mut state = lock(&self.state);
-        if generation == self.generation() {
+        if let Some(mut state) = self.lock_unless_stuck()
+            && generation == self.generation()
+        {
             state.close(chunk);
         }
+    }
+
+    /// Takes the lock; `None` if a fork has it for too long, and in a child that no handler made sound.
+    fn lock_unless_stuck(&self) -> Option<MutexGuard<'_, TapeState>> {
+        #[cfg(not(loom))]
+        return if wiped::is_stranger() { None } else { fork::lock_unless_stuck(&self.state) };
+        #[cfg(loom)]
+        return Some(lock(&self.state));
     }
 
     /// Notes that work in the file is due, which the caller of the present event does when it has no lock.
@@ -208,15 +222,9 @@ impl Tape {
     }
 
     /// Counts an event that could not be recorded.
-    pub(super) fn count_lost(&self) {
-        let _guard = Guard::enter();
-        lock(&self.state).n_dropped += 1;
-    }
-
-    /// Counts the event of a signal handler that interrupted the recording of another event on this thread.
     #[cold]
-    pub(super) fn count_interrupted(&self) {
-        self.n_interrupted.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_lost(&self) {
+        self.n_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes how many events are kept; removes all events, up to `now`, if `erase` is set.
@@ -235,7 +243,7 @@ impl Tape {
                 ..erased
             };
             *state = erased;
-            self.n_interrupted.store(0, Ordering::Relaxed);
+            self.n_lost.store(0, Ordering::Relaxed);
             self.generation.store(new_generation(), Ordering::Relaxed);
         } else if state.capacity != capacity {
             // Events that the smaller of the two capacities dropped must not reappear.
@@ -258,7 +266,7 @@ impl Tape {
         held.lock(
             self,
             |tape| &tape.state,
-            |_| {},
+            |_, _| {},
             |tape, state| {
                 for chunk in std::mem::take(&mut state.open) {
                     state.put(chunk);
@@ -362,7 +370,7 @@ impl Tape {
         // Behind the caller's read of the clock, and before the first load of a length.
         fence(Ordering::SeqCst);
         let mut cut = state.cut(order_limit(Ticks(until)), state.capacity);
-        cut.n_dropped += self.n_interrupted.load(Ordering::Relaxed);
+        cut.n_dropped += self.n_lost.load(Ordering::Relaxed);
         cut
     }
 }

@@ -134,7 +134,7 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
                 compiler_fence(Ordering::SeqCst);
             }
             // A signal handler interrupted the recording of another event.
-            Err(_) => tape.count_interrupted(),
+            Err(_) => tape.count_lost(),
         }
     });
     if written.is_err() {
@@ -152,7 +152,7 @@ pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event, n
             writers.write_free(shared, tape, requested, newest);
             compiler_fence(Ordering::SeqCst);
         }
-        Err(_) => tape.count_interrupted(),
+        Err(_) => tape.count_lost(),
     });
     if written.is_err() {
         Writers::new().write_free(shared, tape, requested, newest);
@@ -170,7 +170,7 @@ pub(super) fn write_in(shared: &Shared, tape: &Arc<Tape>, event: &Event, context
             writers.write_in(shared, tape, event, context);
             compiler_fence(Ordering::SeqCst);
         }
-        Err(_) => tape.count_interrupted(),
+        Err(_) => tape.count_lost(),
     });
     if written.is_err() {
         Writers::new().write_in(shared, tape, event, context);

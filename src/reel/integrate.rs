@@ -110,6 +110,41 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
     let _ = lock;
 }
 
+/// Calls `work` in each child of `fork` from now on, before the child's fork returns and while no other thread exists.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// memreel::integrate::call_in_children(|| IS_CHILD.store(true, Ordering::Relaxed));
+/// ```
+#[cfg(not(loom))]
+pub fn call_in_children(work: fn()) {
+    crate::process::fork::register_call(work);
+}
+
+/// Has memreel's handlers of forks registered when this returns. Those that are registered later are called before them, and a
+/// thread that such a handler waits for does not find memreel's locks taken.
+///
+/// ```
+/// memreel::integrate::begin_handlers();
+/// ```
+#[cfg(not(loom))]
+pub fn begin_handlers() {
+    crate::process::fork::install();
+}
+
+/// Returns whether this thread may record: not within the recorder's own work, nor in a child whose fork no handler of memreel
+/// saw, and there it is counted.
+///
+/// ```
+/// assert!(memreel::integrate::may_record());
+/// ```
+#[must_use]
+pub fn may_record() -> bool {
+    crate::process::guard::Guard::enter().is_some()
+}
+
 #[doc(inline)]
 pub use crate::process::{
     host::host,
@@ -134,7 +169,10 @@ pub use memreel_snapshot::words::{
 };
 
 #[cfg(not(loom))]
-pub use crate::tape::{Room, take_tape_name};
+pub use crate::{
+    process::fork::{AllocatorHandlers, register_allocator},
+    tape::{Room, take_tape_name},
+};
 
 #[cfg(loom)]
 #[doc(hidden)]

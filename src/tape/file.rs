@@ -252,10 +252,10 @@ impl Drop for TapeFile {
 /// A child of `fork` has the mapping, and must not write into its parent's tape.
 impl Part for TapeFile {
     fn hold(self: Arc<Self>, held: &mut Held) {
-        held.lock(&self, |file| &file.notes, |_| {}, |file, _| file.mapped.leave());
-        held.lock(&self, |file| &file.annotations, |_| {}, |_, _| {});
-        held.lock(&self, |file| &file.reports, |_| {}, |_, _| {});
-        held.lock(&self, |file| file.mapped.lock(), |_| {}, |_, _| {});
+        held.lock(&self, |file| &file.notes, |_, _| {}, |file, _| file.mapped.leave());
+        held.lock(&self, |file| &file.annotations, |_, _| {}, |_, _| {});
+        held.lock(&self, |file| &file.reports, |_, _| {}, |_, _| {});
+        held.lock(&self, |file| file.mapped.lock(), |_, _| {}, |_, _| {});
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::{
     hint::black_box,
-    sync::{atomic::AtomicBool, mpsc},
+    sync::{Barrier, atomic::AtomicBool, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use memreel::recorder::{Context, Recording};
+use memreel::recorder::{Context, Recorder, Recording};
 
 use crate::{
     own_process,
@@ -61,5 +61,58 @@ fn children_of_eight_threads_find_a_sound_heap() {
             }
         });
         drop(later_snapshot());
+    });
+}
+
+/// What a process says of its fork at most, by its status.
+const MOST_MS: u128 = 200;
+
+/// Makes the first recorders of this process on four threads at once, and forks. Returns how many milliseconds that took.
+fn race_and_fork() -> i32 {
+    let barrier = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                barrier.wait();
+                Recorder::new()
+            });
+        }
+    });
+    memreel::record_history(&Recording::all().context(Context::None)).unwrap();
+    let _kept: Vec<Vec<u8>> = (0..100).map(|n| black_box(vec![0; 1000 + n])).collect();
+    let begun = Instant::now();
+    // SAFETY: the child ends at once, and is waited for.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+    }
+    i32::try_from(begun.elapsed().as_millis().min(MOST_MS)).unwrap()
+}
+
+/// A part that two threads registered at once was held twice, and then the fork waited for itself. `MEMREEL_RACES` is the number
+/// of processes.
+#[test]
+fn recorders_that_race_leave_a_process_that_forks() {
+    own_process::run(module_path!(), "recorders_that_race_leave_a_process_that_forks", LIMIT, || {
+        let n = std::env::var("MEMREEL_RACES").map_or(60, |n| n.parse().unwrap());
+        let mut longest = 0;
+        for race in 0..n {
+            // SAFETY: this process has no recorder, so the child is one without any; it ends here.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(30);
+                    libc::_exit(race_and_fork());
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                assert!(libc::WIFEXITED(status), "process {race} hangs");
+                longest = longest.max(libc::WEXITSTATUS(status));
+            }
+        }
+        println!("{n} processes, the longest fork of one takes {longest} ms (of at most {MOST_MS})");
     });
 }

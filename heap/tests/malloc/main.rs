@@ -2,6 +2,7 @@
 
 mod allocators;
 mod cancelled;
+mod forks;
 mod maps;
 mod resident;
 mod storage;
@@ -212,6 +213,8 @@ fn libraries_stand_in_front_of_nothing_else() {
     let mut heap = exported("libmemreel_heap.so");
     // It allocates while it holds a lock that a recorder needs.
     assert!(heap.remove("pthread_getattr_np"));
+    // Whose fork handlers are called first.
+    assert!(heap.remove("__register_atfork"));
     // Where a thread's handlers run.
     let of_stacks = ["sigaltstack", "pthread_attr_setstack", "pthread_attr_setstacksize"];
     assert!(of_stacks.iter().all(|name| heap.remove(*name)));
