@@ -3,6 +3,8 @@
 Python imports the first `sitecustomize` on its path, and `memreel record` puts this folder in front of it. So this
 file imports the user's, if there is one, as if this folder were not there. If PyTorch is to be recorded, it leaves a
 finder that waits for `import torch`; a program without PyTorch loads nothing else of ours.
+
+Any Python from 2.7 on may read this file. After an error in it, nothing of it is left.
 """
 
 import os as _os
@@ -43,7 +45,10 @@ def _arm(folder):
                     continue
                 spec = find(name, path, target)
                 if spec is not None:
-                    cls.watch(spec.loader)
+                    try:
+                        cls.watch(spec.loader)
+                    except Exception:  # A loader that cannot be watched loads torch without us.
+                        cls.leave()
                     return spec
             return None
 
@@ -61,22 +66,27 @@ def _arm(folder):
                     return execute(module)
                 loader.__dict__.pop("exec_module", None)
                 execute(module)
-                if cls in _sys.meta_path:
-                    _sys.meta_path.remove(cls)
+                if cls.leave():
                     hook(module)
 
-            try:
-                loader.exec_module = exec_module
-            except Exception:  # A loader that cannot be watched loads torch without us.
-                pass
+            loader.exec_module = exec_module
+
+        @classmethod
+        def leave(cls):
+            """Leaves the list of finders; returns whether it was there."""
+            is_there = cls in _sys.meta_path
+            if is_there:
+                _sys.meta_path.remove(cls)
+            return is_there
 
     if "torch" in _sys.modules:
         hook(_sys.modules["torch"])
-    else:
-        _sys.meta_path.insert(0, TorchFinder)
-        # Every import runs this: what traces a program or counts its lines passes over code of no file.
-        find = TorchFinder.find_spec.__func__
-        find.__code__ = find.__code__.replace(co_filename="<memreel>")
+        return
+    # Every import runs this: what traces a program or counts its lines passes over code of no file.
+    find = TorchFinder.find_spec.__func__
+    find.__code__ = find.__code__.replace(co_filename="<memreel>")
+    # The last step: an error before it leaves nothing.
+    _sys.meta_path.insert(0, TorchFinder)
 
 
 def _check_frames():
@@ -101,25 +111,18 @@ def _chain(folder):
             return False
 
     _sys.path[:] = [entry for entry in _sys.path if not is_ours(entry)]
-    for finder in list(_sys.meta_path):
-        find = getattr(finder, "find_spec", None)
-        spec = find("sitecustomize", None, None) if find is not None else None
-        if spec is not None and spec.loader is not None:
-            from importlib import util
-
-            module = util.module_from_spec(spec)
-            _sys.modules["sitecustomize"] = module
-            spec.loader.exec_module(module)
-            return
-    # `site` passes over exactly this error.
-    raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    # Kept while its code runs: Python 2 clears the variables of a module that is gone.
+    own = _sys.modules.pop("sitecustomize", None)
+    __import__("sitecustomize")
+    del own
 
 
 _folder = _os.path.dirname(_os.path.realpath(__file__))
 if _os.environ.get("MEMREEL_RECORD") and not getattr(_sys, "_memreel_record", False):
     _sys._memreel_record = True
     try:
-        if _os.environ.get("MEMREEL_TORCH") != "0":
+        # No PyTorch with a history runs on an older one.
+        if _sys.version_info >= (3, 8) and _os.environ.get("MEMREEL_TORCH") != "0":
             _arm(_folder)
         _check_frames()
     except Exception:

@@ -3,9 +3,11 @@
 Run with any Python from 3.8 on: python3 -m unittest discover python/tests
 """
 
+import glob
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,6 +64,22 @@ def forked():
 os.register_at_fork(after_in_child=forked)
 __version__ = "2.11.0"
 """
+
+
+def pythons():
+    """Returns the interpreters of this machine, each once: on the path, and those of pyenv."""
+    names = ["python2.7", "python3", "pypy", "pypy3", "graalpy"]
+    found = [shutil.which(name) for name in names]
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    found += glob.glob(os.path.join(root, "versions", "*", "bin", "python"))
+    # A shim of pyenv runs no interpreter but those that are chosen.
+    return sorted({os.path.realpath(path) for path in found if path and "shims" not in path})
+
+
+def is_recent(python):
+    """Returns whether PyTorch has a history in an interpreter of this version."""
+    code = "import sys; sys.exit(sys.version_info < (3, 8))"
+    return subprocess.run([python, "-S", "-c", code], timeout=60).returncode == 0
 
 
 class Hook(unittest.TestCase):
@@ -174,6 +192,48 @@ class Hook(unittest.TestCase):
         stderr = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\nValueError: mine\n"
         self.run_python("import torch\ntorch.cuda._lazy_init()\n", stderr=stderr)
         self.assertIn("snapshot", self.calls)
+
+    def test_every_python_imports_as_without_us(self):
+        """Also the oldest, and what is no CPython."""
+        text = "import json, subprocess, sys\ntry:\n import sitecustomize\nexcept ImportError as error:\n print(error)\n"
+        text += "print('Torch' in repr(sys.meta_path), len(sys.path))\n"
+        program = self.write("program.py", text)
+        environment = dict(os.environ, MEMREEL_RECORD=self.root, PYTHONDONTWRITEBYTECODE="1")
+        environment.pop("PYTHONPATH", None)
+        for python in pythons():
+            # Debian's Python has a sitecustomize of its own, and one of ours may be on the path.
+            for user in None, "import sys\nsys.stdout.write('of the user\\n')\n":
+                folder = os.path.join(self.root, "of_user")
+                os.makedirs(folder, exist_ok=True)
+                if user is not None:
+                    self.write("of_user/sitecustomize.py", user)
+                found = []
+                for path in folder, FOLDER + os.pathsep + folder:
+                    command = [python, program]
+                    done = subprocess.run(command, env=dict(environment, PYTHONPATH=path), capture_output=True, timeout=60)
+                    is_modern = b"True" in done.stdout
+                    found.append((done.returncode, done.stdout.replace(b"True", b"False")))
+                self.assertEqual(found[0], found[1], (python, user, done.stderr[-500:]))
+                self.assertEqual(found[0][0], 0, (python, done.stderr[-500:]))
+                self.assertEqual(done.stderr, b"", python)
+            os.remove(os.path.join(folder, "sitecustomize.py"))
+            self.assertEqual(is_modern, is_recent(python), python)
+
+    def test_an_error_of_the_hook_leaves_nothing_of_it(self):
+        hook = os.path.join(self.root, "hook")
+        os.mkdir(hook)
+        with open(os.path.join(FOLDER, "sitecustomize.py")) as file:
+            source = file.read()
+        for good, bad in ("co_filename=", "no_such="), ("if \"torch\" in _sys", "if no_such in _sys"):
+            self.assertIn(good, source)
+            self.write("hook/sitecustomize.py", source.replace(good, bad))
+            text = "import sys\nprint([f for f in sys.meta_path if 'Torch' in repr(f)])\nimport torch\n"
+            printed = self.run_python(text, PYTHONPATH=hook + os.pathsep + os.path.join(self.root, "user"))
+            self.assertEqual(printed, "[]\n")
+        self.write("hook/sitecustomize.py", source.replace("getattr(loader, \"__dict__\", {})", "no_such"))
+        text = "import torch, sys\nprint([f for f in sys.meta_path if 'Torch' in repr(f)])\n"
+        printed = self.run_python(text, PYTHONPATH=hook + os.pathsep + os.path.join(self.root, "user"))
+        self.assertEqual((printed, self.calls), ("[]\n", ["imported"]))
 
     def test_a_torch_that_fails_to_import_can_be_imported_again(self):
         self.write("user/torch.py", "import os\nif 'FAIL' in os.environ: raise ImportError('broken')\n" + TORCH)
