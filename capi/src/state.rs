@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::c_int,
+    ffi::{OsStr, c_int},
     path::Path,
     sync::Arc,
 };
@@ -18,7 +18,7 @@ use memreel::device::Cuda;
 use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
-    integrate::{Inventory, PythonFrames},
+    integrate::{self, Inventory, PythonFrames},
     pickle,
     recorder::Ledger,
     rewrite::Completed,
@@ -66,7 +66,7 @@ enum Wanted {
 
 impl Wanted {
     fn from_env() -> Result<Wanted> {
-        match std::env::var("MEMREEL_DEVICE").ok().as_deref() {
+        match integrate::variable("MEMREEL_DEVICE").as_deref().map(OsStr::to_string_lossy).as_deref() {
             None | Some("") => Ok(Wanted::CudaIfThere),
             Some("host") => Ok(Wanted::Host),
             Some("cuda") => Ok(Wanted::Cuda),

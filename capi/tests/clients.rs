@@ -1,7 +1,8 @@
 //! Tests the C interface from C and C++ on the host device; `cc` compiles the programs in this folder.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
     path::Path,
     process::{Command, Output, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
@@ -224,4 +225,44 @@ fn children_of_a_busy_program_in_c_never_hang() {
     let ran = run_limited(&program, &[&folder.path().join("forks.pickle")]);
     let printed = text(&ran.stdout);
     assert!(printed.contains("100 children, 0 hung, 0 failed"), "{}\n{printed}", ran.status);
+}
+
+#[test]
+fn a_program_with_rights_of_others_obeys_no_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("owned");
+    // The other user must reach the library, and may write into the folder.
+    fs::copy(built(&["memreel-capi"]).join("libmemreel.so"), folder.path().join("libmemreel.so")).unwrap();
+    let library = folder.path().join("libmemreel.so").display().to_string();
+    compile("cc", &program, &[&format!("{HERE}/triggers.c"), &library, "-std=c11"]);
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let files = || {
+        let mut files: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        files.sort();
+        files
+    };
+    let run = || {
+        let mut told = Command::new(&program);
+        told.env("MEMREEL_DEVICE", "host")
+            .env("MEMREEL", "all,dump=exit,file=of-{cause}.pickle,tape=of.tape");
+        told.env_remove("LD_LIBRARY_PATH");
+        let ran = told.current_dir(folder.path()).output().unwrap();
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{}{}", ran.status, text(&ran.stderr));
+    };
+    run();
+    assert_eq!(files(), ["libmemreel.so", "of-exit.pickle", "of-program.pickle", "of.tape", "owned"]);
+    ["of-exit.pickle", "of-program.pickle", "of.tape"]
+        .map(|name| fs::remove_file(folder.path().join(name)).unwrap());
+
+    const NOBODY: u32 = 65534;
+    let set = chown(&program, Some(NOBODY), None)
+        .and_then(|()| fs::set_permissions(&program, Permissions::from_mode(0o4755)));
+    if let Err(error) = set {
+        println!("skipped: cannot make a setuid program: {error}");
+        return;
+    }
+    run();
+    // What the program asks for by itself is written.
+    assert_eq!(files(), ["libmemreel.so", "of-program.pickle", "owned"]);
 }

@@ -21,7 +21,7 @@ static AT_LOAD: extern "C" fn() = connect;
 /// Finds the other library, if a recording was asked for. Until then nothing is reported.
 extern "C" fn connect() {
     next::find_all();
-    if env::var_os("MEMREEL_RECORD").is_none() && env::var_os("MEMREEL").is_none() {
+    if !["MEMREEL_RECORD", "MEMREEL"].into_iter().any(is_set) {
         return;
     }
     let found = reports::FUNCTIONS.map(first_of);
@@ -49,6 +49,12 @@ extern "C" fn connect() {
         |name: &CStr| library_of(next::in_order(name)) == library_of(next::in_order(c"gnu_get_libc_version"));
     handler::find();
     reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
+}
+
+/// Returns whether the environment has a variable; not in a program with more rights than its caller, whose it is.
+fn is_set(name: &str) -> bool {
+    // SAFETY: it reads a table that the kernel wrote before the program began.
+    (unsafe { libc::getauxval(libc::AT_SECURE) }) == 0 && env::var_os(name).is_some()
 }
 
 /// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must

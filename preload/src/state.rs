@@ -3,7 +3,7 @@
 
 use std::{
     cell::Cell,
-    env, fs,
+    fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -151,7 +151,7 @@ fn open() -> Option<&'static State> {
 /// Returns whether this process is to have a tape in the folder of the run: not if the run has ended and its folder is gone,
 /// nor if very many tapes are there.
 fn has_room() -> bool {
-    let Some(folder) = env::var_os("MEMREEL_RECORD") else { return true };
+    let Some(folder) = integrate::variable("MEMREEL_RECORD") else { return true };
     Path::new(&folder).is_dir() && Room::of(&folder).wait()
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn is_forked() -> bool {
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; of the heap, whose frees
 /// are many, at allocations alone. For `memreel record` on a tape, which that process keeps.
 fn history() -> Recording {
-    let tape = env::var_os("MEMREEL_RECORD").and_then(integrate::take_tape_name);
+    let tape = integrate::variable("MEMREEL_RECORD").and_then(integrate::take_tape_name);
     let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES).without_heap_free_stacks();
     match tape {
         Some(tape) => history.tape(tape).kept_elsewhere(),

@@ -117,8 +117,19 @@ def _chain(folder):
     del own
 
 
+def _has_rights_of_others():
+    """Whether this program has more rights than its caller, whose environment it is: setuid, setgid, the file's capabilities."""
+    at_secure = 23
+    try:
+        with open("/proc/self/auxv", "rb") as table:
+            words = memoryview(table.read()).cast("L")
+        return any(key == at_secure and value for key, value in zip(words[::2], words[1::2]))
+    except Exception:
+        return _os.getuid() != _os.geteuid() or _os.getgid() != _os.getegid()
+
+
 _folder = _os.path.dirname(_os.path.realpath(__file__))
-if _os.environ.get("MEMREEL_RECORD") and not getattr(_sys, "_memreel_record", False):
+if _os.environ.get("MEMREEL_RECORD") and not getattr(_sys, "_memreel_record", False) and not _has_rights_of_others():
     _sys._memreel_record = True
     try:
         # No PyTorch with a history runs on an older one.

@@ -8,7 +8,7 @@
 use std::str::FromStr;
 
 use super::settings::Settings;
-use crate::process::notice;
+use crate::process::{environment, notice};
 use memreel_snapshot::words::{Error, Result, torch::MIB};
 
 impl FromStr for Settings {
@@ -28,7 +28,7 @@ impl Settings {
     /// # Errors
     /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
     pub fn from_env() -> Result<Settings> {
-        Settings::from_variables(|name| std::env::var(name).ok())
+        Settings::from_variables(|name| environment::text(name).ok())
     }
 
     /// Reads the same variables as [`Settings::from_env`] from another source.

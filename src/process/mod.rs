@@ -2,6 +2,7 @@
 //! times as text.
 
 pub(crate) mod counter;
+pub(crate) mod environment;
 #[cfg(not(loom))]
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;

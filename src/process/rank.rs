@@ -1,7 +1,7 @@
 //! The number of this process among those of a distributed run.
 #![forbid(unsafe_code)]
 
-use std::env;
+use super::environment;
 
 /// The variables in which launchers pass the rank; the first that is a number counts.
 ///
@@ -24,14 +24,14 @@ const VARIABLES: [(&str, &str); 7] = [
 /// `LOCAL_RANK`. `None` outside of such a run.
 #[must_use]
 pub fn rank() -> Option<u64> {
-    first(|name| env::var(name).ok()).map(|(rank, _)| rank)
+    first(|name| environment::text(name).ok()).map(|(rank, _)| rank)
 }
 
 /// Returns the number of ranks of the run in which this process has a [`rank`]; `None` outside of such a run, and if the
 /// launcher does not say.
 #[must_use]
 pub fn n_ranks() -> Option<u64> {
-    first(|name| env::var(name).ok())?.1
+    first(|name| environment::text(name).ok())?.1
 }
 
 /// Returns the rank, and the number of ranks.

@@ -12,6 +12,7 @@
 //! | CPython in your process | [`PythonFrames`], given to the same |
 //! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
 //! | memory of a kind that memreel does not know | [`Device`] |
+//! | a library that others link or preload | [`variable`], which is off in programs with more rights than their caller |
 //! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |
 //! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
 //!
@@ -147,6 +148,7 @@ pub fn may_record() -> bool {
 
 #[doc(inline)]
 pub use crate::process::{
+    environment::variable,
     host::host,
     own_memory,
     rank::{n_ranks, rank},

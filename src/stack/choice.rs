@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env,
     io::Write,
     sync::atomic::{AtomicU8, Ordering},
 };
 
 use super::{method::StackMethod, unwind};
+use crate::process::environment;
 
 /// The method in force; 0 until one is chosen. Relaxed: what a method needs, each thread or address learns for itself.
 static METHOD: AtomicU8 = AtomicU8::new(0);
@@ -58,7 +58,7 @@ fn in_force() -> Option<StackMethod> {
 #[cold]
 fn choose() -> StackMethod {
     let best = unwind::prepare().unwrap_or(StackMethod::Backtrace);
-    let method = match env::var("MEMREEL_STACK_METHOD") {
+    let method = match environment::text("MEMREEL_STACK_METHOD") {
         Ok(name) => by_name(&name, best),
         Err(_) => best,
     };

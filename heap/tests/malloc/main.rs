@@ -9,7 +9,8 @@ mod storage;
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -233,4 +234,55 @@ fn libraries_stand_in_front_of_nothing_else() {
     let is_driver = |name: &String| name == "dlsym" || name.starts_with("cu") || name.starts_with("memreel_");
     assert!(preload.iter().all(is_driver), "{preload:?}");
     assert!(of_malloc.iter().all(|name| !preload.contains(*name)));
+}
+
+/// A program that has the libraries in it, and more rights than its caller, is not the caller's to record.
+#[test]
+fn a_program_with_rights_of_others_obeys_no_variable() {
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    // The other user must reach the libraries, and may write into the folder.
+    let ours = ["libmemreel_heap.so", "libmemreel_preload.so"].map(|name| {
+        fs::copy(libraries().join(name), at(name)).unwrap();
+        at(name).display().to_string()
+    });
+    fs::create_dir(at("run")).unwrap();
+    for path in [folder.path(), &at("run")] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    let program = at("owned");
+    cc(&[
+        "-o",
+        program.to_str().unwrap(),
+        "-Wl,--no-as-needed",
+        &ours[0],
+        &ours[1],
+        &format!("{HERE}/counting.c"),
+        "-lpthread",
+    ]);
+    let n_files = |variable: &str, value: &str| {
+        let done = Command::new(&program).current_dir(at("run")).env(variable, value).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let found: Vec<_> = fs::read_dir(at("run")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        found.iter().for_each(|path| fs::remove_file(path).unwrap());
+        found.len()
+    };
+    let asked = [
+        ("MEMREEL", "all,dump=exit,file=exit.pickle"),
+        ("MEMREEL", "all,tape=all.tape"),
+        ("MEMREEL_RECORD", "."),
+    ];
+    for (variable, value) in asked {
+        assert_eq!(n_files(variable, value), 1, "{variable}={value}");
+    }
+    let set = chown(&program, Some(NOBODY), None)
+        .and_then(|()| fs::set_permissions(&program, Permissions::from_mode(0o4755)));
+    if let Err(error) = set {
+        println!("skipped: cannot make a setuid program: {error}");
+        return;
+    }
+    for (variable, value) in asked {
+        assert_eq!(n_files(variable, value), 0, "{variable}={value}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What the environment asks of this process: the variables `MEMREEL` and `MEMREEL_TAPE`.
 
 use std::{
-    env,
+    env::VarError,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -11,7 +11,10 @@ use crate::trigger::{
     files::template::Template,
     when::grammar::{self, Parsed},
 };
-use crate::{process::notice, recorder::Enabled};
+use crate::{
+    process::{environment, notice},
+    recorder::Enabled,
+};
 use memreel_snapshot::words::{Error, Result};
 
 /// Returns what the environment asked for when the process first looked; `None` if it asks for nothing.
@@ -34,10 +37,10 @@ fn refuse(error: Error) -> Option<Parsed> {
 }
 
 fn read() -> Result<Option<Parsed>> {
-    from_variables(|name| match env::var(name) {
+    from_variables(|name| match environment::text(name) {
         Ok(text) => Ok(Some(text)),
-        Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => {
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => {
             Err(Error::invalid_settings("the environment", format!("{name} is not UTF-8")))
         }
     })

@@ -1,5 +1,5 @@
 //! The diagram of ARCHITECTURE.md as a test: which room may import which, circles of imports in every package
-//! (`circles`), where unsafe code is (`unsafety`), which files give the reason of relaxed accesses (`orders`), where the
+//! (`circles`), who reads the `environment`, where unsafe code is (`unsafety`), which files give the reason of relaxed accesses (`orders`), where the
 //! links of the packaged pages lead and which files unit tests use (`package`), and where the sizes of segments are
 //! (`sizes`).
 //!
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod circles;
+mod environment;
 mod module;
 mod one_build;
 mod orders;
