@@ -41,6 +41,7 @@ pub struct TapeKeeper {
     file: Arc<TapeFile>,
     devices: Vec<Kept>,
     has_room_maker: bool,
+    is_cut: bool,
 }
 
 /// Makes a tape longer ahead of the process that records, beside a keeper whose lists take long.
@@ -79,6 +80,7 @@ impl TapeKeeper {
             file: Arc::new(TapeFile::attach(path.as_ref())?),
             devices: Vec::new(),
             has_room_maker: false,
+            is_cut: false,
         })
     }
 
@@ -86,6 +88,9 @@ impl TapeKeeper {
     /// then needs no call of the system to take more of it, unless a [`RoomMaker`] does. A file that cannot be read or cannot grow is tried again at
     /// the next call.
     pub fn keep(&mut self) -> bool {
+        if self.is_cut_short() {
+            return false;
+        }
         if !self.has_room_maker {
             self.file.promise();
         }
@@ -97,6 +102,13 @@ impl TapeKeeper {
             has_folded |= device.keep(&self.file).is_some();
         }
         has_folded
+    }
+
+    /// Returns whether another program made the file shorter: what was behind its end is lost, and nothing is written into it
+    /// any more.
+    pub fn is_cut_short(&mut self) -> bool {
+        self.is_cut = self.is_cut || self.file.is_cut();
+        self.is_cut
     }
 
     /// Returns what makes the file longer in place of this keeper, from another thread.

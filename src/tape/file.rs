@@ -69,6 +69,11 @@ impl TapeFile {
         Ok(TapeFile::of(Mapped::attach(path)?, Owner::Outside))
     }
 
+    /// Returns whether another program made the file shorter.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.mapped.is_cut()
+    }
+
     /// Reads what a list of a device's live blocks needs; see [`Contents::read_until`].
     ///
     /// # Errors

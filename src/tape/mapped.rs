@@ -19,6 +19,7 @@ use rustix::{
 };
 
 use super::{
+    cut,
     descriptor::{Descriptor, out_of_the_way},
     layout::{
         BYTE_ORDER, Beginning, DEVICES_AT, DeviceWord, HEADER_BYTES, HeaderWord, MAGIC, N_DEVICE_WORDS,
@@ -86,7 +87,7 @@ impl Mapped {
             .map_err(failed)?;
         let file = out_of_the_way(file).map_err(failed)?;
         write_in_place(&file);
-        let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES));
+        let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES, None));
         // An empty file would take the name of the tape that was here, and its place with the next try.
         let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
         let tape = Mapped {
@@ -110,7 +111,7 @@ impl Mapped {
     pub(super) fn attach(path: &Path) -> Result<Mapped> {
         let failed = |error: io::Error| Error::io("cannot keep the tape", path, error);
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-        let header = map(&file, 0, HEADER_BYTES).map_err(failed)?;
+        let header = map(&file, 0, HEADER_BYTES, None).map_err(failed)?;
         Ok(Mapped {
             // A keeper of many tapes must not need a descriptor for each.
             file: Descriptor::closed(&file).map_err(failed)?,
@@ -193,6 +194,16 @@ impl Mapped {
         self.is_open.store(false, Ordering::Release);
     }
 
+    /// Returns whether another program made the file shorter than this process, or the one that records, had made it.
+    pub(super) fn is_cut(&self) -> bool {
+        // Relaxed: the bytes of a step are there before it is promised.
+        let n_promised = self.word(HeaderWord::NPromised).load(Ordering::Relaxed);
+        let is_short = || std::fs::metadata(&self.path).is_ok_and(|found| found.len() < step_at(n_promised));
+        // The words may be read where the file has none any more, so they come first.
+        let is_blank = self.word_at(0).load(Ordering::Relaxed) == 0;
+        is_blank || cut::is_cut(self.header) || is_short()
+    }
+
     /// Returns the lock of the slots, which a fork holds.
     pub(super) fn lock(&self) -> &Mutex<Slots> {
         &self.slots
@@ -207,6 +218,11 @@ impl Mapped {
     /// cannot grow, which is reported once, and if it is closed.
     pub(super) fn take(&self) -> Option<(u32, NonNull<u8>, bool)> {
         if !self.is_open() {
+            return None;
+        }
+        if cut::is_cut(self.header) {
+            self.close();
+            self.report(&io::Error::other("another program made it shorter"));
             return None;
         }
         if !self.is_others {
@@ -228,8 +244,8 @@ impl Mapped {
                     if !self.is_others {
                         // Relaxed: a count.
                         self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
-                        self.report(&error);
                     }
+                    self.report(&error);
                     return None;
                 }
             }
@@ -252,7 +268,7 @@ impl Mapped {
             Some(memory) => Ok(memory),
             None => self.file.with(&self.path, |file| {
                 reserve(file, at, STEP_BYTES)?;
-                window.map_or_else(|| map(file, at, STEP_BYTES), Ok)
+                window.map_or_else(|| map(file, at, STEP_BYTES, Some(self.header)), Ok)
             }),
         };
         // Behind a step of another process it stays a hole, which readers take for free slots.
@@ -279,7 +295,7 @@ impl Mapped {
     /// Maps the first steps before the file has them: another process will promise them. Without room for that in memory,
     /// steps are mapped one by one.
     pub(super) fn map_ahead(&self) {
-        let _ = self.file.with(&self.path, |file| lock(&self.slots).windows.open(file));
+        let _ = self.file.with(&self.path, |file| lock(&self.slots).windows.open(file, self.header));
     }
 
     /// Reserves the next steps for the process that records. Where the file system refuses, that process reserves them itself.
@@ -335,7 +351,7 @@ impl Mapped {
 
     #[cold]
     fn report(&self, error: &io::Error) {
-        if !self.is_reported.swap(true, Ordering::Relaxed) {
+        if !self.is_others && !self.is_reported.swap(true, Ordering::Relaxed) {
             notice::print(&format!(
                 "the tape {} cannot grow ({error}); recording goes on in memory, where a crash loses it",
                 self.path.display()

@@ -11,7 +11,7 @@
 //! | rows | segments and blocks of one device before its oldest event | the keeper, of this process or another |
 //!
 //! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, for which `windows`
-//! are mapped ahead, `pages` maps parts of it, `slot`
+//! are mapped ahead, `pages` maps parts of it, `cut` is for files that others make shorter, `slot`
 //! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
 //! and writes notes, `contents` reads a file, or memory that has it mapped (`source`), of a process that lives or not, as far as it is whole, `news` what is new in it since the last time, and `seal` adds the
 //! checksums of a process that has ended.
@@ -25,6 +25,8 @@ mod rows;
 mod source;
 #[cfg(target_os = "linux")]
 mod descriptor;
+#[cfg(target_os = "linux")]
+mod cut;
 #[cfg(target_os = "linux")]
 mod pages;
 #[cfg(target_os = "linux")]

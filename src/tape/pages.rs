@@ -9,23 +9,32 @@ use std::{
 
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
 
+use super::cut;
+
 /// Returns how far an address, or a place in a file, is behind the beginning of its page.
 fn in_page(at: usize) -> usize {
     at % rustix::param::page_size()
 }
 
-/// Maps the bytes of a file from `at` on, which it may not have yet.
+/// Maps the bytes of a file from `at` on, which it may not have yet. `header` is that of the tape, once it is mapped.
 ///
 /// # Errors
 /// What the kernel returns.
 #[allow(clippy::cast_possible_truncation)] // A page has fewer bytes than memory.
-pub(super) fn map(file: &File, at: u64, n_bytes: usize) -> io::Result<NonNull<u8>> {
+pub(super) fn map(
+    file: &File,
+    at: u64,
+    n_bytes: usize,
+    header: Option<NonNull<u8>>,
+) -> io::Result<NonNull<u8>> {
     let (before, access) = (in_page(at as usize), ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: a new mapping at an address that the kernel chooses.
     let page = unsafe {
         mmap(ptr::null_mut(), before + n_bytes, access, MapFlags::SHARED, file, at - before as u64)
     }?;
-    part(page.cast(), before)
+    let part = part(page.cast(), before)?;
+    cut::guard(page.cast(), before + n_bytes, header.unwrap_or(part).addr().get());
+    Ok(part)
 }
 
 /// Maps what is mapped at `from` a second time, and more of the file behind it. The first mapping stays.
@@ -37,6 +46,9 @@ pub(super) fn map_again(from: NonNull<u8>, n_bytes: usize) -> io::Result<NonNull
     let page = from.as_ptr().wrapping_sub(before);
     // SAFETY: a size of 0 makes a second mapping of what is mapped at `page`, and leaves the first.
     let page = unsafe { mremap(page.cast(), 0, before + n_bytes, MremapFlags::MAYMOVE) }?;
+    if let Some(tape) = cut::tape_of(from.addr().get()) {
+        cut::guard(page.cast(), before + n_bytes, tape);
+    }
     part(page.cast(), before)
 }
 
@@ -50,8 +62,10 @@ fn part(page: *mut u8, before: usize) -> io::Result<NonNull<u8>> {
 /// [`map`] or [`map_again`] returned `at` for `n_bytes`, and the memory is used no more.
 pub(super) unsafe fn unmap(at: NonNull<u8>, n_bytes: usize) {
     let before = in_page(at.addr().get());
+    let page = at.as_ptr().wrapping_sub(before);
+    cut::forget(page);
     // SAFETY: the caller's promise.
-    let _ = unsafe { munmap(at.as_ptr().wrapping_sub(before).cast(), before + n_bytes) };
+    let _ = unsafe { munmap(page.cast(), before + n_bytes) };
 }
 
 #[cfg(all(test, not(miri)))]
@@ -67,7 +81,7 @@ mod tests {
         for at in [0, 8, page_bytes - 8, page_bytes, 3 * page_bytes + 4096 % page_bytes] {
             file.write_all_at(&[at as u8 | 1], at as u64).unwrap();
             let n_bytes = 2 * page_bytes;
-            let part = map(&file, at as u64, n_bytes).unwrap();
+            let part = map(&file, at as u64, n_bytes, None).unwrap();
             // SAFETY: the file has these bytes, and nothing else uses the mapping.
             unsafe {
                 assert_eq!(part.read(), at as u8 | 1, "{at}");
@@ -85,7 +99,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let page_bytes = rustix::param::page_size();
         file.set_len(8 * page_bytes as u64).unwrap();
-        let first = map(&file, page_bytes as u64 + 24, 16).unwrap();
+        let first = map(&file, page_bytes as u64 + 24, 16, None).unwrap();
         let again = map_again(first, 2 * page_bytes).unwrap();
         // SAFETY: the file has these bytes, and nothing else uses the mappings.
         unsafe {

@@ -25,9 +25,9 @@ struct Window {
 unsafe impl Send for Windows {}
 
 impl Windows {
-    /// Opens the first window of a file.
-    pub(super) fn open(&mut self, file: &File) -> io::Result<()> {
-        let at = map(file, HEADER_BYTES as u64, WINDOW_STEPS * STEP_BYTES)?;
+    /// Opens the first window of a file, whose header is mapped.
+    pub(super) fn open(&mut self, file: &File, header: NonNull<u8>) -> io::Result<()> {
+        let at = map(file, HEADER_BYTES as u64, WINDOW_STEPS * STEP_BYTES, Some(header))?;
         self.0.push(Window { steps: 0..WINDOW_STEPS, at });
         Ok(())
     }
@@ -78,7 +78,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let mut windows = Windows::default();
         assert_eq!(windows.step(0), None, "not opened");
-        windows.open(&file).unwrap();
+        windows.open(&file, NonNull::dangling()).unwrap();
         let n_steps = 4 * WINDOW_STEPS;
         file.set_len((HEADER_BYTES + n_steps * STEP_BYTES) as u64).unwrap();
         // Steps that another process takes are left out.

@@ -64,11 +64,13 @@ impl Keeper {
         Keeper { tapes, backlog, room, onlookers, end: Some(end), thread }
     }
 
-    /// Lets a tape go, whose process has ended: nothing is written into it from now on.
-    pub(super) fn let_go(&self, tape: &TapeFile) {
-        lock(&self.tapes).insert(tape.path.clone(), None);
+    /// Lets a tape go, whose process has ended: nothing is written into it from now on. Returns whether another program made
+    /// it shorter.
+    pub(super) fn let_go(&self, tape: &TapeFile) -> bool {
+        let kept = lock(&self.tapes).insert(tape.path.clone(), None).flatten();
         self.room.let_go(&tape.path);
         self.onlookers.iter().for_each(|onlookers| onlookers.let_go(&tape.path));
+        kept.is_some_and(|mut keeper| keeper.is_cut_short())
     }
 
     /// Forgets a tape that is gone: another one may have its name.

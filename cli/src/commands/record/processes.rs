@@ -57,6 +57,9 @@ pub(super) struct Processes {
     failures: Vec<String>,
 }
 
+/// What another program did.
+const CUT: &str = "another program made its tape shorter";
+
 /// The programs that one process ran, the first first, with whose tape each is; `None` for what cannot be read.
 type Tapes = Vec<(TapeFile, Option<TapeProcess>)>;
 
@@ -207,11 +210,17 @@ impl Processes {
         n_later: usize,
         is_left: bool,
     ) -> Result<Option<Recorded>, Failure> {
-        if is_unwritten(tape) {
+        let is_cut = self.keeper.let_go(tape);
+        if !is_cut && is_unwritten(tape) {
             return Ok(None);
         }
-        self.keeper.let_go(tape);
-        let recovered = Recovered::read_of_run(&tape.path, &self.function_names)?;
+        let recovered = match Recovered::read_of_run(&tape.path, &self.function_names) {
+            Err(_) if is_cut => {
+                self.failures.push(format!("process {}: {CUT}, and nothing of it can be read", tape.process));
+                return Ok(None);
+            }
+            read => read?,
+        };
         let n_events = recovered.n_events();
         let is_running = !is_left && recovered.is_running() && !recovered.is_closed();
         if n_events == 0 && !is_running {
@@ -226,6 +235,9 @@ impl Processes {
             problems: recovered.problems().to_vec(),
             is_running,
         };
+        if is_cut {
+            recorded.problems.push(format!("{CUT}, and events are missing"));
+        }
         if n_events > 0 {
             let mut snapshot = match is_left {
                 true => recovered.snapshot(),
@@ -265,7 +277,7 @@ impl Processes {
                 )?;
             }
         }
-        if self.saved.is_empty() && !options.json {
+        if self.saved.is_empty() && self.failures.is_empty() && !options.json {
             nothing(options, out)?;
         }
         table::print(&self.owners, &self.files, options.json, out)

@@ -13,11 +13,13 @@
 //! - `python`: interpreters that end while their threads allocate.
 //! - `metrics`: what Prometheus is told while a program runs.
 //! - `live`: the page of a run.
+//! - `cut`: tapes that others make shorter.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
 
 mod cuda;
+mod cut;
 mod environment;
 mod files;
 mod heap;
