@@ -5,13 +5,13 @@
 //! under its locks.
 
 use std::{
-    env,
     ffi::{CStr, c_int, c_void},
     mem::transmute,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::{
+    connect,
     libraries::{first_of, library_of},
     next,
 };
@@ -53,9 +53,8 @@ unsafe extern "C-unwind" fn __register_atfork(
 
 /// Has memreel's handlers registered, if a recording was asked for.
 pub(crate) fn begin() {
-    let is_asked_for = || env::var_os("MEMREEL_RECORD").is_some() || env::var_os("MEMREEL").is_some();
     if !IS_BEGUN.load(Ordering::Acquire)
-        && is_asked_for()
+        && connect::is_asked_for()
         && let Some(begin) = function(c"memreel_forks_begin")
     {
         // SAFETY: the other library fixes the type of its function.

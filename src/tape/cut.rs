@@ -156,12 +156,18 @@ fn pass_on(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
                 handle(number);
             }
         }
-        // SAFETY: the signal that was sent to be ignored.
-        Some(before) if before.sa_sigaction == libc::SIG_IGN && unsafe { (*info).si_code } <= 0 => {}
-        // SAFETY: from here on the signal ends the process, as it would have; it waits until the handler returns.
-        _ => unsafe {
-            libc::signal(number, libc::SIG_DFL);
-            libc::raise(number);
-        },
+        _ => {
+            // SAFETY: the kernel passes it to a handler with SA_SIGINFO.
+            let is_sent = unsafe { (*info).si_code } <= 0;
+            let is_ignored = before.is_some_and(|before| before.sa_sigaction == libc::SIG_IGN);
+            if !(is_sent && is_ignored) {
+                // SAFETY: from here on the signal ends the process, as it would have.
+                unsafe { libc::signal(number, libc::SIG_DFL) };
+            }
+            if is_sent && !is_ignored {
+                // SAFETY: the signal waits until the handler returns. A fault needs none: the instruction is executed again.
+                unsafe { libc::raise(number) };
+            }
+        }
     }
 }
