@@ -1,18 +1,17 @@
 //! Files on disk: replaced as a whole when written, and copied before they are read, because they may change.
 
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, Read, Seek, Write},
+    fs::{File, Metadata},
+    io::{self, Read, Seek},
     ops::Deref,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use memmap2::{Mmap, MmapOptions};
 
+use super::place::{Found, Place};
 use crate::words::{Error, Result};
 
-const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untouched; check that the folder exists, \
-     may be written to and has space, or save elsewhere:";
 const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
 
 const CHANGED: &str = "the file was changed while it was being read; read it again once it is complete";
@@ -31,83 +30,45 @@ pub(super) enum Durability {
     Unsynced,
 }
 
+/// Whether what is written may go into a pipe or a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    FileOnly,
+    Anything,
+}
+
 /// Writes a file under a temporary name in the same folder, then renames it.
 ///
 /// Renaming within a folder never crosses devices, and readers see the old file
-/// or the new one, never half of either.
+/// or the new one, never half of either. Nothing is written into a pipe or a device unless the target may be one.
 pub(super) fn replace(
     path: &Path,
-    durability: Durability,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<()> {
-    replace_quietly(path, durability, fill).map_err(|error| Error::io(CANNOT_SAVE, path, error))
-}
-
-fn replace_quietly(
-    path: &Path,
-    durability: Durability,
+    (durability, target): (Durability, Target),
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let target = target(path)?;
-    let folder = match target.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    // Reports a missing folder in the system's words.
-    fs::metadata(folder)?;
-    let before = fs::metadata(&target).ok();
-    let mut temporary = builder().tempfile_in(folder).map_err(without_temporary_name)?;
-    fill(temporary.as_file_mut())?;
-    temporary.flush()?;
-    if let Some(before) = before {
-        temporary.as_file().set_permissions(before.permissions())?;
+    let place = Place::of(path)?;
+    let found = place.found()?;
+    if target == Target::Anything && matches!(found, Found::Other) {
+        return fill(&mut place.open_other()?);
+    }
+    if matches!(found, Found::Folder | Found::Other) {
+        let what = "it is a folder, a device or a pipe, not a file (pickle::write writes into anything)";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut begun = place.begin()?;
+    fill(&mut begun.file)?;
+    if let Found::File(permissions) = found {
+        begun.file.set_permissions(permissions)?;
     }
     if durability == Durability::Synced {
-        temporary.as_file().sync_all()?;
+        begun.file.sync_all()?;
     }
-    temporary.persist(&target).map_err(|error| without_temporary_name(error.error))?;
-    // The new name itself is on the disk only with its folder. Where a folder
-    // cannot be opened or synced, the file is complete all the same.
+    begun.finish()?;
+    // The new name itself is on the disk only with its folder.
     if durability == Durability::Synced {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        place.sync();
     }
     Ok(())
-}
-
-/// Removes the temporary name, which `tempfile` adds to the system's error and which does not help users.
-fn without_temporary_name(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::Other => error,
-        kind => kind.into(),
-    }
-}
-
-/// Returns the path of the file to replace: a link stays a link, and only a file is replaced.
-fn target(path: &Path) -> io::Result<PathBuf> {
-    let target = match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => fs::canonicalize(path)?,
-        Ok(_) => path.to_path_buf(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path.to_path_buf()),
-        Err(error) => return Err(error),
-    };
-    if fs::metadata(&target)?.is_file() {
-        return Ok(target);
-    }
-    let what = "it is a folder, a device or a pipe, not a file (pickle::write writes into anything)";
-    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
-}
-
-/// Temporary files are private by default; a snapshot gets the permissions that
-/// `File::create` would give it.
-fn builder() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".memreel-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    builder
 }
 
 /// The bytes of a file, which nothing can change.
@@ -141,6 +102,18 @@ impl Deref for Bytes {
     }
 }
 
+/// Opens a file for reading. A pipe without a writer is opened too, so that nobody waits for it.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        #[allow(clippy::cast_possible_wrap, reason = "a small number")]
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    options.read(true).open(path)
+}
+
 /// A file that was opened for reading. Other programs may truncate or change it meanwhile, as PyTorch does when it
 /// dumps to the same path again; then reading is an error.
 #[derive(Debug)]
@@ -153,7 +126,7 @@ pub(super) struct Source<'p> {
 impl<'p> Source<'p> {
     pub(super) fn open(path: &'p Path) -> Result<Source<'p>> {
         let open = || {
-            let file = File::open(path)?;
+            let file = open_at_once(path)?;
             let opened = file.metadata()?;
             if opened.is_file() {
                 return Ok(Source { file, path, opened });

@@ -18,6 +18,11 @@
 mod opcode;
 mod file;
 mod page;
+#[cfg(unix)]
+mod place;
+#[cfg(not(unix))]
+#[path = "place_by_path.rs"]
+mod place;
 mod read;
 mod write;
 
@@ -28,9 +33,12 @@ use crate::{
     words::{Error, Finding, Result},
 };
 
-use file::Durability;
+use file::{Durability, Target};
 use read::Means;
 pub use read::{LazySnapshot, Reading};
+
+const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untouched; check that the folder exists, \
+     may be written to and has space, or save elsewhere:";
 
 /// The result of reading a file: its snapshot, and the invariants that its bytes break.
 #[derive(Debug)]
@@ -65,7 +73,7 @@ pub struct Inspection {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()> {
-    file::replace(path.as_ref(), Durability::Synced, |file| write_file(snapshot, file))
+    save_as(snapshot, path.as_ref(), Durability::Synced)
 }
 
 /// Writes a snapshot to a file as [`save`] does, but does not wait until it is on the disk: if the machine crashes within
@@ -85,7 +93,35 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn save_unsynced(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()> {
-    file::replace(path.as_ref(), Durability::Unsynced, |file| write_file(snapshot, file))
+    save_as(snapshot, path.as_ref(), Durability::Unsynced)
+}
+
+fn save_as(snapshot: &impl SnapshotSource, path: &Path, durability: Durability) -> Result<()> {
+    let saved = file::replace(path, (durability, Target::FileOnly), |file| write_file(snapshot, file));
+    saved.map_err(|error| Error::io(CANNOT_SAVE, path, error))
+}
+
+/// Writes any file as [`save`] writes a snapshot: under a temporary name, the whole file or nothing. A pipe or a device is
+/// written into.
+///
+/// In a folder that other users may write into, a link is followed only if its owner is the caller or the owner of the
+/// folder: another may have put it there.
+///
+/// # Errors
+/// What the system or `fill` returns. An earlier file of that name is then untouched.
+///
+/// # Examples
+/// ```
+/// use std::io::Write;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("report.md");
+/// memreel::pickle::replace(&path, |file| file.write_all(b"# Report"))?;
+/// assert_eq!(std::fs::read(&path)?, b"# Report");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace(path: impl AsRef<Path>, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    file::replace(path.as_ref(), (Durability::Unsynced, Target::Anything), fill)
 }
 
 /// Reads a snapshot from a file, which may also be a page of PyTorch's `trace_plot` or `segment_plot`.

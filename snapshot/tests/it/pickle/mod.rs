@@ -15,6 +15,7 @@ mod hostile;
 mod large_addresses;
 mod lazy_reading;
 mod lazy_rewriting;
+mod others;
 mod python;
 mod round_trip;
 mod saving;
