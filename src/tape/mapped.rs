@@ -69,9 +69,10 @@ impl Mapped {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        let is_taken = path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
+        // A link is no name that was taken: another user may have put it there.
+        let is_taken = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
         // A folder stays: what is in it is not memreel's.
-        if !is_taken && path.exists() && !path.is_dir() {
+        if !is_taken && path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             let mut old = path.as_os_str().to_owned();
             old.push(".old");
             std::fs::rename(path, old).map_err(failed)?;
@@ -83,6 +84,7 @@ impl Mapped {
             .truncate(false)
             .create_new(!is_taken)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(path)
             .map_err(failed)?;
         let file = out_of_the_way(file).map_err(failed)?;

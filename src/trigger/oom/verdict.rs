@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -50,7 +51,9 @@ fn write_whole(path: &Path, text: &str, existing: Existing) -> Result<()> {
     let cannot = |error| Error::io("cannot write", path, error);
     // From here on it is removed on every way out but the last.
     let temporary = TempPath::try_from_path(&whole).map_err(cannot)?;
-    fs::write(&temporary, format!("{text}\n")).map_err(cannot)?;
+    // Others may have put a link there: the name is known.
+    let mut file = fs::File::create_new(&temporary).map_err(cannot)?;
+    file.write_all(format!("{text}\n").as_bytes()).map_err(cannot)?;
     match existing {
         Existing::Stays => named(temporary, path).map(drop),
         Existing::IsReplaced => {
