@@ -143,6 +143,19 @@ fn the_steps_of_the_action_record_gate_and_show_the_page() {
     assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
     assert!(fs::read_to_string(folder.join("gate.xml")).unwrap().contains("testsuite"));
     assert_eq!(gate("--max-peak 1 --device 1").status.code(), Some(4));
+    // Nothing of an input is run by a shell, whoever fills it.
+    let planted = "--max-peak '10 GiB' --device 1 $(touch planted) `touch planted` ; touch planted";
+    assert_eq!(gate(planted).status.code(), Some(3), "words that name no file");
+    assert_eq!(gate("--max-peak 'open").status.code(), Some(1), "a quote that does not end");
+    for command in
+        ["sort words); touch planted; (true", "sort words $(touch planted)", "sort words && touch planted"]
+    {
+        let refused = run_step(folder, "Record", &[("RUN", command), ("HEAP", "true")]);
+        assert_eq!(refused.status.code(), Some(2), "sort has no such file: {}", stderr(&refused));
+    }
+    assert!(!folder.join("planted").exists());
+    let recorded = run_step(folder, "Record", &[("RUN", command), ("HEAP", "true")]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", stderr(&recorded));
     let shown = run_step(folder, "Summary", &[]);
     assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
     assert!(fs::read_to_string(folder.join("summary.md")).unwrap().contains("| share | bytes |"));

@@ -19,6 +19,7 @@ mod packages;
 mod sizes;
 mod tree;
 mod unsafety;
+mod workflows;
 
 use std::{collections::BTreeSet, fs};
 

@@ -1,0 +1,103 @@
+//! What runs on a machine of GitHub: actions are pinned by commit, a job that publishes has one right, and no input is run.
+#![forbid(unsafe_code)]
+
+use std::fs;
+
+use memreel_testing::repository;
+
+const WORKFLOWS: [&str; 2] = [".github/workflows/ci.yml", ".github/workflows/release.yml"];
+
+fn text(path: &str) -> String {
+    fs::read_to_string(repository(path)).unwrap()
+}
+
+fn is_hex(text: &str, n_digits: usize) -> bool {
+    text.len() == n_digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[test]
+fn actions_are_pinned_by_commit_and_keep_no_credentials() {
+    for path in WORKFLOWS {
+        let text = text(path);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let mut n_actions = 0;
+        for (at, line) in lines.iter().enumerate() {
+            let Some(action) = line.trim_start_matches("- ").strip_prefix("uses: ") else { continue };
+            n_actions += 1;
+            let (name, version) = action.split_once('@').unwrap();
+            let (commit, tag) = version.split_once(" # v").unwrap_or_else(|| panic!("{path}: {line}"));
+            assert!(is_hex(commit, 40) && !tag.is_empty(), "{path}: {line}");
+            if name == "actions/checkout" {
+                let with = lines[at + 1..].iter().take_while(|line| !line.starts_with("- "));
+                assert!(
+                    with.clone().any(|line| *line == "persist-credentials: false"),
+                    "{path}: line {}",
+                    at + 1
+                );
+            }
+        }
+        assert!(n_actions > 5, "{path}");
+        assert!(!text.contains("pull_request_target"), "{path}");
+    }
+}
+
+#[test]
+fn a_job_that_publishes_has_one_right() {
+    let text = text(".github/workflows/release.yml");
+    let (_, jobs) = text.split_once("\njobs:\n").unwrap();
+    let mut publishing = Vec::new();
+    // A job begins with its name, two columns in.
+    let mut job: Vec<&str> = Vec::new();
+    let is_name = |line: &str| line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
+    for line in jobs.lines().chain(["  end:"]) {
+        if is_name(line) {
+            let has = |word: &str| job.iter().any(|line| line.trim() == word);
+            if has("environment: release") {
+                assert!(has("contents: write") != has("id-token: write"), "{job:#?}");
+                assert!(!has("attestations: write"), "{job:#?}");
+                publishing.extend(job.first().copied());
+            } else {
+                assert!(!has("contents: write"), "{job:#?}");
+            }
+            job.clear();
+        }
+        job.push(line);
+    }
+    assert_eq!(publishing, ["  github:", "  pypi:", "  crates-io:"]);
+}
+
+#[test]
+fn what_a_release_installs_has_hashes() {
+    let release = text(".github/workflows/release.yml");
+    let installs: Vec<&str> = release.lines().filter(|line| line.contains("pip install")).collect();
+    assert!(installs.len() > 1);
+    for line in installs {
+        let is_own = line.trim() == "fresh/bin/pip install dist/*.whl";
+        assert!(is_own || line.contains("--require-hashes --no-deps -r .ci/release-tools.txt"), "{line}");
+    }
+    let tools = text(".ci/release-tools.txt");
+    let mut n_hashes = 0;
+    for line in tools.lines().filter(|line| !line.starts_with('#')) {
+        match line.trim().trim_end_matches(" \\").strip_prefix("--hash=sha256:") {
+            Some(hash) => {
+                n_hashes += 1;
+                assert!(is_hex(hash, 64), "{line}");
+            }
+            None => assert!(line.contains("==") && line.ends_with(" \\"), "{line}"),
+        }
+    }
+    assert!(n_hashes > 4, "{tools}");
+}
+
+/// An expression within a script is the text of whoever fills the input.
+#[test]
+fn no_input_of_the_action_is_run() {
+    let action = text("action.yml");
+    assert!(!action.contains("eval"), "words are split without a shell");
+    let mut is_script = false;
+    for line in action.lines() {
+        let is_indented = line.starts_with("        ");
+        is_script = (is_script && is_indented) || line.trim() == "run: |";
+        assert!(!is_script || !line.contains("${{"), "{line}");
+    }
+}
