@@ -31,12 +31,16 @@ pub(crate) struct Ended {
     pub(crate) err: Output,
 }
 
-/// Runs a program: the first word is its path. Skips the first lines of what it prints. It is killed when the time is over,
+/// Runs a program: the first word is its path. With a variable in its environment, if there is one. Skips the first lines of what it prints. It is killed when the time is over,
 /// and when the returned future is dropped.
 ///
 /// # Errors
 /// The program cannot be started, or its limits cannot be set.
-pub(crate) async fn run(words: &[OsString], n_skipped: u64, limits: &Limits) -> io::Result<Ended> {
+pub(crate) async fn run(
+    (words, variable): (&[OsString], &Option<(&str, OsString)>),
+    n_skipped: u64,
+    limits: &Limits,
+) -> io::Result<Ended> {
     let [program, words @ ..] = words else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -44,6 +48,7 @@ pub(crate) async fn run(words: &[OsString], n_skipped: u64, limits: &Limits) -> 
     command.current_dir("/");
     command.env("NO_COLOR", "1").env("TERM", "dumb").env_remove("COLUMNS").env_remove("RUST_BACKTRACE");
     command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.envs(variable.iter().cloned());
     let mut child = command.spawn()?;
     if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
         limits.set(process)?;
@@ -80,7 +85,7 @@ mod tests {
     fn sh(script: &str, limits: &Limits) -> Ended {
         let words = ["/bin/sh", "-c", script].map(OsString::from);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(&words, 0, limits)).unwrap()
+        runtime.block_on(run((&words, &None), 0, limits)).unwrap()
     }
 
     #[test]
@@ -135,7 +140,7 @@ mod tests {
     fn a_program_that_is_not_there_is_an_error() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let words = ["/no/such/program".into()];
-        assert!(runtime.block_on(run(&words, 0, &LIMITS)).is_err());
-        assert!(runtime.block_on(run(&[], 0, &LIMITS)).is_err());
+        assert!(runtime.block_on(run((&words, &None), 0, &LIMITS)).is_err());
+        assert!(runtime.block_on(run((&[], &None), 0, &LIMITS)).is_err());
     }
 }

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    env,
+    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -20,6 +22,20 @@ impl Roots {
             Err(error) => Err(io::Error::new(error.kind(), not_a_folder(folder, &error.to_string()))),
         };
         folders.iter().map(resolved).collect::<io::Result<_>>().map(Roots)
+    }
+
+    /// Returns the variable by which a question keeps to the folders; `None` if every file may be asked about.
+    ///
+    /// # Errors
+    /// A folder's name has a colon, which separates names.
+    pub(crate) fn variable(&self) -> io::Result<Option<(&'static str, OsString)>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let joined = env::join_paths(&self.0).map_err(|_| {
+            io::Error::new(io::ErrorKind::NotFound, "the name of a folder for --root has a colon; rename it")
+        })?;
+        Ok(Some(("MEMREEL_ROOTS", joined)))
     }
 
     /// Returns the path of a file without links: a regular file below one of the folders.

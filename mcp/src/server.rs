@@ -47,6 +47,8 @@ struct Shared {
     version: String,
     tools: Vec<Tool>,
     roots: Roots,
+    /// By which a question keeps to the roots.
+    variable: Option<(&'static str, OsString)>,
     limits: Limits,
     /// A permit for each question that is answered at once.
     permits: Semaphore,
@@ -67,11 +69,13 @@ pub(crate) async fn serve(server: Server) -> io::Result<()> {
 impl Server {
     pub(crate) fn new(settings: Settings) -> io::Result<Server> {
         let Settings { program, commands, tools: names, limits, roots } = settings;
+        let roots = Roots::new(&roots)?;
         Ok(Server(Arc::new(Shared {
             program,
             version: commands.get_version().unwrap_or_default().to_owned(),
             tools: tools(commands, &names),
-            roots: Roots::new(&roots)?,
+            variable: roots.variable()?,
+            roots,
             limits,
             permits: Semaphore::new(Limits::at_once()),
         })))
@@ -83,7 +87,7 @@ impl Server {
 
     /// Asks a question in a child process.
     async fn ask(&self, name: &str, request: CallToolRequestParams) -> CallToolResult {
-        let Shared { program, limits, permits, .. } = &*self.0;
+        let Shared { program, limits, permits, variable, .. } = &*self.0;
         let (server, name) = (self.clone(), name.to_owned());
         // Links are followed by the file system, which may be slow.
         let question = tokio::task::spawn_blocking(move || {
@@ -97,7 +101,7 @@ impl Server {
         };
         let Ok(_permit) = permits.acquire().await else { return refusal("the server ends") };
         let words: Vec<OsString> = program.iter().chain(&question.words).cloned().collect();
-        match child::run(&words, question.n_skipped, limits).await {
+        match child::run((&words, variable), question.n_skipped, limits).await {
             Ok(ended) => answer(&question, &ended, limits),
             Err(error) => refusal(&format!("memreel cannot be started: {error}")),
         }

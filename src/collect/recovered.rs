@@ -1,10 +1,11 @@
 //! What a tape's file has, as a snapshot.
 #![forbid(unsafe_code)]
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
+    process::plain_file,
     recorder::{PastInventory, Recorder, restore},
     stack,
     tape::{Contents, is_tape, own_start},
@@ -143,11 +144,8 @@ impl Recovered {
     /// take its first bytes.
     #[must_use]
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
-        if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
-            return false;
-        }
         let mut start = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+        let read = plain_file::open(path.as_ref()).and_then(|file| file.take(64).read_to_end(&mut start));
         read.is_ok() && is_tape(&start)
     }
 

@@ -21,6 +21,7 @@ pub(crate) mod notice;
 mod elsewhere;
 pub mod own_memory;
 pub(crate) mod pause;
+pub(crate) mod plain_file;
 pub(crate) mod rank;
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 mod steps;

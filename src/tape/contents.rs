@@ -19,6 +19,7 @@ use super::{
     rows::Rows,
     source::Source,
 };
+use crate::process::plain_file;
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet, StackSum};
 
 /// The words of an event.
@@ -147,7 +148,7 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
-        let file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let file = plain_file::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut first = Contents::pass(&file, path)?;
         for _ in 0..READINGS {
             if !first.is_running || first.is_closed {
@@ -190,7 +191,7 @@ impl Contents {
     /// As [`Contents::read`].
     pub(crate) fn header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        Contents::header_of(&File::open(path).map_err(failed)?).map_err(failed)?
+        Contents::header_of(&plain_file::open(path).map_err(failed)?).map_err(failed)?
     }
 
     /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the

@@ -1,5 +1,6 @@
 //! Files of tapes that another program makes shorter while they are mapped. To touch memory behind the end of a file is
 //! SIGBUS, which would end this process: a handler puts memory of its own there, and the tape is written no more.
+#![cfg_attr(miri, allow(dead_code, reason = "Miri has no signals"))]
 
 use std::{
     ffi::{c_int, c_void},

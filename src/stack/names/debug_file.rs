@@ -5,13 +5,15 @@
 
 use std::{
     fmt::Write,
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
 };
 
 use elsa::FrozenVec;
 use memmap2::Mmap;
 use object::Object;
+
+use crate::process::plain_file;
 
 /// The folder into which distributions install debug files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
@@ -30,11 +32,10 @@ impl Arena {
     /// If another process cuts the file short while it is read, this process
     /// ends, as it would if the file were a library in use.
     pub(super) fn map(&self, path: &Path) -> Option<&[u8]> {
-        let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
-        if size == 0 {
+        let file = plain_file::open(path).ok()?;
+        if file.metadata().ok()?.len() == 0 {
             return None;
         }
-        let file = File::open(path).ok()?;
         // SAFETY: the mapping is private and only read as bytes; they may change
         // under the reader, as described above, and each is checked where it is used.
         let map = unsafe { Mmap::map(&file) }.ok()?;

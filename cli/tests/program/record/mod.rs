@@ -10,6 +10,7 @@
 //! - `trouble`: full disks, and libraries and interpreters that are not as expected.
 //! - `resident`: the table of a heap's process, from outside.
 //! - `truth`: the rows of that table, against programs that know what they have.
+//! - `roots`: tapes of strangers, which lead to files of this machine.
 //! - `python`: interpreters that end while their threads allocate.
 //! - `metrics`: what Prometheus is told while a program runs.
 //! - `live`: the page of a run.
@@ -28,6 +29,7 @@ mod live;
 mod metrics;
 mod python;
 mod resident;
+mod roots;
 mod sanitizer;
 mod status;
 mod threads;
