@@ -9,7 +9,7 @@ use super::{
     functions::{free, posix_memalign, realloc},
     next::named,
     other::Other,
-    reports::{Kept, allocated},
+    reports::{Move, allocated},
     wrapped::{allocations, frees, reallocations, served_by_c},
 };
 
@@ -78,11 +78,11 @@ unsafe extern "C-unwind" fn xallocx(block: *mut c_void, bytes: usize, extra: usi
         // SAFETY: the caller's promise: the block is one of `malloc`.
         return unsafe { libc::malloc_usable_size(block) };
     };
-    let kept = Kept::unless_moved(block);
+    let moves = Move::begin(block);
     // SAFETY: the caller's promise.
     let now = unsafe { next(block, bytes, extra, flags) };
     if now >= bytes {
-        kept.has_moved();
+        moves.has_moved();
         allocated(block, bytes);
     }
     now

@@ -10,7 +10,7 @@ use std::{
 use super::{
     forks, handler, imports,
     libraries::{first_of, is_import, library_of},
-    loader, next, reports,
+    loader, next, reports, sanitizers,
 };
 
 /// Runs when the library is loaded, before the program.
@@ -48,6 +48,7 @@ extern "C" fn connect() {
     let is_of_c =
         |name: &CStr| library_of(next::in_order(name)) == library_of(next::in_order(c"gnu_get_libc_version"));
     handler::find();
+    sanitizers::find();
     reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
 }
 

@@ -13,6 +13,7 @@ use super::{
     other::reallocated,
     processor::jump_with_caller,
     reports::{allocated, freed},
+    sanitizers::in_new_thread,
 };
 
 /// Returns null with the error of a request that cannot be served.
@@ -72,7 +73,7 @@ unsafe extern "C-unwind" fn free_for(block: *mut c_void, caller: usize) {
         return;
     }
     if !loader::is_caller(caller) {
-        let _recorded = freed(block);
+        freed(block);
     }
     if let Some(next) = next::free() {
         // SAFETY: the caller's promise.
@@ -194,4 +195,12 @@ pub(crate) unsafe extern "C-unwind" fn pthread_getattr_np(
     let Some(next) = next::pthread_getattr_np() else { return libc::ENOMEM };
     // SAFETY: the caller's promise.
     silently(|| unsafe { next(thread, attributes) })
+}
+
+/// The C library's function, which ThreadSanitizer calls in each new thread for the attributes above.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pthread_attr_destroy(attributes: *mut libc::pthread_attr_t) -> c_int {
+    let Some(next) = next::pthread_attr_destroy() else { return libc::EINVAL };
+    // SAFETY: the caller's promise.
+    in_new_thread(|| unsafe { next(attributes) })
 }

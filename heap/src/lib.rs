@@ -13,6 +13,7 @@ mod loader;
 mod next;
 mod imports;
 mod processor;
+mod sanitizers;
 mod small_stack;
 mod handler;
 mod reports;

@@ -147,5 +147,6 @@ functions! {
     brk: fn(end: *mut c_void) -> c_int;
     sbrk: fn(bytes: isize) -> *mut c_void;
     __register_atfork: fn(prepare: Option<extern "C" fn()>, parent: Option<extern "C" fn()>, child: Option<extern "C" fn()>, library: *mut c_void) -> c_int;
+    pthread_attr_destroy: fn(attributes: *mut libc::pthread_attr_t) -> c_int;
     pthread_getattr_np: fn(thread: libc::pthread_t, attributes: *mut libc::pthread_attr_t) -> c_int;
 }

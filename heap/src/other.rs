@@ -13,7 +13,7 @@ use super::{
     apart::Watch,
     early,
     next::Next,
-    reports::{Kept, allocated, freed, is_recording},
+    reports::{Move, allocated, freed, is_recording},
 };
 
 /// A function behind this library, and what it does with a request.
@@ -74,7 +74,7 @@ impl Other {
         match self.does.load(Ordering::Relaxed) {
             PASSES_ON => call(),
             SERVES => {
-                let _recorded = freed(block);
+                freed(block);
                 call();
             }
             _ => self.learn_to_free(block, call),
@@ -86,7 +86,7 @@ impl Other {
         if !is_recording() {
             return call();
         }
-        let _recorded = freed(block);
+        freed(block);
         let watch = Watch::begin();
         call();
         let passes_on = watch.saw_freed(block);
@@ -112,13 +112,11 @@ pub(crate) fn reallocated(
     bytes: usize,
     call: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
-    // A block that moves is free within this call, so its free is recorded before. If the call fails, or ends with an
-    // exception, the block is still there.
-    let kept = Kept::unless_moved(block);
+    let moves = Move::begin(block);
     let moved = call();
     // Zero bytes are a free, and null is then no failure.
     if !moved.is_null() || bytes == 0 {
-        kept.has_moved();
+        moves.has_moved();
     }
     allocated(moved, bytes)
 }

@@ -2,30 +2,30 @@
 
 use std::{
     ffi::c_void,
-    mem::{MaybeUninit, transmute},
+    mem::transmute,
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
 
 use super::{
     apart::{self, apart, is_one_apart},
-    handler, small_stack,
+    handler,
+    sanitizers::unseen,
+    small_stack,
 };
-
-/// A block whose free was reported: what the other library writes, and only it reads.
-#[repr(C, align(8))]
-pub(crate) struct Freed([MaybeUninit<u8>; 24]);
 
 static ALLOCATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static FREED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-static STILL_HAS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static BEGINS_MOVE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static MOVED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static MAPPED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static UNMAPPED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The functions of the other library, in the order in which [`begin`] takes them.
-pub(crate) const FUNCTIONS: [&std::ffi::CStr; 6] = [
+pub(crate) const FUNCTIONS: [&std::ffi::CStr; 7] = [
     c"memreel_heap_open",
-    c"memreel_heap_still_has",
+    c"memreel_heap_begins_move",
+    c"memreel_heap_moved",
     c"memreel_heap_freed",
     c"memreel_heap_allocated",
     c"memreel_heap_unmapped",
@@ -35,12 +35,13 @@ pub(crate) const FUNCTIONS: [&std::ffi::CStr; 6] = [
 /// Begins to report. The recording is opened now, while there are no other threads: what they allocate meanwhile would not
 /// be recorded. Memory that the program maps itself is reported if `has_mapped`.
 pub(crate) fn begin(
-    [open, still_has, freed, allocated, unmapped, mapped]: [*mut c_void; 6],
+    [open, begins_move, has_moved, freed, allocated, unmapped, mapped]: [*mut c_void; 7],
     has_mapped: bool,
 ) {
     apart::begin();
     // What is looked at first is set last.
-    for (place, function) in [(&STILL_HAS, still_has), (&FREED, freed), (&ALLOCATED, allocated)] {
+    let blocks = [(&MOVED, has_moved), (&BEGINS_MOVE, begins_move), (&FREED, freed), (&ALLOCATED, allocated)];
+    for (place, function) in blocks {
         place.store(function, Ordering::Release);
     }
     for (place, function) in [(&UNMAPPED, unmapped), (&MAPPED, mapped)].into_iter().filter(|_| has_mapped) {
@@ -73,23 +74,25 @@ pub(crate) fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
     block
 }
 
-/// Reports a free, before it. Returns the block if it was recorded.
+/// Reports a free, before it.
 #[inline]
-pub(crate) fn freed(block: *mut c_void) -> Option<Freed> {
+pub(crate) fn freed(block: *mut c_void) {
     let function = FREED.load(Ordering::Acquire);
-    if function.is_null() || block.is_null() {
-        return None;
+    if !function.is_null() && !block.is_null() {
+        // SAFETY: as in `allocated`.
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, bool)>(function) };
+        see_freed(block, || _ = made(|has_stack| report(block, has_stack)));
     }
-    type Report = unsafe extern "C" fn(*mut c_void, *mut Freed, bool) -> bool;
-    // SAFETY: as in `allocated`.
-    let report = unsafe { transmute::<*mut c_void, Report>(function) };
-    let mut freed = Freed([MaybeUninit::uninit(); 24]);
-    // SAFETY: there is room for what the other library writes.
-    let mut report =
-        || made(|has_stack| unsafe { report(block, &raw mut freed, has_stack) }).unwrap_or(false);
-    let is_recorded =
-        if is_one_apart() { apart(|seen| seen.freed = block.addr(), report) == Some(true) } else { report() };
-    is_recorded.then_some(freed)
+}
+
+/// Makes a report about a block that will be free, and keeps it for the watch of this thread.
+#[inline]
+fn see_freed<T: Default>(block: *mut c_void, report: impl FnOnce() -> T) -> T {
+    if is_one_apart() {
+        apart(|seen| seen.freed = block.addr(), report).unwrap_or_default()
+    } else {
+        report()
+    }
 }
 
 /// Reports that the program mapped memory itself. `bytes` is asked for only then.
@@ -112,39 +115,36 @@ pub(crate) fn unmapped(address: *mut c_void, bytes: usize) {
     }
 }
 
-/// A block that may move: its free was reported, and is taken back unless it moves.
-pub(crate) struct Kept(Option<Freed>);
-
-impl Kept {
-    #[inline]
-    pub(crate) fn unless_moved(block: *mut c_void) -> Kept {
-        Kept(freed(block))
-    }
-
-    #[inline]
-    pub(crate) fn has_moved(mut self) {
-        self.0 = None;
-    }
+/// A block that a request may move. Nothing is recorded unless it does ([`Move::has_moved`]): a request that fails, or ends
+/// with an exception, changes nothing.
+pub(crate) struct Move {
+    block: *mut c_void,
+    /// 0 for a block that is not recorded.
+    number: u32,
 }
 
-impl Drop for Kept {
+impl Move {
     #[inline]
-    fn drop(&mut self) {
-        if let Some(freed) = &self.0 {
-            still_has(freed);
+    pub(crate) fn begin(block: *mut c_void) -> Move {
+        let function = BEGINS_MOVE.load(Ordering::Acquire);
+        if function.is_null() || block.is_null() {
+            return Move { block, number: 0 };
         }
-    }
-}
-
-/// Reports that a block whose free was reported is not free.
-#[cold]
-fn still_has(freed: &Freed) {
-    let function = STILL_HAS.load(Ordering::Acquire);
-    if !function.is_null() {
         // SAFETY: as in `allocated`.
-        let report = unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const Freed)>(function) };
-        // SAFETY: the other library wrote it.
-        let _made = made(|_| unsafe { report(freed) });
+        let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void) -> u32>(function) };
+        let number = see_freed(block, || made(|_| report(block)).unwrap_or_default());
+        Move { block, number }
+    }
+
+    /// Reports that the block has moved, or has another size where it is.
+    #[inline]
+    pub(crate) fn has_moved(self) {
+        let function = MOVED.load(Ordering::Acquire);
+        if !function.is_null() && self.number != 0 {
+            // SAFETY: as in `allocated`.
+            let report = unsafe { transmute::<*mut c_void, extern "C" fn(*mut c_void, u32, bool)>(function) };
+            let _made = made(|has_stack| report(self.block, self.number, has_stack));
+        }
     }
 }
 
@@ -164,7 +164,7 @@ fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
-    let done = work();
+    let done = unseen(work);
     // SAFETY: as above.
     unsafe { *errno = before };
     done

@@ -1,5 +1,7 @@
 //! Stacks with little room. A thread's is made larger, by what memreel needs. Where the program provides the memory, for a
-//! thread or for signal handlers (`sigaltstack`), reports are made on a stack of this library.
+//! thread or for signal handlers (`sigaltstack`), reports are made on a stack of this library; also at the end of any stack,
+//! so that one that overflows does it in the program's own code. A program may jump out of the handler of that, and what a
+//! report had begun would stay begun for ever.
 
 use std::{
     cell::{Cell, UnsafeCell},
@@ -15,6 +17,15 @@ use super::{apart::silently, next, processor::call_on};
 /// The room that a report may need on the stack that it is made on.
 const ROOM_BYTES: usize = 32 << 10;
 
+/// The size from which on a stack is large.
+const LARGE_BYTES: usize = 32 * ROOM_BYTES;
+
+/// A stack ends at a multiple of this at least.
+const LEAST_PAGE_BYTES: usize = 4096;
+
+/// What [`elsewhere`] needs on the stack that has little room.
+const STEP_BYTES: usize = 1 << 10;
+
 /// The size below which a thread's stack is small.
 const SMALL_BYTES: usize = 4 * ROOM_BYTES;
 
@@ -22,8 +33,8 @@ const SMALL_BYTES: usize = 4 * ROOM_BYTES;
 /// memreel have, which is on the stack.
 const MORE_BYTES: usize = ROOM_BYTES + (16 << 10);
 
-/// Whether a thread ever set a stack for its handlers, or provided a small one for another thread: what a thread has is
-/// looked at only then. Relaxed: the thread set its stack itself, or was started by the one that did.
+/// Whether a thread ever set a stack for its handlers: what a thread has for them is looked at only then. Relaxed: the thread
+/// set its stack itself.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
 /// The lowest part of a stack: where it begins, and its bytes.
@@ -81,9 +92,6 @@ unsafe extern "C-unwind" fn pthread_attr_setstack(
     lowest: *mut c_void,
     n_bytes: usize,
 ) -> c_int {
-    if n_bytes < SMALL_BYTES {
-        IS_SET.store(true, Ordering::Relaxed);
-    }
     // SAFETY: the caller's promise.
     next::pthread_attr_setstack().map_or(libc::EINVAL, |next| unsafe { next(attributes, lowest, n_bytes) })
 }
@@ -91,29 +99,42 @@ unsafe extern "C-unwind" fn pthread_attr_setstack(
 /// Returns whether the stack that this thread is on has little room left.
 #[inline]
 pub(crate) fn is_here() -> bool {
-    IS_SET.load(Ordering::Relaxed) && is_on_lowest()
-}
-
-#[inline(never)]
-fn is_on_lowest() -> bool {
     let local = 0_u8;
-    let own = OWN.get().unwrap_or_else(|| {
-        // What the look allocates is not reported, so it does not come here.
-        let own = of_this_thread();
-        OWN.set(Some(own));
-        own
-    });
+    let own = OWN.get().unwrap_or_else(look_up);
     let is_on = |(at, n_bytes)| (&raw const local).addr().wrapping_sub(at) < n_bytes;
-    is_on(own) || is_on(OF_HANDLERS.get())
+    is_on(own) || IS_SET.load(Ordering::Relaxed) && is_on(OF_HANDLERS.get())
 }
 
-/// Returns the lowest part of this thread's own stack; an empty one if it is not small, as that of the first thread.
 #[cold]
+#[inline(never)]
+fn look_up() -> Lowest {
+    // What the look allocates is not reported, so it does not come here.
+    let own = of_this_thread();
+    OWN.set(Some(own));
+    own
+}
+
+/// Returns the lowest part of this thread's own stack; an empty one if it has no limit.
 fn of_this_thread() -> Lowest {
-    match stack_of_thread() {
-        Some((at, n_bytes)) if n_bytes < SMALL_BYTES => (at, n_bytes.min(ROOM_BYTES)),
+    if let Some((at, n_bytes)) = stack_of_thread() {
+        return (at, lowest_of(n_bytes));
+    }
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is written into a variable; any value may be asked for. The kernel puts the program's path at the end
+    // of the first thread's stack.
+    let end = unsafe {
+        libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit);
+        libc::getauxval(libc::AT_EXECFN) as usize
+    };
+    match usize::try_from(limit.rlim_cur) {
+        Ok(most) if most < end => (end.next_multiple_of(LEAST_PAGE_BYTES) - most, lowest_of(most)),
         _ => (0, 0),
     }
+}
+
+/// Returns the bytes of the lowest part of a stack of so many: of a large one there is more than a report takes at the worst.
+fn lowest_of(n_bytes: usize) -> usize {
+    if n_bytes < LARGE_BYTES { n_bytes.min(ROOM_BYTES) } else { 4 * ROOM_BYTES }
 }
 
 /// Returns where this thread's stack begins, and its bytes; `None` for the first thread, of which the C library would read a
@@ -176,6 +197,7 @@ fn take() -> Option<&'static Stack> {
 #[cold]
 #[inline(never)]
 pub(crate) fn elsewhere<T, F: FnOnce() -> T>(report: F) -> Option<T> {
+    touch();
     let stack = take()?;
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut work = Work { report: Some(report), done: None };
@@ -189,6 +211,14 @@ pub(crate) fn elsewhere<T, F: FnOnce() -> T>(report: F) -> Option<T> {
     }
     stack.is_taken.store(false, Ordering::Release);
     work.done
+}
+
+/// Uses what comes next of this stack: if it overflows, it does so now, while nothing is taken.
+#[inline(never)]
+fn touch() {
+    let mut room = MaybeUninit::<[u8; STEP_BYTES]>::uninit();
+    // SAFETY: the lowest byte of the room.
+    unsafe { room.as_mut_ptr().cast::<u8>().write_volatile(0) };
 }
 
 /// A report, and what it returned.

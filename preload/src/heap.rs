@@ -5,17 +5,13 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use memreel::integrate::{FreedBlock, MallocReports};
+use memreel::integrate::{BlockMove, MallocReports};
 use once_cell::race::OnceBox;
 
 use super::{
     own_bytes,
     state::{State, record, record_unless},
 };
-
-/// Room for a block whose free was reported, which the other library keeps and does not read.
-const FREED_BYTES: usize = 24;
-const _: () = assert!(size_of::<FreedBlock>() <= FREED_BYTES && align_of::<FreedBlock>() <= 8);
 
 static HEAP: OnceBox<MallocReports> = OnceBox::new();
 
@@ -54,38 +50,40 @@ extern "C" fn memreel_heap_allocated(block: *mut c_void, bytes: usize, has_stack
     record_unless(|| own_bytes::allocated(block), |state| _ = reports(state).map(allocated));
 }
 
-/// Reports that a block will be freed. Returns whether it is a recorded one, which is then written into `freed`.
-///
-/// # Safety
-/// `freed` has room for [`FREED_BYTES`] bytes, at a multiple of 8.
+/// Reports that a block will be freed.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn memreel_heap_freed(block: *mut c_void, freed: *mut c_void, has_stack: bool) -> bool {
-    let freed_block = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
+extern "C" fn memreel_heap_freed(block: *mut c_void, has_stack: bool) {
+    let freed = |heap: MallocReports| heap.with_stacks(has_stack).freed(block.addr() as u64);
     // What the program allocated may be freed in a report, by a library that memreel asks.
     let nested = || {
-        let found = HEAP.get().copied().and_then(freed_block);
-        if found.is_none() {
+        if !HEAP.get().copied().is_some_and(freed) {
             own_bytes::freed(block);
         }
-        found
     };
-    let found = record_unless(nested, |state| reports(state).and_then(freed_block));
-    if let Some(found) = found {
-        // SAFETY: the caller's promise.
-        unsafe { freed.cast::<FreedBlock>().write(found) };
-    }
-    found.is_some()
+    record_unless(nested, |state| _ = reports(state).map(freed));
 }
 
-/// Reports that a block whose free was reported is not free.
-///
-/// # Safety
-/// [`memreel_heap_freed`] has written `freed`.
+/// Reports that a block may move. Returns the number of the request; 0 for a block that is not recorded.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn memreel_heap_still_has(freed: *const c_void) {
-    // SAFETY: the caller's promise.
-    let freed = unsafe { freed.cast::<FreedBlock>().read() };
-    record(|state| reports(state).map(|heap| heap.still_has(freed)));
+extern "C" fn memreel_heap_begins_move(block: *mut c_void) -> u32 {
+    let number = |heap: MallocReports| heap.begin_move(block.addr() as u64).map_or(0, |of| of.number);
+    let nested = || {
+        let number = HEAP.get().copied().map_or(0, number);
+        if number == 0 {
+            own_bytes::freed(block);
+        }
+        number
+    };
+    record_unless(nested, |state| reports(state).map_or(0, number))
+}
+
+/// Reports that a block has moved, by the number that [`memreel_heap_begins_move`] returned.
+#[unsafe(no_mangle)]
+extern "C" fn memreel_heap_moved(block: *mut c_void, number: u32, has_stack: bool) {
+    let of = BlockMove { address: block.addr() as u64, number };
+    let moved = |heap: MallocReports| heap.with_stacks(has_stack).moved(of);
+    let nested = || HEAP.get().copied().into_iter().for_each(moved);
+    record_unless(nested, |state| _ = reports(state).map(moved));
 }
 
 /// Reports that the program mapped memory itself. `has_stack` as in [`memreel_heap_allocated`].

@@ -20,13 +20,15 @@ pub(super) struct Slot {
     negated: u64,
     bytes: u64,
     stack: StackId,
+    /// The number of the last request that may move the block; 0 without one.
+    move_number: u32,
 }
 
 impl Slot {
-    pub(super) const EMPTY: Slot = Slot { negated: 0, bytes: 0, stack: StackId::NONE };
+    pub(super) const EMPTY: Slot = Slot { negated: 0, bytes: 0, stack: StackId::NONE, move_number: 0 };
 
     fn of(LiveBlock { address, bytes, stack }: LiveBlock) -> Slot {
-        Slot { negated: address.wrapping_neg(), bytes, stack }
+        Slot { negated: address.wrapping_neg(), bytes, stack, move_number: 0 }
     }
 
     /// Returns the address of the block; 0 without one.
@@ -50,6 +52,7 @@ pub(super) struct Blocks {
     slots: Vec<Slot>,
     n_live: usize,
     n_bytes: u64,
+    n_moves: u32,
 }
 
 /// The outcome of an insertion.
@@ -109,6 +112,25 @@ impl Blocks {
         }
         self.slots[hole] = Slot::EMPTY;
         Some(removed)
+    }
+
+    /// Notes that a request may move the block at an address. Returns the request's number; `None` if there is no block.
+    #[inline]
+    pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
+        if self.n_live == 0 {
+            return None;
+        }
+        let slot = self.slot_of(address);
+        self.slots[slot].block()?;
+        self.n_moves = self.n_moves.checked_add(1).unwrap_or(1);
+        self.slots[slot].move_number = self.n_moves;
+        Some(self.n_moves)
+    }
+
+    /// Returns whether the block at an address is the one that a request was to move. Another one may have the address.
+    #[inline]
+    pub(super) fn is_moving(&self, address: u64, move_number: u32) -> bool {
+        self.n_live > 0 && self.slots[self.slot_of(address)].move_number == move_number
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,14 +1,14 @@
 //! Reports of a `malloc` that is not this program's allocator in Rust, such as the C library's.
 #![forbid(unsafe_code)]
 
-use super::{blocks::LiveBlock, process_heap::ProcessHeap};
+use super::process_heap::ProcessHeap;
 use crate::{process::own_memory, recorder::Recorder};
-use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
+use memreel_snapshot::words::{DeviceId, Inventory, usage};
 
 /// The process's heap, for a library in front of its `malloc`.
 ///
 /// The rules are those of [`Heap`](crate::Heap): report an allocation after it, and a free before the memory can be
-/// allocated again. A process has one heap, of the first recorder that was connected. Nothing waits for a lock that a
+/// allocated again; a `realloc` is a move ([`MallocReports::begin_move`]). A process has one heap, of the first recorder that was connected. Nothing waits for a lock that a
 /// caller may have, and what memreel allocates meanwhile may be reported too: it is not recorded.
 ///
 /// ```
@@ -18,8 +18,10 @@ use memreel_snapshot::words::{DeviceId, Inventory, StackId, usage};
 /// recorder.record_history(&Recording::all());
 /// let heap = MallocReports::connect(&recorder, DeviceId(1)).unwrap();
 /// heap.allocated(0x5000, 100);
-/// let freed = heap.freed(0x5000).unwrap();
-/// heap.still_has(freed); // a realloc that failed
+/// let _fails = heap.begin_move(0x5000).unwrap(); // a realloc that fails changes nothing
+/// let moves = heap.begin_move(0x5000).unwrap();
+/// heap.moved(moves);
+/// heap.allocated(0x6000, 200);
 /// let seen = snapshot::collect(&recorder, &[heap.inventory()], Default::default());
 /// assert_eq!(seen.device_traces[1].len(), 5, "the pages; an allocation, its free in two events, an allocation");
 /// ```
@@ -29,15 +31,13 @@ pub struct MallocReports {
     has_stacks: bool,
 }
 
-/// A block whose free was reported.
+/// A request that may move a block, such as a `realloc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FreedBlock {
-    /// Its address.
+pub struct BlockMove {
+    /// The address of the block before.
     pub address: u64,
-    /// Its bytes.
-    pub bytes: u64,
-    /// The stack of its allocation.
-    pub stack: StackId,
+    /// The number of the request. Two requests for one address have two.
+    pub number: u32,
 }
 
 impl MallocReports {
@@ -65,17 +65,24 @@ impl MallocReports {
         self.heap.allocated(address, bytes.max(1), 0, self.has_stacks);
     }
 
-    /// Reports a free; returns the block if its allocation was recorded.
+    /// Reports a free; returns whether the block's allocation was recorded.
     #[inline]
-    pub fn freed(self, address: u64) -> Option<FreedBlock> {
-        let LiveBlock { address, bytes, stack } = self.heap.freed(address, self.has_stacks)?;
-        Some(FreedBlock { address, bytes, stack })
+    pub fn freed(self, address: u64) -> bool {
+        self.heap.freed(address, self.has_stacks)
     }
 
-    /// Reports that a block whose free was reported is not free.
-    pub fn still_has(self, block: FreedBlock) {
-        let FreedBlock { address, bytes, stack } = block;
-        self.heap.still_has(LiveBlock { address, bytes, stack });
+    /// Reports that a block may move, before it does; `None` if its allocation was not recorded. Without
+    /// [`MallocReports::moved`], nothing has changed.
+    #[must_use]
+    #[inline]
+    pub fn begin_move(self, address: u64) -> Option<BlockMove> {
+        self.heap.begin_move(address).map(|number| BlockMove { address, number })
+    }
+
+    /// Reports that a block has moved, before the allocation where it is now.
+    #[inline]
+    pub fn moved(self, BlockMove { address, number }: BlockMove) {
+        self.heap.moved(address, number, self.has_stacks);
     }
 
     /// Reports that the program mapped memory itself, after it did: with the stack, what the kernel says of the range can be

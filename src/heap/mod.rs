@@ -19,7 +19,7 @@ use process_heap::ProcessHeap;
 
 #[cfg(loom)]
 pub use explored::LiveBlocks;
-pub use malloc_reports::{FreedBlock, MallocReports};
+pub use malloc_reports::{BlockMove, MallocReports};
 pub(crate) use process_heap::{connect, inventory_of};
 pub use recorded::{Allocate, Recorded};
 
@@ -145,14 +145,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // A block that moves is free within this call, so its free is recorded before.
-        let freed = ProcessHeap::get().and_then(|heap| heap.freed(block.addr() as u64, true));
+        let address = block.addr() as u64;
+        let moves = ProcessHeap::get().and_then(|heap| Some((heap, heap.begin_move(address)?)));
         // SAFETY: the caller's promise about the block, its layout and the new size is passed on.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
         if !moved.is_null() {
+            moves.into_iter().for_each(|(heap, number)| heap.moved(address, number, true));
             self.allocated(moved, new_size);
-        } else if let (Some(heap), Some(block)) = (ProcessHeap::get(), freed) {
-            heap.still_has(block);
         }
         moved
     }

@@ -99,20 +99,30 @@ impl ProcessHeap {
         }
     }
 
-    /// Records that a block will be freed, if it is a recorded one. Returns it. The stack is captured unless `has_stack` is
-    /// false.
+    /// Records that a block will be freed, if it is a recorded one. Returns whether it is. The stack is captured unless
+    /// `has_stack` is false.
     #[inline(always)]
-    pub(super) fn freed(&self, address: u64, has_stack: bool) -> Option<LiveBlock> {
-        if self.table.may_have(address) { self.record_free(address, has_stack) } else { None }
+    pub(super) fn freed(&self, address: u64, has_stack: bool) -> bool {
+        self.table.may_have(address)
+            && self.record_free(address, has_stack, |shard, address| shard.remove(address))
     }
 
-    /// Records that a block whose free was recorded is not free: a `realloc` failed.
-    #[cold]
-    pub(super) fn still_has(&self, block: LiveBlock) {
-        if let Some(work) = OwnWork::begin() {
-            self.add(&work, block);
-            self.track.keep_within(&work);
+    /// Notes that a request may move a block. Returns the request's number; `None` if the block is not a recorded one.
+    ///
+    /// Its free is recorded when it has moved, or before another block that has its address by then: nothing if it fails.
+    #[inline]
+    pub(super) fn begin_move(&self, address: u64) -> Option<u32> {
+        if !self.table.may_have(address) {
+            return None;
         }
+        let _work = OwnWork::begin()?;
+        self.table.lock(address)?.begin_move(address)
+    }
+
+    /// Records that a block has moved: the request of [`ProcessHeap::begin_move`] has not failed.
+    #[inline]
+    pub(super) fn moved(&self, address: u64, move_number: u32, has_stack: bool) {
+        self.record_free(address, has_stack, |shard, address| shard.remove_moved(address, move_number));
     }
 
     /// Records that the program mapped a range itself. The stack is captured unless `has_stack` is false.
@@ -158,18 +168,23 @@ impl ProcessHeap {
     }
 
     #[inline(never)]
-    fn record_free(&self, address: u64, has_stack: bool) -> Option<LiveBlock> {
-        let work = OwnWork::begin()?;
+    fn record_free(
+        &self,
+        address: u64,
+        has_stack: bool,
+        remove: impl FnOnce(&mut LockedShard, u64) -> Option<LiveBlock>,
+    ) -> bool {
+        let Some(work) = OwnWork::begin() else { return false };
         let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
         let Some(mut shard) = self.table.lock(address) else {
             self.track.count_lost();
-            return None;
+            return false;
         };
-        let block = shard.remove(address)?;
+        let Some(block) = remove(&mut shard, address) else { return false };
         self.record_free_of(&work, &mut shard, block, stack);
         drop(shard);
         self.track.keep_within(&work);
-        Some(block)
+        true
     }
 
     #[inline(always)]

@@ -62,6 +62,12 @@ impl ShardBlocks {
         Some(removed)
     }
 
+    /// Notes that a request may move the block at an address; see [`Blocks::begin_move`].
+    #[inline]
+    pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
+        self.blocks.begin_move(address)
+    }
+
     /// Marks this moment.
     pub(super) fn mark(&mut self) {
         self.since = Some(Changes::default());

@@ -162,6 +162,19 @@ impl LockedShard<'_> {
         Some(removed)
     }
 
+    /// Notes that a request may move the block at an address of this shard; see [`Blocks::begin_move`](super::blocks::Blocks::begin_move).
+    #[inline]
+    pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
+        self.blocks.begin_move(address)
+    }
+
+    /// Removes the block that a request has moved away from an address of this shard, and returns it; `None` if another block
+    /// has the address.
+    #[inline]
+    pub(super) fn remove_moved(&mut self, address: u64, move_number: u32) -> Option<LiveBlock> {
+        self.blocks.blocks().is_moving(address, move_number).then(|| self.remove(address)).flatten()
+    }
+
     /// The time of the newest event of the shard, for the next one.
     #[inline(always)]
     pub(super) fn newest(&mut self) -> &mut Ticks {

@@ -1,6 +1,8 @@
-//! Facts of one process: its locks and forks, the signals of its threads, its rank, its machine, its resident memory,
-//! times as text.
+//! Facts of one process: its locks and forks, the signals of its threads, what it inherited, its rank, its machine, its
+//! resident memory, times as text.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod beside;
 pub(crate) mod counter;
 pub(crate) mod environment;
 #[cfg(not(loom))]
@@ -11,6 +13,8 @@ pub(crate) mod guard;
 mod held;
 #[cfg(target_os = "linux")]
 pub(crate) mod host;
+#[cfg(target_os = "linux")]
+pub(crate) mod inherited;
 #[cfg(target_os = "linux")]
 pub(crate) mod mask;
 #[cfg(all(target_os = "linux", not(loom)))]

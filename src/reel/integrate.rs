@@ -146,6 +146,9 @@ pub fn may_record() -> bool {
     crate::process::guard::Guard::enter().is_some()
 }
 
+#[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use crate::process::{beside::Beside, inherited::Inherited};
 #[doc(inline)]
 pub use crate::process::{
     environment::variable,
@@ -157,7 +160,7 @@ pub use crate::process::{
 };
 pub use crate::{
     device::{Device, Mark},
-    heap::{FreedBlock, MallocReports},
+    heap::{BlockMove, MallocReports},
     recorder::track::Track,
     stack::{
         FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses,
