@@ -46,6 +46,9 @@ mod pinned;
 mod captures;
 mod contexts;
 mod calls;
+mod behind;
+mod rights;
+mod root;
 mod lookup;
 mod dlsym;
 
