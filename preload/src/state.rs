@@ -182,14 +182,22 @@ pub(crate) fn is_forked() -> bool {
 }
 
 /// Everything is recorded, with stacks of both kinds, unless the variable `MEMREEL` says otherwise; of the heap, whose frees
-/// are many, at allocations alone. For `memreel record` on a tape, which that process keeps.
+/// are many, at allocations alone. For `memreel record` on a tape, which that process keeps; without it, there would be no
+/// snapshot but those that the user asked this process for.
 fn history() -> Recording {
     let tape = integrate::variable("MEMREEL_RECORD").and_then(integrate::take_tape_name);
     let history = Recording::all().stacks(StackKind::All).max_entries(MAX_ENTRIES).without_heap_free_stacks();
     match tape {
-        Some(tape) => history.tape(tape).kept_elsewhere(),
+        Some(tape) if has_dumps() => history.tape(tape).kept_elsewhere(),
+        Some(tape) => history.tape(tape).kept_elsewhere().on_tape_alone(),
         None => history,
     }
+}
+
+/// Returns whether this process may write snapshots itself.
+fn has_dumps() -> bool {
+    let items = env::var("MEMREEL").unwrap_or_default();
+    items.split(',').any(|item| item.trim_start().starts_with("dump="))
 }
 
 impl State {

@@ -44,6 +44,7 @@ pub struct Recovered {
     process: u32,
     is_closed: bool,
     is_running: bool,
+    could_grow: bool,
 }
 
 /// The names of functions that the processes of one run share: each address of a library is looked up once, for all tapes
@@ -118,8 +119,8 @@ impl Recovered {
                 n => format!("{n} times"),
             };
             contents.problems.push(format!(
-                "the file could not grow ({often}): the tape ends there, and later events were recorded in the \
-                 memory of the process alone"
+                "the file could not grow ({often}): the tape ends there, and later events are in the memory of the \
+                 process at most"
             ));
         }
         if contents.n_unseen > 0 {
@@ -136,8 +137,9 @@ impl Recovered {
                 contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
             });
         }
-        let Contents { problems, process, is_closed, is_running, .. } = contents;
-        Recovered { recorder, inventories, problems, process, is_closed, is_running }
+        let Contents { problems, process, is_closed, is_running, n_elsewhere, .. } = contents;
+        let could_grow = n_elsewhere == 0;
+        Recovered { recorder, inventories, problems, process, is_closed, is_running, could_grow }
     }
 
     /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
@@ -160,6 +162,12 @@ impl Recovered {
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// Returns whether the file could always grow: otherwise the tape ends where it could not.
+    #[must_use]
+    pub fn could_grow(&self) -> bool {
+        self.could_grow
     }
 
     /// Returns the number of the process that recorded.

@@ -1,7 +1,13 @@
 //! Opens and closes the file of a tape, as the options of the recording say.
 #![forbid(unsafe_code)]
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use super::{
     folding,
@@ -16,11 +22,13 @@ use crate::{
     stack::AskLater,
     tape::{Beginning, Note, TapeFile},
 };
-use memreel_snapshot::words::{DeviceId, Result, SettingsReport};
+use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
 
 /// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
-/// reported on standard error.
-pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) {
+/// reported on standard error; `None` if nothing is recorded without it.
+pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) -> Option<()> {
+    // Relaxed: a thread that reads it late records a little in memory.
+    shared.is_on_tape_alone.store(history.is_on_tape_alone(), Ordering::Relaxed);
     let mut open = lock(&shared.file);
     let path = history.tape_path();
     if open.as_ref().map(|open| open.file.path()) != path {
@@ -28,19 +36,36 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) 
             close(shared, &file);
             keeper.wake();
         }
-        *open = path.and_then(|path| match create(shared, path, history.is_kept_elsewhere()) {
+        *open = path.and_then(|path| match create(shared, path, history) {
             Ok(opened) => Some(opened),
             Err(error) => {
-                notice::print(&format!(
-                    "there is no tape: {error}; recording goes on in memory, where a crash loses it"
-                ));
+                report(&error, history.is_on_tape_alone());
                 None
             }
         });
+        if open.is_none() && history.is_on_tape_alone() {
+            return None;
+        }
     }
     if let Some(OpenFile { file, .. }) = &*open {
         file.note(&Note::Recording(history.to_note(has_gaps)));
         file.keep_annotations(history.capacity());
+    }
+    Some(())
+}
+
+/// Reports that there is no file; of processes that have nothing without it the first alone, and not its children too.
+fn report(error: &Error, is_on_tape_alone: bool) {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if !is_on_tape_alone {
+        let rest = "recording goes on in memory, where a crash loses it";
+        notice::print(&format!("there is no tape: {error}; {rest}"));
+    // Relaxed: one line too many is no harm.
+    } else if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        let process = std::process::id();
+        notice::print(&format!(
+            "process {process} is not recorded, nor its children: there is no tape: {error}"
+        ));
     }
 }
 
@@ -94,9 +119,13 @@ pub(super) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
     }
 }
 
-fn create(shared: &Arc<Shared>, path: &Path, is_kept_elsewhere: bool) -> Result<OpenFile> {
+fn create(shared: &Arc<Shared>, path: &Path, history: &Recording) -> Result<OpenFile> {
+    let is_kept_elsewhere = history.is_kept_elsewhere();
     let (start_us, ns_of_ticks) = shared.clock.beginning();
     let file = Arc::new(TapeFile::create(path, Beginning { start_us, ns_of_ticks })?);
+    if history.is_on_tape_alone() {
+        file.set_alone();
+    }
     if is_kept_elsewhere {
         file.map_ahead();
     }

@@ -89,6 +89,7 @@ pub struct Recording {
     sample_bytes: u64,
     tape: Option<PathBuf>,
     is_kept_elsewhere: bool,
+    is_on_tape_alone: bool,
 }
 
 impl Default for Recording {
@@ -113,6 +114,7 @@ impl Recording {
             sample_bytes: 0,
             tape: None,
             is_kept_elsewhere: false,
+            is_on_tape_alone: false,
         }
     }
 
@@ -254,6 +256,29 @@ impl Recording {
     #[must_use]
     pub fn kept_elsewhere(self) -> Recording {
         Recording { is_kept_elsewhere: true, ..self }
+    }
+
+    /// Ends the recording where its tape cannot be created or cannot grow: without it, nothing would read what is recorded.
+    /// Default: recording goes on in memory.
+    ///
+    /// ```
+    /// use memreel::{DeviceId, Reel, recorder::Recording};
+    ///
+    /// let history = Recording::all().tape("/proc/no/such.tape").on_tape_alone();
+    /// let reel = Reel::builder().history(history).build()?;
+    /// let block = reel.alloc(1000)?;
+    /// assert_eq!(reel.recorder().n_events(DeviceId(0)), 0);
+    /// # drop(block);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_tape_alone(self) -> Recording {
+        Recording { is_on_tape_alone: true, ..self }
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn is_on_tape_alone(&self) -> bool {
+        self.is_on_tape_alone && self.tape_path().is_some()
     }
 
     #[cfg(not(loom))]

@@ -12,6 +12,7 @@ use std::sync::{
 use super::keeper::Keeper;
 use super::{
     annotation_ring::Ring,
+    chunk::Chunk,
     clock::Clock,
     context::Contexts,
     recording::{AtomicMode, Mode, Recording},
@@ -63,6 +64,8 @@ pub(super) struct Shared {
     /// set under the lock of `history` and the protocol of tapes does not depend on it, so it is an atomic of
     /// std under loom too. Relaxed: nothing else is read because of it.
     pub(super) has_gaps: AtomicBool,
+    /// Whether nothing is recorded without the tape's file. Relaxed: as above.
+    pub(super) is_on_tape_alone: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<Recording>,
     /// The file of the tape.
@@ -90,6 +93,7 @@ impl Shared {
             min_size_bytes: AtomicU64::new(0),
             sample_bytes: AtomicU64::new(0),
             has_gaps: AtomicBool::new(false),
+            is_on_tape_alone: AtomicBool::new(false),
             clock: Clock::start(),
             history: Mutex::new(Recording::off()),
             #[cfg(not(loom))]
@@ -116,6 +120,15 @@ impl Shared {
     #[cfg(not(loom))]
     pub(super) fn tape_file(&self) -> Option<Arc<TapeFile>> {
         lock(&self.file).as_ref().map(|open| open.file.clone())
+    }
+
+    /// Ends the recording if it got a chunk in memory and nothing reads what is there. Returns whether it goes on.
+    pub(super) fn goes_on_with(&self, chunk: &Chunk) -> bool {
+        let ends = self.is_on_tape_alone.load(Ordering::Relaxed) && !chunk.lines().is_in_file();
+        if ends {
+            self.mode.store(Recording::off().mode());
+        }
+        !ends
     }
 
     #[inline(always)]

@@ -274,6 +274,9 @@ impl Writers {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
         let next = tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
+        if !shared.goes_on_with(&next.chunk) {
+            return None;
+        }
         keep(&next, tape, guard.as_ref());
         let OpenChunk { generation, chunk, last, .. } = next;
         let tape = Arc::downgrade(tape);
@@ -427,6 +430,9 @@ impl Writer {
         let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
             return false;
         };
+        if !shared.goes_on_with(&next.chunk) {
+            return false;
+        }
         keep(&next, tape, guard.as_ref());
         (self.generation, self.chunk) = (next.generation, next.chunk);
         self.last = self.last.max(next.last);

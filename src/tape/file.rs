@@ -103,6 +103,11 @@ impl TapeFile {
         if is_it(&list) { Ok(list) } else { Err(failed(io::Error::other("its list was replaced"))) }
     }
 
+    /// Notes that nothing is recorded without the file, for the line about one that cannot grow.
+    pub(crate) fn set_alone(&self) {
+        self.mapped.set_alone();
+    }
+
     /// Maps memory for what another process will make the file longer by.
     pub(crate) fn map_ahead(&self) {
         self.mapped.map_ahead();

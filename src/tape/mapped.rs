@@ -50,6 +50,8 @@ pub(super) struct Mapped {
     /// Whether it was reported that the file cannot grow; in a keeper, whether it does not make it longer any more. Relaxed:
     /// nothing else is read because of it.
     is_reported: AtomicBool,
+    /// Whether nothing is recorded without the file. Relaxed: it is set before anything is recorded.
+    is_alone: AtomicBool,
     slots: Mutex<Slots>,
 }
 
@@ -90,8 +92,10 @@ impl Mapped {
         let file = out_of_the_way(file).map_err(failed)?;
         write_in_place(&file);
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES, None));
-        // An empty file would take the name of the tape that was here, and its place with the next try.
-        let header = header.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(failed)?;
+        // An empty file would take the name of the tape that was here, and its place with the next try. A name that was taken
+        // for this tape shows that there was to be one.
+        let give_up = |_: &io::Error| _ = if is_taken { file.set_len(0) } else { std::fs::remove_file(path) };
+        let header = header.inspect_err(give_up).map_err(failed)?;
         let tape = Mapped {
             file: Descriptor::own(file).map_err(failed)?,
             path: path.to_owned(),
@@ -99,6 +103,7 @@ impl Mapped {
             is_others: false,
             is_open: AtomicBool::new(true),
             is_reported: AtomicBool::new(false),
+            is_alone: AtomicBool::new(false),
             slots: Mutex::default(),
         };
         tape.write_header(beginning);
@@ -122,8 +127,13 @@ impl Mapped {
             is_others: true,
             is_open: AtomicBool::new(true),
             is_reported: AtomicBool::new(false),
+            is_alone: AtomicBool::new(false),
             slots: Mutex::default(),
         })
+    }
+
+    pub(super) fn set_alone(&self) {
+        self.is_alone.store(true, Ordering::Relaxed);
     }
 
     /// Calls `work` with the file, which is opened if it is not.
@@ -354,10 +364,11 @@ impl Mapped {
     #[cold]
     fn report(&self, error: &io::Error) {
         if !self.is_others && !self.is_reported.swap(true, Ordering::Relaxed) {
-            notice::print(&format!(
-                "the tape {} cannot grow ({error}); recording goes on in memory, where a crash loses it",
-                self.path.display()
-            ));
+            let rest = match self.is_alone.load(Ordering::Relaxed) {
+                true => "the recording of this process ends here",
+                false => "recording goes on in memory, where a crash loses it",
+            };
+            notice::print(&format!("the tape {} cannot grow ({error}); {rest}", self.path.display()));
         }
     }
 
