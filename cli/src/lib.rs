@@ -69,6 +69,12 @@ use situations::SITUATIONS;
 pub use asked::Named;
 pub use question::{Answer, Refusal, ask};
 
+/// Keeps what the program has from its caller, for the program that `memreel record` starts. It is called before `main`.
+#[cfg(target_os = "linux")]
+pub extern "C" fn at_start() {
+    let _ = memreel::integrate::Inherited::get();
+}
+
 /// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
 ///
 /// `memreel record` does not return: it ends the process as the recorded program ended.

@@ -202,8 +202,9 @@ def libraries():
             subprocess.run([strip, "--strip-debug", LIBRARIES / name], check=False)
     hook = LIBRARIES / "python" / "memreel_record"
     hook.mkdir(parents=True)
-    for path in (HERE / "memreel_record").glob("*.py"):
-        shutil.copy(path, hook)
+    for pattern in "*.py", "*.supp":
+        for path in (HERE / "memreel_record").glob(pattern):
+            shutil.copy(path, hook)
 
 
 def link_with_zig(target):

@@ -13,6 +13,7 @@ use std::{
         unix::{ffi::OsStringExt, fs::PermissionsExt},
     },
     path::{Component, Path},
+    process,
 };
 
 use rustix::{
@@ -143,7 +144,8 @@ impl Place {
     pub(super) fn begin(&self) -> io::Result<Begun<'_>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for n in 0..100 {
-            let name = format!(".memreel-{:016x}.tmp", RandomState::new().hash_one(n));
+            // With the process's number: what is left of one that was killed is known for its own.
+            let name = format!(".memreel-{}-{:016x}.tmp", process::id(), RandomState::new().hash_one(n));
             // As `File::create` makes files: the umask takes away what others may not.
             match openat(&self.folder, &name, flags, Mode::from_raw_mode(0o666)) {
                 Ok(file) => return Ok(Begun { place: self, name: Some(name), file: file.into() }),

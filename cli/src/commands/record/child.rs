@@ -1,4 +1,4 @@
-//! The program that is recorded: it has the terminal, gets the signals, and its status is passed on.
+//! The program that is recorded: it has the terminal and what this command found, gets the signals, and its status is passed on.
 
 #![forbid(unsafe_code)]
 
@@ -7,26 +7,26 @@ use std::{
     fs,
     io::{self, ErrorKind},
     os::unix::process::ExitStatusExt,
-    path::Path,
     process::{self, Command, ExitStatus},
     sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
 };
 
+use memreel::integrate::{Beside, Inherited};
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use signal_hook::{
-    consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
+    consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ},
     iterator::{
         SignalsInfo,
         exfiltrator::origin::{Origin, WithOrigin},
     },
 };
 
-use super::{environment::Variable, interrupted, preloadable::in_path, say::say};
+use super::{environment::Variable, preloadable::in_path, say::say};
 
 /// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
 /// signal, sent it to both.
@@ -39,21 +39,29 @@ pub(super) struct Child {
     ended: Arc<OnceLock<Instant>>,
 }
 
-/// Starts a program. A signal that comes after its end ends this process, with a line about the tapes in `folder`.
+/// Starts a program. A signal that comes after its end is passed on to what saves.
 ///
 /// # Errors
 /// It could not be started, which is reported; returns the exit status for that.
-pub(super) fn start(program: &[OsString], variables: &[Variable], folder: &Path) -> Result<Child, i32> {
+pub(super) fn start(
+    program: &[OsString],
+    variables: &[Variable],
+    saving: &Arc<io::Result<Beside>>,
+) -> Result<Child, i32> {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]);
-    for Variable { name, value } in variables {
-        command.env(name, value);
-    }
     // Before the program starts, so that a signal does not end this one alone. The program has what it would have
     // without: a handler ends with `exec`, and a signal that is ignored has none.
-    let signals = SignalsInfo::<WithOrigin>::new(heeded());
-    let started = command.spawn().or_else(|error| match as_script(program, &error) {
-        Some(mut script) => script.envs(variables.iter().map(|of| (of.name, &of.value))).spawn(),
+    let signals = signals();
+    let inherited = Inherited::get();
+    inherited.learn_of_children();
+    let spawn = |mut command: Command| {
+        command.envs(variables.iter().map(|of| (of.name, &of.value)));
+        inherited.pass_on(&mut command);
+        command.spawn()
+    };
+    let started = spawn(command).or_else(|error| match as_script(program, &error) {
+        Some(script) => spawn(script),
         None => Err(error),
     });
     let child = started.map_err(|error| {
@@ -62,7 +70,7 @@ pub(super) fn start(program: &[OsString], variables: &[Variable], folder: &Path)
     })?;
     let child = Child { child, ended: Arc::default() };
     if let Ok(signals) = signals {
-        heed(signals, &child, folder);
+        heed(signals, &child, saving.clone());
     }
     Ok(child)
 }
@@ -111,39 +119,40 @@ fn status_of(status: ExitStatus) -> i32 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
-/// The signals that end a program or that it may wait for, but those that are ignored: `nohup` stays in force.
-fn heeded() -> Vec<i32> {
+/// Returns the signals that end a program or that it may wait for, as they come, but those that are ignored: `nohup` stays in
+/// force. A file that may not grow is an error of a write, and not the end of this process.
+pub(super) fn signals() -> io::Result<SignalsInfo<WithOrigin>> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
-    all.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect()
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ];
+    SignalsInfo::new(all.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0))
 }
 
-/// Passes signals on to the program while it runs. Afterwards, while the snapshots are written, the first that ends programs
-/// ends this one.
-fn heed(mut signals: SignalsInfo<WithOrigin>, child: &Child, folder: &Path) {
+/// Returns whether a signal ends what saves, if it comes so long after the program's end.
+pub(super) fn ends_saving(signal: i32, after: Duration) -> bool {
+    after > SAME_SIGNAL && [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
+}
+
+/// Passes signals on: to the program while it runs, and afterwards, while the snapshots are written, to what saves. What the
+/// terminal sends it sends to both too.
+fn heed(mut signals: SignalsInfo<WithOrigin>, child: &Child, saving: Arc<io::Result<Beside>>) {
     // The number of a program that has ended may be another's.
     let target = i32::try_from(child.process()).ok().and_then(Pid::from_raw);
     let target = target.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
-    let (ended, folder) = (child.ended.clone(), folder.to_owned());
+    let ended = child.ended.clone();
     // Without the thread, signals of the terminal still reach the program.
     let _ = thread::Builder::new().name("signals".into()).spawn(move || {
-        for Origin { signal, process: from, .. } in signals.forever() {
-            if let Some(ended) = ended.get() {
-                let is_new = ended.elapsed() > SAME_SIGNAL;
-                if is_new && [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
-                    interrupted::end(signal, &folder);
+        // The kernel sends those that have no sender.
+        for Origin { signal, .. } in signals.forever().filter(|origin| origin.process.is_some()) {
+            match (ended.get(), &target, Signal::from_named_raw(signal)) {
+                (Some(ended), ..) => {
+                    let is_over = ends_saving(signal, ended.elapsed());
+                    saving.iter().filter(|_| is_over).for_each(|saving| saving.send(signal));
                 }
-                continue;
-            }
-            // What the terminal sends it sends to the program too.
-            let is_of_terminal = from.is_none();
-            if let (false, Some(target), Some(signal)) =
-                (is_of_terminal, &target, Signal::from_named_raw(signal))
-            {
                 // A program that has ended gets none.
-                let _ = pidfd_send_signal(target, signal);
+                (None, Some(target), Some(signal)) => _ = pidfd_send_signal(target, signal),
+                _ => {}
             }
         }
     });

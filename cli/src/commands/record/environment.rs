@@ -82,6 +82,10 @@ pub(super) fn variables(
     if let Ok(hook) = libraries.hook() {
         let value = in_front(vec![hook.into()], "PYTHONPATH", |known| known == hook.as_os_str());
         variables.push(Variable { name: "PYTHONPATH", value });
+        let suppressions = hook.join("valgrind.supp");
+        if suppressions.is_file() {
+            variables.push(Variable { name: "VALGRIND_OPTS", value: valgrind_options(&suppressions) });
+        }
         let seconds = options.every.as_deref().and_then(trigger::seconds);
         variables.extend(
             seconds
@@ -98,6 +102,17 @@ fn asan_options() -> OsString {
         Some(of_user) if of_user.to_string_lossy().contains("verify_asan_link_order") => of_user,
         Some(of_user) => [OsStr::new(BEHIND), &of_user].join(OsStr::new(":")),
         None => BEHIND.into(),
+    }
+}
+
+/// Returns the options of valgrind, with the user's in force: it does not report what memreel's library does.
+fn valgrind_options(suppressions: &Path) -> OsString {
+    let option = [OsStr::new("--suppressions="), suppressions.as_os_str()].join(OsStr::new(""));
+    match env::var_os("VALGRIND_OPTS") {
+        // Within another recording.
+        Some(of_user) if of_user.as_bytes().starts_with(option.as_bytes()) => of_user,
+        Some(of_user) => [&*option, &of_user].join(OsStr::new(" ")),
+        None => option,
     }
 }
 

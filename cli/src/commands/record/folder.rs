@@ -10,6 +10,7 @@ use std::{
     process,
 };
 
+use super::place;
 use crate::failure::Failure;
 
 /// Tells git to leave the folder alone.
@@ -30,12 +31,24 @@ pub(in crate::commands) struct TapeFile {
 }
 
 impl Folder {
-    /// Creates the folder of this run below another.
-    pub(super) fn create(parent: &Path) -> Result<Folder, Failure> {
-        let parent = fs::canonicalize(parent).map_err(|error| Failure::unwritable(parent, error))?;
+    /// Creates the folder of this run, beside the snapshots in `output` or elsewhere (`place.rs`), or below `asked`.
+    pub(super) fn create(output: &Path, asked: Option<&Path>) -> Result<Folder, Failure> {
+        let full =
+            |folder: &Path| fs::canonicalize(folder).map_err(|error| Failure::unwritable(folder, error));
+        let output = full(output)?;
+        if let Some(asked) = asked {
+            return Folder::below(&full(asked)?);
+        }
+        let places = place::places(&output);
+        let others = places.iter().filter(|place| **place != output && place::may_write(&output));
+        let elsewhere = others.into_iter().find_map(|place| Folder::below(place).ok());
+        elsewhere.map_or_else(|| Folder::below(&output), Ok)
+    }
+
+    fn below(parent: &Path) -> Result<Folder, Failure> {
         let unwritable = |error: io::Error| {
             let advice = "-o names another folder, as in -o /tmp/snapshot.pickle";
-            Failure::unwritable(&parent, format!("{error}; {advice}"))
+            Failure::unwritable(parent, format!("{error}; {advice}"))
         };
         let path = parent.join(format!(".memreel-record-{}", process::id()));
         // Only the user may read the tapes: they have paths, and names of functions and scopes.

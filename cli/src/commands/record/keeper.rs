@@ -19,6 +19,7 @@ use super::{
     backlog::Backlog,
     folder::{TapeFile, tapes_in},
     onlookers::Onlookers,
+    options::Options,
     room::Room,
     tapes::{Tapes, lock},
 };
@@ -39,10 +40,11 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own. `is_open` if there may be any
-    /// number of them, `has_heaps` if heaps are recorded.
-    pub(super) fn start(folder: &Path, is_open: bool, has_heaps: bool) -> Keeper {
-        let backlog = Arc::new(Backlog::of(folder));
+    /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own. There may be any number of them
+    /// if all are kept.
+    pub(super) fn start(folder: &Path, options: &Options) -> Keeper {
+        let backlog = Arc::new(Backlog::of(folder, options.tape_space));
+        let (is_open, has_heaps) = (options.keep_tape, options.heap);
         let of_folder = backlog.clone();
         let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
         let tapes = Arc::new(Mutex::new(Tapes::new()));

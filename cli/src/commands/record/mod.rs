@@ -12,20 +12,19 @@ pub(super) mod libraries;
 mod names;
 mod onlookers;
 mod options;
+mod place;
 pub(super) mod preloadable;
 mod recorded;
 mod room;
 mod say;
 mod processes;
 mod saver;
+mod saving;
 mod shared_files;
 mod table;
 mod tapes;
 
-use std::{
-    io::{self, Write},
-    process,
-};
+use std::{io::Write, process, sync::Arc};
 
 use memreel::integrate;
 
@@ -33,14 +32,11 @@ use super::{view::LivePage, watch::metrics::Metrics};
 use crate::{exit::Exit, failure::Failure};
 
 use folder::Folder;
-use keeper::Keeper;
 use libraries::Libraries;
 use names::Names;
 use preloadable::Unrecorded;
-use processes::Processes;
-use saver::Saver;
+use saving::Saving;
 use say::say;
-use shared_files::SharedFiles;
 
 pub(super) use folder::{TapeFile, tapes_in};
 pub(crate) use options::Options;
@@ -54,7 +50,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     // Before the program starts: it should not run without what was asked for.
     let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
     let page = options.live.then(|| LivePage::listen(0)).transpose()?;
-    let folder = Folder::create(names.folder())?;
+    let beside = options.keep_tape.then(|| names.folder());
+    let folder = Folder::create(names.folder(), options.tapes.as_deref().or(beside))?;
     of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
         say(why);
@@ -67,14 +64,14 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             variables.clear();
         }
     }
-    if let Some(metrics) = metrics {
+    if let Some(metrics) = &metrics {
         say(&format!("metrics are at {}", metrics.address()));
-        metrics.serve(folder.path(), options.metrics_sites);
     }
-    let shared_files = SharedFiles::before();
-    let opened = page.and_then(|page| page.serve_run(folder.path(), say));
-    let keeper = Keeper::start(folder.path(), options.keep_tape, options.heap);
-    let status = match child::start(&options.program, &variables, folder.path()) {
+    let saving = Saving { options, names: names.clone(), folder: folder.path().to_owned(), metrics, page };
+    // While this process has one thread.
+    let (saving, mut news) = saving.start();
+    let saving = Arc::new(saving);
+    let mut status = match child::start(&options.program, &variables, &saving) {
         Err(status) => status,
         Ok(child) => {
             names.remove_old(integrate::rank());
@@ -84,31 +81,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                     child.process()
                 ));
             }
-            let saver = Saver::start(Processes::new(
-                folder.path(),
-                names,
-                child.process(),
-                options.keep_tape,
-                keeper,
-            ));
+            news.started(child.process());
             let ending = child.wait();
-            let mut text = Vec::new();
-            // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
-            let is_json = options.json;
-            let waits = move || {
-                if !is_json {
-                    say("saving what was recorded; Ctrl-C now leaves the tape instead");
-                }
-            };
-            let _ = saver.finish(ending.failure, waits, |processes| processes.print(options, &mut text));
-            // Nothing is left to be done, so a reader that has gone loses the lines alone.
-            let _ = io::stderr().write_all(&text);
-            shared_files.left().iter().for_each(|line| say(line));
+            news.ended(ending.failure.as_deref());
             ending.status
         }
     };
+    drop(news);
+    status = saving::finish(&saving, folder.path(), names.folder()).unwrap_or(status);
     folder.remove_if_empty();
-    drop(opened);
     // The statuses of programs are any number, and not those of this program.
     process::exit(status)
 }

@@ -4,6 +4,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use crate::bytes::parse;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Any program, without a change: libmemreel_preload.so, which is loaded in front
@@ -84,7 +86,15 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) no_torch: bool,
 
-    /// Keep the tapes, from which snapshots are made
+    /// Have the tapes, from which snapshots are made, in this folder while PROGRAM runs
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) tapes: Option<PathBuf>,
+
+    /// Run new processes unrecorded while tapes of this size wait to be saved [default: 16GiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse)]
+    pub(super) tape_space: Option<u64>,
+
+    /// Keep the tapes, beside the snapshot
     #[arg(long)]
     pub(super) keep_tape: bool,
 

@@ -13,8 +13,8 @@ use std::{
 
 use object::{
     Endianness,
-    elf::{EM_AARCH64, EM_X86_64, FileHeader64, Machine, PT_INTERP},
-    read::elf::{FileHeader, ProgramHeader},
+    elf::{DT_SONAME, EM_AARCH64, EM_X86_64, FileHeader64, Machine, PT_INTERP},
+    read::elf::{Dyn, FileHeader, ProgramHeader},
 };
 
 /// The machine for which the libraries are that this program has.
@@ -112,6 +112,11 @@ fn of_binary(path: &Path) -> Option<Unrecorded> {
     }
     let segments = header.program_headers(endian, &*bytes).ok()?;
     let Some(loader) = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP) else {
+        // What runs without a loader and has a library's name is one: the program is among its arguments.
+        let parts = segments.iter().find_map(|segment| segment.dynamic(endian, &*bytes).ok().flatten());
+        if parts.is_some_and(|parts| parts.iter().any(|part| part.d_tag(endian) == DT_SONAME)) {
+            return None;
+        }
         let why = format!("{named} is linked statically, so no library can be loaded in front of it");
         return Some(Unrecorded::ignores(why));
     };

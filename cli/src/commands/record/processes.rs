@@ -55,6 +55,8 @@ pub(super) struct Processes {
     files: Vec<String>,
     saved: Vec<Recorded>,
     failures: Vec<String>,
+    /// The processes that took the name of a tape and could not write it.
+    n_unwritten: usize,
 }
 
 /// What another program did.
@@ -85,6 +87,7 @@ impl Processes {
             files: Vec::new(),
             saved: Vec::new(),
             failures: Vec::new(),
+            n_unwritten: 0,
         }
     }
 
@@ -119,7 +122,17 @@ impl Processes {
         let mut tapes = match tapes_in(&self.folder) {
             Ok(tapes) => tapes,
             Err(error) => {
-                self.failures.push(format!("cannot read {}: {error}", self.folder.display()));
+                let folder = self.folder.display();
+                let what = match error.kind() {
+                    io::ErrorKind::NotFound => format!(
+                        "{folder} was removed while the program ran, with what was recorded; --tapes FOLDER chooses another place"
+                    ),
+                    _ => format!("cannot read {folder}: {error}"),
+                };
+                // Each look finds it so.
+                if !self.failures.contains(&what) {
+                    self.failures.push(what);
+                }
                 return Vec::new();
             }
         };
@@ -212,6 +225,7 @@ impl Processes {
     ) -> Result<Option<Recorded>, Failure> {
         let is_cut = self.keeper.let_go(tape);
         if !is_cut && is_unwritten(tape) {
+            self.n_unwritten += 1;
             return Ok(None);
         }
         let recovered = match Recovered::read_of_run(&tape.path, &self.function_names) {
@@ -223,7 +237,7 @@ impl Processes {
         };
         let n_events = recovered.n_events();
         let is_running = !is_left && recovered.is_running() && !recovered.is_closed();
-        if n_events == 0 && !is_running {
+        if n_events == 0 && !is_running && recovered.could_grow() {
             return Ok(None);
         }
         let mut recorded = Recorded {
@@ -277,7 +291,16 @@ impl Processes {
                 )?;
             }
         }
-        if self.saved.is_empty() && self.failures.is_empty() && !options.json {
+        if self.n_unwritten > 0 {
+            let n = self.n_unwritten;
+            let tapes = if n == 1 { "1 process".into() } else { format!("{n} processes") };
+            writeln!(
+                out,
+                "memreel: {tapes} wrote no tape, because of an early end, a full disk or a limit of file sizes (ulimit -f); \
+                 --tapes FOLDER chooses another disk"
+            )?;
+        }
+        if self.saved.is_empty() && self.failures.is_empty() && self.n_unwritten == 0 && !options.json {
             nothing(options, out)?;
         }
         table::print(&self.owners, &self.files, options.json, out)
@@ -337,7 +360,8 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
             };
             format!("{}{dropped}, peak {}, {}", count(*n_events, "event"), Bytes(*peak_bytes), shown(path))
         }
-        None => "no events yet".to_owned(),
+        None if *is_running => "no events yet".to_owned(),
+        None => "no events".to_owned(),
     };
     writeln!(out, "memreel: process {}{rank}{running}: {what}", tape.process)?;
     problems.iter().try_for_each(|problem| writeln!(out, "memreel: process {}: {problem}", tape.process))?;

@@ -125,6 +125,20 @@ fn a_static_program_runs_unrecorded() {
     assert_eq!(run.files(), ["alone"]);
 }
 
+/// The loader is a program without a loader, and what it starts is recorded.
+#[test]
+fn a_program_that_the_loader_is_given_is_recorded() {
+    let loaders = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    let Some(loader) = loaders.into_iter().find(|path| fs::exists(path).unwrap_or(false)) else {
+        println!("skipped: the loader is elsewhere");
+        return;
+    };
+    let run = record(&["--heap", "-o", "run.pickle"], &[loader, &program("program")]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    assert!(!run.err.contains("unrecorded"), "{}", run.err);
+    assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+}
+
 /// Returns a start of a program that has the rights of its owner; `None` if this machine cannot have one.
 fn with_rights(mode: u32, user: Option<u32>, group: Option<u32>) -> Option<(Start, bool)> {
     let start = record(&["--heap", "-o", "run.pickle"], &["./owned", "secure"]);

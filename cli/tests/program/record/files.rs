@@ -55,6 +55,39 @@ fn tapes_are_their_users_alone() {
     assert_eq!(modes, BTreeSet::from(["600", "700"]), "{} {}", run.out, run.err);
 }
 
+/// What packs or cleans the current folder meets nothing of memreel's there.
+#[test]
+fn the_folder_of_a_run_is_not_in_the_current_one() {
+    let (place, near) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let tar = ["sh", "-c", "tar cf $0 . && tar tf $0 && echo $MEMREEL_RECORD", "/dev/null"];
+    let archive = place.path().join("all.tar").display().to_string();
+    let words = [&tar[..3], &[&*archive]].concat();
+    let in_folder = |run: &Run, folder: &Path| {
+        assert_eq!(run.status, Some(0), "{}", run.err);
+        let (listed, recorded) = run.out.trim_end().rsplit_once('\n').unwrap();
+        assert_eq!(Path::new(recorded).parent(), Some(&*folder.canonicalize().unwrap()), "{}", run.err);
+        assert!(!Path::new(recorded).exists(), "{}", run.err);
+        assert_eq!(listed, "./", "{}", run.err);
+    };
+    let run = record(&["--heap", "--tapes", near.path().to_str().unwrap()], &words).run();
+    in_folder(&run, near.path());
+    let run = record(&["--heap", "-o", near.path().join("run.pickle").to_str().unwrap()], &words).run();
+    in_folder(&run, near.path());
+    if rustix::fs::statfs(place.path()).is_ok_and(|of| of.f_bavail * (of.f_bsize as u64) < 4 << 30) {
+        println!("skipped: no 4 GiB are free");
+        return;
+    }
+    in_folder(&record(&["--heap"], &words).env("TMPDIR", near.path()).run(), near.path());
+}
+
+#[test]
+fn a_folder_that_is_removed_is_reported() {
+    let run = record(&FILE, &["sh", "-c", "ls >/dev/null; rm -rf $MEMREEL_RECORD; exit 3"]).run();
+    assert_eq!(run.status, Some(3), "{}", run.err);
+    assert!(run.err.contains(" was removed while the program ran, with what was recorded; "), "{}", run.err);
+    assert!(!run.err.contains("allocated nothing"), "{}", run.err);
+}
+
 #[test]
 fn without_a_name_files_are_named_after_the_program() {
     let run = record(&["--heap"], &[&program("program")]).run();

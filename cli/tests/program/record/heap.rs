@@ -76,6 +76,32 @@ fn what_was_allocated_is_exact_with_a_small_ring() {
     assert!(live > 0 && live + freed == 348_000, "{leaks}");
 }
 
+/// The block of a `realloc` that fails was allocated once.
+#[test]
+fn a_call_that_fails_changes_nothing() {
+    let run = record(&["--heap", "-o", "run.pickle"], &[&program("program"), "fails"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    let snapshot = run.snapshot("run.pickle");
+    assert_eq!(live_from(&snapshot, 100_000), run.counted(), "{}", run.err);
+    let entries = snapshot.device_traces.iter().flatten();
+    assert_eq!(entries.filter(|entry| entry.size == 500_000).count(), 1, "{}", run.err);
+}
+
+/// The worker of a server that root starts may not make a file any more.
+#[test]
+fn a_child_that_gives_its_rights_away_is_recorded() {
+    let words = [&*program("program"), "dropped"];
+    let plain = Start::of(words[0], &words[1..]).run();
+    if plain.status != Some(0) {
+        println!("skipped: this is not root");
+        return;
+    }
+    let run = record(&["--heap", "-o", "run.pickle"], &words).run();
+    assert_eq!((run.status, &run.out), (Some(0), &plain.out), "{}", run.err);
+    let found = run.snapshots().iter().any(|(_, snapshot)| live_from(snapshot, 600_000) == (3, 1_800_003));
+    assert!(found && !run.err.contains("not recorded"), "{}", run.err);
+}
+
 /// Python's own objects of known sizes, and the lines that made them.
 #[test]
 fn the_heap_of_python_has_its_lines() {

@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -92,6 +93,27 @@ static void small_threads(int n) {
   }
 }
 
+static __thread sigjmp_buf back;
+static void jumps(int signal) { siglongjmp(back, 1); }
+static volatile long depth;
+static __attribute__((noinline)) long recurse(long n) {
+  volatile char used[200];
+  used[0] = n;
+  void *p = malloc(48);
+  depth = n;
+  n = recurse(n + 1) + used[0];
+  free(p);
+  return n;
+}
+// Overflows its stack and recovers by a jump out of the handler, as interpreters do.
+static void *overflows(void *unused) {
+  stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+  sigaltstack(&stack, 0);
+  for (int i = 0; i < 4; i++) if (!sigsetjmp(back, 1)) recurse(i);
+  for (int i = 0; i < 10; i++) get(700000 + i);
+  return 0;
+}
+
 static pthread_barrier_t all;
 static void *waits(void *unused) {
   free(malloc(100));
@@ -123,6 +145,13 @@ int main(int argc, char **argv) {
     handles(0);
     pthread_t t[2];
     for (int i = 0; i < 2; i++) pthread_create(t + i, 0, handles, 0);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+  } else if (!strcmp(what, "overflows")) {
+    struct sigaction on_stack = {.sa_handler = jumps, .sa_flags = SA_ONSTACK};
+    sigaction(SIGSEGV, &on_stack, 0);
+    overflows(0);
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(t + i, 0, overflows, 0);
     for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
   } else if (!strcmp(what, "stacks")) {
     small_threads(20);

@@ -63,6 +63,20 @@ fn threads_with_small_stacks_may_allocate() {
     assert!(of_program.len() == 4 && of_program.iter().all(as_there_is_room), "{of_program:?}");
 }
 
+/// A stack that overflows does so in the program's own code, so nothing of a report stays begun.
+#[test]
+fn a_thread_that_jumps_out_of_an_overflow_is_recorded_again() {
+    let limited = format!("ulimit -s 1024; exec {} overflows", program("limits"));
+    let plain = Start::of("sh", &["-c", &limited]).run();
+    let run = record(&FILE, &["sh", "-c", &limited]).run();
+    assert_eq!((run.status, &run.out), (Some(0), &plain.out), "{}", run.err);
+    let snapshot = run.snapshot("run.pickle");
+    assert_eq!(live_from(&snapshot, 100_000), run.counted(), "{}", run.err);
+    // Each of three threads overflowed four times, and what it lost stays allocated.
+    let n_lost = live(&snapshot).filter(|block| block.requested_size == 48).count();
+    assert!(n_lost > 3 * 4 * 1000, "{n_lost}");
+}
+
 #[test]
 fn thousands_of_threads_are_recorded() {
     // At once, each with a chunk of the tape.

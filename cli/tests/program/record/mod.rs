@@ -131,7 +131,10 @@ impl Start {
         command.args(arguments).current_dir(&folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("MEMREEL_PRELOAD", libraries()).env("MEMREEL_PYTHON_HOOK", hook());
-        let others = ["MEMREEL", "MEMREEL_RECORD", "LD_PRELOAD", "PYTHONPATH", "RANK", "COLUMNS"];
+        // Where tapes would be if there was no better place: they go with the folder.
+        command.env("TMPDIR", folder.path());
+        let others =
+            ["MEMREEL", "MEMREEL_RECORD", "LD_PRELOAD", "PYTHONPATH", "RANK", "COLUMNS", "XDG_RUNTIME_DIR"];
         others.iter().for_each(|name| _ = command.env_remove(name));
         default_signals(&mut command);
         Start { command, folder }

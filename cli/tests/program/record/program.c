@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -86,6 +87,29 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "secure")) {
     printf("%lu\n", getauxval(AT_SECURE));
     return 5;
+  }
+  if (!strcmp(what, "pairs"))
+    for (int i = 0; i < 100000; i++) free(malloc(100));
+  if (!strcmp(what, "fails")) {
+    char *block = malloc(500000);
+    n_live++;
+    bytes_live += 500000;
+    volatile size_t most = (size_t)1 << 62;
+    void *none = &none;
+    if (realloc(block, most) || reallocarray(block, most, 16) || reallocarray(block, most, 1) || malloc(most)) return 7;
+    if (calloc(most, 16) || calloc(most, 1) || aligned_alloc(4096, most) || !posix_memalign(&none, 4096, most)) return 7;
+    if (!posix_memalign(&none, 3, 500000)) return 7;
+  }
+  if (!strcmp(what, "dropped")) {
+    fflush(stdout);
+    if (!fork()) {
+      if (setgroups(0, 0) || setgid(65534) || setuid(65534)) _exit(7);
+      for (int i = 0; i < 3; i++) get(600000 + i);
+      for (int i = 0; i < 100000; i++) free(malloc(100));
+      _exit(0);
+    }
+    int status;
+    if (wait(&status) < 0 || status) return 8;
   }
   if (!strcmp(what, "attributes")) {
     ask(0);

@@ -1,10 +1,21 @@
-// Is built with AddressSanitizer. Prints the number and the bytes of the blocks of 100,000 bytes and more that it has.
+// Is built with AddressSanitizer, or ThreadSanitizer. Prints the number and the bytes of the blocks of 100,000 bytes and more that it has.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static char *volatile kept[3];
+// Each path is a stack of its own, so that the threads fill memreel's tables.
+static __attribute__((noinline)) void use(unsigned path, int bytes) {
+  volatile int after = 0;
+  if (path <= 1) free(realloc(malloc(bytes), bytes * 3));
+  else if (path & 1) { use(path >> 1, bytes); after++; }
+  else { use(path >> 1, bytes); after--; }
+}
+static void *has_stacks(void *seed) {
+  for (int i = 1; i < 4000; i++) use(i, 10 + i % 900);
+  return 0;
+}
 static void *allocates(void *unused) {
   for (int i = 0; i < 2000; i++) free(malloc(100 + i));
   return 0;
@@ -18,6 +29,11 @@ int main(int argc, char **argv) {
   fflush(stdout);
   if (!strcmp(argv[1], "used")) used[5] = 1;
   if (!strcmp(argv[1], "leaks")) { char *volatile lost = malloc(77); lost = 0; }
+  if (!strcmp(argv[1], "stacks")) {
+    pthread_t t[8];
+    for (int i = 0; i < 8; i++) pthread_create(t + i, 0, has_stacks, 0);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], 0);
+  }
   if (!strcmp(argv[1], "threads")) {
     pthread_t t[8];
     for (int i = 0; i < 8; i++) pthread_create(t + i, 0, allocates, 0);

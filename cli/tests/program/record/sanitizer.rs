@@ -1,8 +1,9 @@
-//! Programs with AddressSanitizer, whose allocator serves behind ours.
+//! Programs with AddressSanitizer, whose allocator serves behind ours, with ThreadSanitizer, and under valgrind: none of them sees
+//! memreel's own work.
 
 #![forbid(unsafe_code)]
 
-use super::{Start, cc, live_from, record, source};
+use super::{Start, cc, has, live_from, record, source};
 
 const FILE: [&str; 3] = ["--heap", "-o", "run.pickle"];
 
@@ -17,7 +18,7 @@ fn a_program_with_a_sanitizer_behaves_as_without_us() {
     for (what, status) in [("right", 0), ("used", 1), ("leaks", 1), ("threads", 0)] {
         let start = record(&FILE, &["./sanitized", what]);
         let built = start.path("sanitized");
-        if what == "right" && !is_there() {
+        if what == "right" && !is_there("address") {
             println!("skipped: no AddressSanitizer");
             return;
         }
@@ -31,8 +32,43 @@ fn a_program_with_a_sanitizer_behaves_as_without_us() {
     }
 }
 
-fn is_there() -> bool {
-    let start =
-        Start::of("sh", &["-c", "echo 'int main(void) { return 0; }' > a.c && cc -fsanitize=address a.c"]);
-    start.run().status == Some(0)
+/// The locks of memreel are not those that it knows.
+#[test]
+fn a_program_without_races_has_none() {
+    if !is_there("thread") {
+        println!("skipped: no ThreadSanitizer");
+        return;
+    }
+    for _ in 0..2 {
+        let start = record(&FILE, &["./sanitized", "stacks"]);
+        let built = start.path("sanitized");
+        cc(&["-fsanitize=thread", "-o", built.to_str().unwrap(), &source("sanitized.c"), "-lpthread"]);
+        let run = start.run();
+        assert_eq!((run.status, &*run.out), (Some(0), "3 300003\n"), "{}", run.err);
+        assert!(!run.err.contains("ThreadSanitizer"), "{}", run.err);
+        assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
+    }
+}
+
+/// What looks for leaks from outside finds memreel's memory reachable.
+#[test]
+fn valgrind_finds_no_leak_of_memreel() {
+    if !has("valgrind") {
+        return;
+    }
+    let start = record(&FILE, &[]);
+    let clean = start.path("clean").display().to_string();
+    cc(&["-o", &clean, &source("sanitized.c"), "-lpthread"]);
+    let words = ["valgrind", "-q", "--leak-check=full", "--error-exitcode=9", &clean, "right"];
+    let plain = Start::of(words[0], &words[1..]).run();
+    assert_eq!(plain.status, Some(0), "{}", plain.err);
+    let run = record(&FILE, &words).run();
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
+    assert!(!run.err.contains("lost in loss record"), "{}", run.err);
+}
+
+fn is_there(sanitizer: &str) -> bool {
+    let script =
+        format!("echo 'int main(void) {{ return 0; }}' > a.c && cc -fsanitize={sanitizer} a.c && ./a.out");
+    Start::of("sh", &["-c", &script]).run().status == Some(0)
 }

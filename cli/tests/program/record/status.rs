@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Start, has, libraries, program, record};
+use super::{Run, Start, has, libraries, program, record};
 use crate::{
     support::{memreel, stdout},
     terminal::terminal,
@@ -172,6 +172,102 @@ fn streams_are_those_of_the_program() {
     assert!(output.stdout == text, "{} bytes", output.stdout.len());
     let run = start.ended(output);
     assert_eq!(run.err, format!("wrong\nmemreel: sh {IDLE}"));
+}
+
+/// Runs a program by a shell that prepares its own process first, plain and recorded, and compares all but the lines of memreel.
+fn assert_same(prepare: &str, program: &str) -> Run {
+    let [plain, recorded] = ["", "memreel record --heap -o run.pickle --"].map(|memreel| {
+        let memreel = memreel.replacen("memreel", env!("CARGO_BIN_EXE_memreel"), 1);
+        Start::of("sh", &["-c", &format!("{prepare} exec {memreel} {program}")]).run()
+    });
+    let lines = |run: &Run| -> Vec<String> {
+        let lines = run.err.lines().filter(|line| !line.starts_with("memreel: ")).map(str::to_owned);
+        lines.take_while(|line| !line.is_empty()).collect()
+    };
+    assert_eq!(
+        (recorded.status, &recorded.out),
+        (plain.status, &plain.out),
+        "{prepare} {program}: {}",
+        recorded.err
+    );
+    assert!(lines(&recorded).starts_with(&lines(&plain)), "{prepare} {program}: {}", recorded.err);
+    recorded
+}
+
+/// Whatever the caller ignores, as the parents of daemons do, the program ignores it, and its status is known.
+#[test]
+fn what_the_caller_ignores_is_ignored_and_changes_no_status() {
+    const ALL: &str = "HUP INT QUIT PIPE TERM USR1 USR2 CHLD ALRM TSTP TTIN TTOU XFSZ XCPU WINCH";
+    for signals in ["CHLD", "PIPE", ALL] {
+        let prepare = format!("trap '' {signals};");
+        // Without the C library's own signals, which differ by how a program was started.
+        assert_same(&prepare, r"sed -n '/^Sig[IB]/s/.*\(........\)$/\1/p' /proc/self/status");
+        let run = assert_same(&prepare, "sh -c 'exit 3'");
+        assert!(!run.err.contains("cannot wait"), "{}", run.err);
+        run.snapshot("run.pickle");
+    }
+}
+
+#[test]
+fn signals_that_the_caller_blocks_are_blocked() {
+    let Some(python) = super::python() else { return };
+    let block = "import os, signal as s, sys; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGUSR1, s.SIGALRM, s.SIGCHLD]); os.execvp(sys.argv[1], sys.argv[1:])";
+    let words = ["grep", "SigBlk", "/proc/self/status"];
+    let plain = Start::of(&python, &[&["-c", block], &words[..]].concat()).run();
+    let memreel = [env!("CARGO_BIN_EXE_memreel"), "record", "--heap", "--"];
+    let run = Start::of(&python, &[&["-c", block], &memreel[..], &words[..]].concat()).run();
+    assert_eq!((run.status, &run.out), (Some(0), &plain.out), "{}", run.err);
+    assert!(!run.out.contains("0000000000000000"), "{}", run.out);
+}
+
+#[test]
+fn a_stream_that_is_closed_is_closed_for_the_program() {
+    for (program, status) in [
+        ("cat <&-", 1),
+        ("sh -c 'echo hi' >&-", 1),
+        ("sh -c 'echo hi >&2' 2>&-", 1),
+        ("ls / <&- >&- 2>&-", 2),
+    ] {
+        let run = assert_same("", program);
+        assert!(
+            run.status == Some(status) || status == 1 && run.status == Some(2),
+            "{program}: {:?}",
+            run.status
+        );
+        run.snapshot("run.pickle");
+    }
+}
+
+/// What saves may be killed at any moment: the tapes stay, and a line has the command that makes their snapshots.
+#[test]
+fn what_kills_the_saving_changes_no_status() {
+    // The other child of this command.
+    let kill = "for p in $(cat /proc/$PPID/task/$PPID/children); do [ $p = $$ ] || kill -KILL $p; done; ls /; exit 5";
+    let run = record(&["--heap", "-o", "run.pickle"], &["sh", "-c", kill]).run();
+    assert_eq!(run.status, Some(5), "{}", run.err);
+    let line = "memreel: what saves the snapshots ended early (signal: 9 (SIGKILL)); `memreel recover ";
+    assert!(run.err.starts_with(line), "{}", run.err);
+    let command = run.err.split('`').nth(1).unwrap().replacen("memreel", env!("CARGO_BIN_EXE_memreel"), 1);
+    let recovered = Command::new("sh").args(["-c", &command]).current_dir(&run.folder).output().unwrap();
+    assert!(recovered.status.success(), "{command}: {recovered:?}");
+    assert!(run.snapshots().len() >= 2, "{:?}", run.files());
+    // When it was done already, nothing is left.
+    let run = record(&["--heap"], &["true"]).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+}
+
+/// Limits of memory, of files, of processes and of time hold for what saves too.
+#[test]
+fn limits_change_no_status() {
+    let pairs = format!("{} pairs", program("program"));
+    // 12 MiB: the tape fits, and not the snapshot. The unit is 512 bytes.
+    let run = assert_same("ulimit -f 24576;", &pairs);
+    assert!(run.err.contains("File too large") && run.err.contains("whose tape is "), "{}", run.err);
+    assert!(!run.files().iter().any(|name| name.ends_with(".tmp")), "{:?}", run.files());
+    for kib in [60_000, 80_000, 100_000, 200_000] {
+        assert_same(&format!("ulimit -v {kib};"), "ls /");
+    }
+    assert_same("ulimit -t 60; ulimit -n 24;", "sh -c 'exit 4'");
 }
 
 /// Waits until a program has printed a line.

@@ -87,6 +87,55 @@ fn where_descriptors_are_few_a_program_has_them_all() {
     assert_eq!(live_from(&run.snapshot("run.pickle"), 100_000), run.counted(), "{}", run.err);
 }
 
+/// Without a tape nothing would read what is recorded: it is not kept in memory, and the end of the run does not say that the
+/// program allocated nothing.
+#[test]
+fn what_cannot_write_a_tape_records_no_more() {
+    let (memreel, program) = (env!("CARGO_BIN_EXE_memreel"), program("program"));
+    // The beginning of a tape has 4 KiB, and a step 2 MiB.
+    for (blocks, line) in [(4, "there is no tape: cannot create "), (64, " cannot grow (")] {
+        let script =
+            format!("ulimit -f {blocks}; exec {memreel} record --heap -o run.pickle -- {program} pairs");
+        let run = Start::of("sh", &["-c", &script]).run();
+        assert_eq!((run.status, run.counted()), (Some(0), (20, 2_190_000)), "{}", run.err);
+        assert_eq!(run.err.matches(line).count(), 1, "{}", run.err);
+        assert!(
+            !run.err.contains("goes on in memory") && !run.err.contains("allocated nothing"),
+            "{}",
+            run.err
+        );
+        assert!(
+            run.err.contains("1 process wrote no tape") || run.err.contains(": no events\n"),
+            "{}",
+            run.err
+        );
+    }
+}
+
+/// What has no library of memreel runs as without it, in another root too, and no line of the loader is there.
+#[test]
+fn a_program_in_another_root_meets_no_preload() {
+    let roots = tempfile::tempdir().unwrap();
+    let make = "for f in $(ldd /bin/sh /bin/ls | grep -o '/[^ :]*' | sort -u) /bin/sh /bin/ls; do mkdir -p $0$(dirname $f); cp -L $f $0$f; done";
+    let root = roots.path().display().to_string();
+    assert!(Command::new("sh").args(["-c", make, &root]).status().unwrap().success());
+    for words in [
+        ["chroot", &*root, "/bin/sh", "-c", "ls / >/dev/null; /bin/ls; ls; echo $LD_PRELOAD"],
+        ["unshare", "--root", &*root, "/bin/sh", "-c"],
+    ] {
+        let words = if words[0] == "unshare" { [&words[..], &["ls; ls"]].concat() } else { words.to_vec() };
+        let plain = Start::of(words[0], &words[1..]).run();
+        if plain.status != Some(0) {
+            println!("skipped: cannot change the root: {}", plain.err);
+            return;
+        }
+        let run = record(&FILE, &words).run();
+        assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
+        assert!(!run.err.contains("ld.so"), "{}", run.err);
+        assert!(run.files().contains(&"run.pickle".to_owned()), "{}", run.err);
+    }
+}
+
 /// The limit ends a process that has not asked to live with it, and memreel asks for less than it.
 #[test]
 fn a_limit_of_file_sizes_disturbs_no_program() {
