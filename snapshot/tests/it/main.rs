@@ -8,6 +8,7 @@
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`.
 //! - `join`: the driver's snapshot and PyTorch's, of one allocator whose device reports its calls.
 //! - `export`: other tools' formats, read again.
+//! - `machines`: folders of machines, which no file of `fixtures/` names.
 //! - `oracle`: random histories with known truth, against every question, window and gate.
 //! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
 //!
@@ -27,6 +28,7 @@ mod analysis;
 mod export;
 mod history;
 mod join;
+mod machines;
 mod model;
 mod oracle;
 mod pickle;
