@@ -399,3 +399,22 @@ fn has(checkout: &Checkout, program: &str) -> bool {
     let path: OsString = checkout.shell.var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::STEPS;
+
+    /// The workflow runs each step once, in one of its jobs.
+    #[test]
+    fn the_steps_of_the_workflow_are_those_of_the_gate() {
+        let workflow = include_str!("../../.github/workflows/ci.yml");
+        let behind =
+            |text: &'static str| workflow.lines().filter_map(move |line| line.trim().strip_prefix(text));
+        let of_jobs = behind("steps: ").flat_map(str::split_whitespace);
+        let mut of_workflow: Vec<&str> = of_jobs.chain(behind("- run: cargo xtask gate --only ")).collect();
+        let mut of_gate: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        of_workflow.sort_unstable();
+        of_gate.sort_unstable();
+        assert_eq!(of_workflow, of_gate);
+    }
+}
