@@ -2,7 +2,11 @@
 //!
 //! What the C library and the loader map does not come here. Until the next functions are known, requests go to the kernel.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::{
+    ffi::{c_int, c_long, c_void},
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering},
+};
 
 use super::{
     next,
@@ -65,20 +69,31 @@ unsafe extern "C-unwind" fn mmap64(
     unsafe { mmap(address, bytes, protection, flags, file, offset) }
 }
 
-/// The C library's function. Another thread may map the same addresses before it returns, so it is reported before, unless it
-/// will fail.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
+/// Makes a call that gives a range back. Another thread may map the same addresses before it returns, so it is reported before,
+/// and again if it fails.
+fn giving_back<T: PartialEq>(address: *mut c_void, bytes: usize, failure: T, call: impl FnOnce() -> T) -> T {
     const ALL_ADDRESSES: usize = 1 << 56;
-    if bytes > 0 && bytes < ALL_ADDRESSES && address.addr() & (LEAST_PAGE_BYTES - 1) == 0 {
+    let is_range = bytes > 0 && bytes < ALL_ADDRESSES;
+    if is_range {
         unmapped(address, bytes);
     }
-    match next::munmap() {
+    let done = call();
+    if is_range && done == failure {
+        mapped(address, || bytes);
+    }
+    done
+}
+
+/// The C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
+    let is_page = address.addr() & (LEAST_PAGE_BYTES - 1) == 0;
+    giving_back(address, if is_page { bytes } else { 0 }, -1, || match next::munmap() {
         // SAFETY: the caller's promise.
         Some(next) => unsafe { next(address, bytes) },
         // SAFETY: the caller's promise. The kernel returns 0 or -1.
         None => unsafe { libc::syscall(libc::SYS_munmap, address, bytes) as c_int },
-    }
+    })
 }
 
 /// The C library's function, whose last argument is there with some flags alone.
@@ -90,19 +105,21 @@ unsafe extern "C-unwind" fn mremap(
     flags: c_int,
     new: *mut c_void,
 ) -> *mut c_void {
-    let at = match next::mremap() {
+    // What stays where it is, is not given back.
+    let stays = match flags & (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) {
+        0 => bytes,
+        libc::MREMAP_MAYMOVE if bytes <= old_bytes => bytes,
+        flags if flags & libc::MREMAP_DONTUNMAP != 0 => old_bytes,
+        _ => 0,
+    };
+    let rest = old_bytes.saturating_sub(stays);
+    let at = giving_back(old.wrapping_byte_add(stays), rest, libc::MAP_FAILED, || match next::mremap() {
         // SAFETY: the caller's promise.
         Some(next) => unsafe { next(old, old_bytes, bytes, flags, new) },
         // SAFETY: the caller's promise.
         None => pointer(unsafe { libc::syscall(libc::SYS_mremap, old, old_bytes, bytes, flags, new) }),
-    };
-    if at != libc::MAP_FAILED {
-        if old_bytes > 0 && flags & libc::MREMAP_DONTUNMAP == 0 {
-            unmapped(old, old_bytes);
-        }
-        mapped(at, || bytes);
-    }
-    at
+    });
+    reported(at, || bytes)
 }
 
 /// The C library's function. What it attached is forgotten when something else is there: `shmdt` does not say how much it is.
@@ -130,31 +147,41 @@ fn bytes_of_shared(number: c_int) -> usize {
 /// The C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sbrk(bytes: isize) -> *mut c_void {
+    let Some(sbrk) = next::sbrk() else { return libc::MAP_FAILED };
+    // SAFETY: 0 bytes change nothing.
+    let end = unsafe { sbrk(0) };
     // SAFETY: the caller's promise.
-    let Some(old) = next::sbrk().map(|next| unsafe { next(bytes) }) else { return libc::MAP_FAILED };
-    if old != libc::MAP_FAILED {
-        moved_end(old, old.wrapping_byte_offset(bytes));
-    }
-    old
+    moving_end(end, end.wrapping_byte_offset(bytes), libc::MAP_FAILED, || unsafe { sbrk(bytes) })
 }
 
 /// The C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn brk(end: *mut c_void) -> c_int {
     let (Some(brk), Some(sbrk)) = (next::brk(), next::sbrk()) else { return -1 };
-    // SAFETY: 0 bytes change nothing; the caller's promise.
-    let (old, status) = unsafe { (sbrk(0), brk(end)) };
-    if status == 0 && old != libc::MAP_FAILED {
-        moved_end(old, end);
-    }
-    status
+    // SAFETY: 0 bytes change nothing.
+    let old = unsafe { sbrk(0) };
+    // SAFETY: the caller's promise.
+    moving_end(old, end, -1, || unsafe { brk(end) })
 }
 
-/// Reports that the heap that `brk` makes longer ends elsewhere.
-fn moved_end(old: *mut c_void, new: *mut c_void) {
-    if new > old {
+/// Makes a call that lets the heap that `brk` makes longer end elsewhere.
+fn moving_end<T: PartialEq + Copy>(
+    old: *mut c_void,
+    new: *mut c_void,
+    failure: T,
+    call: impl FnOnce() -> T,
+) -> T {
+    // What is before the first end was not reported.
+    static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    // Relaxed: an address that is compared.
+    let first = match FIRST.compare_exchange(ptr::null_mut(), old, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => old,
+        Err(first) => first,
+    };
+    let from = new.max(first);
+    let done = giving_back(from, old.addr().saturating_sub(from.addr()), failure, call);
+    if done != failure && new > old {
         mapped(old, || new.addr() - old.addr());
-    } else if new < old {
-        unmapped(new, old.addr() - new.addr());
     }
+    done
 }

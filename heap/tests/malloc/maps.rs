@@ -1,21 +1,44 @@
 //! Memory that a program maps itself, by the functions that did.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use memreel::DeviceId;
 
 use super::{HERE, cc, recorded, snapshots};
 
-fn program(folder: &tempfile::TempDir) -> std::path::PathBuf {
-    let program = folder.path().join("maps");
-    cc(&["-g", "-o", program.to_str().unwrap(), &format!("{HERE}/maps.c"), "-ldl", "-lpthread"]);
-    program
+fn program(folder: &tempfile::TempDir) -> PathBuf {
+    built(folder, "maps", &["-ldl", "-lpthread"])
+}
+
+/// Builds a program or a library of this folder.
+fn built(folder: &tempfile::TempDir, name: &str, options: &[&str]) -> PathBuf {
+    let built = folder.path().join(name);
+    cc(&[&["-g", "-o", built.to_str().unwrap(), &format!("{HERE}/{name}.c")], options].concat());
+    built
 }
 
 #[test]
 fn each_range_has_the_stack_that_mapped_it() {
-    let (folder, tapes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let done = recorded(&program(&folder), tapes.path(), &[]).output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let n_ranges = assert_has_what_it_says(&program(&folder), &[], 8);
+    assert!(n_ranges < 50, "neighbours are one range: {n_ranges}");
+}
+
+#[test]
+fn what_a_call_gives_back_another_thread_may_have_before_it_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let another = built(&folder, "another", &["-shared", "-fPIC", "-ldl"]);
+    assert_has_what_it_says(&built(&folder, "elsewhere", &[]), &[&another], 5);
+}
+
+/// Runs a program that prints the bytes that each function has mapped, and compares them; returns the number of ranges.
+fn assert_has_what_it_says(program: &Path, last: &[&Path], n_lines: usize) -> usize {
+    let tapes = tempfile::tempdir().unwrap();
+    let done = recorded(program, tapes.path(), last).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     let [snapshot] = &snapshots(tapes.path())[..] else { panic!("one process") };
     let (stacks, ranges) = snapshot.mapped(DeviceId(1)).or(snapshot.mapped(DeviceId(0))).unwrap();
@@ -32,8 +55,8 @@ fn each_range_has_the_stack_that_mapped_it() {
         let (by, said) = line.split_once(": ").unwrap();
         assert_eq!(bytes.get(by).copied().unwrap_or(0), said.parse::<u64>().unwrap(), "{by}: {bytes:?}");
     }
-    assert_eq!(said.lines().count(), 8);
-    assert!(n_ranges < 50, "neighbours are one range: {n_ranges}");
+    assert_eq!(said.lines().count(), n_lines);
+    n_ranges
 }
 
 /// A report asks for memory, for locks of the C library and of the loader, which the handler may have stopped this thread with.
@@ -48,7 +71,7 @@ fn a_handler_that_maps_waits_for_nothing_and_breaks_nothing() {
     });
 }
 
-fn assert_ends(program: &std::path::Path, work: &str) {
+fn assert_ends(program: &Path, work: &str) {
     let tapes = tempfile::tempdir().unwrap();
     let mut running = recorded(program, tapes.path(), &[]).arg(work).spawn().unwrap();
     for _ in 0..600 {
