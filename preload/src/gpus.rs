@@ -64,8 +64,7 @@ pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
         Kind::Imported => (Account::Outside, Some("memory:imported")),
     };
     record(|state| {
-        let is_open = || blocks().get_mut(&address).map(|block| block.n_opened += 1).is_some();
-        if kind == Kind::Imported && is_open() {
+        if kind == Kind::Imported && is_open_again(address) {
             return None;
         }
         // Memory of another process may be on another device than this thread's.
@@ -85,6 +84,11 @@ pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option
     });
 }
 
+/// Counts a block of the table once more; returns whether there is one.
+fn is_open_again(address: u64) -> bool {
+    blocks().get_mut(&address).map(|block| block.n_opened += 1).is_some()
+}
+
 fn add(state: &'static State, gpu: &Gpu, (address, bytes): (u64, u64), stream: usize, account: Account) {
     if account == Account::Pool {
         let freed_bytes = gpu.pending().forget(address, bytes);
@@ -99,41 +103,44 @@ fn add(state: &'static State, gpu: &Gpu, (address, bytes): (u64, u64), stream: u
 
 /// Records a free, before the memory can be allocated again.
 pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
-    let freed = record(|state| {
+    let closed = record(|state| {
         let block = closed(address)?;
-        let gpu = state.gpu(block.device)?;
-        gpu.ledger().free(Address(address));
-        gpu.account(block.account, block.bytes, -1);
+        if block.n_opened == 0 {
+            let gpu = state.gpu(block.device)?;
+            gpu.ledger().free(Address(address));
+            gpu.account(block.account, block.bytes, -1);
+        }
         Some(block)
     });
     let status = call();
-    still_has(status, address, freed.flatten(), |gpu, block| {
+    still_has(status, address, closed.flatten(), |gpu, block| {
         gpu.alloc(address, block.bytes, block.stream, block.account);
     });
     status
 }
 
-/// Takes a block from the table, unless it is open once more.
+/// Counts a block once less, and takes it from the table if it is not open any more: its `n_opened` is 0 then.
 fn closed(address: u64) -> Option<Block> {
     let mut blocks = blocks();
     let block = blocks.get_mut(&address)?;
     block.n_opened -= 1;
-    if block.n_opened == 0 { blocks.remove(&address) } else { None }
+    if block.n_opened == 0 { blocks.remove(&address) } else { Some(*block) }
 }
 
 /// Records a free in the order of a stream: it is requested now, and completes when the stream has passed.
 pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) -> Status {
-    let freed = record(|state| {
+    let closed = record(|state| {
         let block = closed(address)?;
-        let gpu = state.gpu(block.device)?;
-        gpu.ledger().free_requested(Address(address));
+        if block.n_opened == 0 {
+            state.gpu(block.device)?.ledger().free_requested(Address(address));
+        }
         Some(block)
     });
     let status = call();
-    let freed = freed.flatten();
+    let closed = closed.flatten();
     if status.is_success() {
         record(|state| {
-            let Block { device, bytes, account, .. } = freed?;
+            let Block { device, bytes, account, .. } = closed.filter(|block| block.n_opened == 0)?;
             let gpu = state.gpu(device)?;
             // What is freed in the order of a stream may have been allocated at once.
             if account != Account::Pool {
@@ -143,7 +150,7 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
             completions::await_free(gpu, (address, bytes), stream)
         });
     }
-    still_has(status, address, freed, |gpu, block| {
+    still_has(status, address, closed, |gpu, block| {
         gpu.ledger().free_completed(Address(address));
         gpu.account(block.account, block.bytes, -1);
         gpu.alloc(address, block.bytes, block.stream, block.account);
@@ -151,10 +158,13 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
     status
 }
 
-/// Records again a block whose free failed.
-fn still_has(status: Status, address: u64, freed: Option<Block>, again: impl FnOnce(&Gpu, Block)) {
-    let Some(block) = freed.filter(|_| !status.is_success()) else { return };
+/// Takes back that a block was closed, whose free failed; records it again if the table has lost it.
+fn still_has(status: Status, address: u64, closed: Option<Block>, again: impl FnOnce(&Gpu, Block)) {
+    let Some(block) = closed.filter(|_| !status.is_success()) else { return };
     record(|state| {
+        if is_open_again(address) {
+            return None;
+        }
         again(state.gpu(block.device)?, block);
         blocks().insert(address, Block { n_opened: 1, ..block })
     });

@@ -127,7 +127,7 @@ fn memory_of_other_processes_is_where_it_is_and_outside_of_the_sum() {
     let recorded = run.recorded();
     assert_eq!(recorded.mapped(1), run.printed("mapped"));
     assert_eq!(recorded.blocks(1), run.printed("block"));
-    assert_eq!(recorded.owned(1, "memory:imported")[0], i128::from(20 * MIB));
+    assert_eq!(recorded.owned(1, "memory:imported")[0], i128::from(32 * MIB));
     assert_eq!((recorded.mapped(0), recorded.blocks(0)), (run.printed("own"), vec![]));
     assert_eq!(recorded.owned(0, "program")[0], i128::from(2 * MIB));
     recorded.assert_adds_up(0);

@@ -103,12 +103,13 @@ static uint64_t import_of(int kind, void *from) {
   return h;
 }
 struct ipc { int device, mib, rest[14]; };
-static P opened(int device, int mib) {
-  struct ipc h = {device, mib};
+static P opened(int device, int mib, int is_one) {
+  struct ipc h = {device, mib, {is_one}};
   P p;
   ((int (*)(P *, struct ipc, unsigned))named("cuIpcOpenMemHandle_v2"))(&p, h, 0);
   return p;
 }
+static int closed(P p) { return ((int (*)(P))named("cuIpcCloseMemHandle"))(p); }
 int main(int argc, char **argv) {
   const char *what = argv[2];
   find(argv[1]);
@@ -286,7 +287,7 @@ int main(int argc, char **argv) {
     P at = reserve();
     for (int i = 0; i < 2; i++) {
       uint64_t file = import_of(1, (void *)(uintptr_t)(4 * 8 + 1)), h = import_of(8, fabric);
-      P p = opened(1, 10);
+      P p = opened(1, 10, 0);
       maps_it(at + i * 20 * MIB, 4 * MIB, 0, file);
       maps_it(at + i * 20 * MIB + 8 * MIB, 6 * MIB, 0, h);
       release_handle(file);
@@ -294,13 +295,19 @@ int main(int argc, char **argv) {
         unmaps_it(at + 20 * MIB, 4 * MIB);
         unmaps_it(at + 28 * MIB, 6 * MIB);
         release_handle(h);
-        ((int (*)(P))named("cuIpcCloseMemHandle"))(p);
+        closed(p);
       } else {
         say("mapped", at, 4 * MIB);
         say("mapped", at + 8 * MIB, 6 * MIB);
         say("block", p, 10 * MIB);
       }
     }
+    // It is open twice, and of two closes one fails.
+    P twice = opened(1, 12, 1);
+    opened(1, 12, 1);
+    ((void (*)(void))named("mock_refuse_close"))();
+    if (!closed(twice) || closed(twice)) return 1;
+    say("block", twice, 12 * MIB);
     // What this process exports stays its own.
     uint64_t own = create(2 * MIB, 0);
     int file;

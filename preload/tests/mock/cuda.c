@@ -232,13 +232,22 @@ R cuMulticastBindAddr(uint64_t m, size_t o, P p, size_t n, unsigned long long f)
 }
 R cuMulticastUnbind(uint64_t m, int device, size_t o, size_t n) { pthread_mutex_lock(&lock); unbind(m, o, 0); pthread_mutex_unlock(&lock); return OK; }
 // Memory of another process, whose device is the first number of the handle, and whose MiB are the second.
+// With a third number it has one address, however often it is opened.
 struct ipc { int device, mib, rest[14]; };
+static struct { P at; int n; } opened;
+static int is_refused;
 R cuIpcOpenMemHandle_v2(P *p, struct ipc h, unsigned f) {
+  if (h.rest[0] && opened.n++) return *p = opened.at, OK;
   R r = add(p, h.mib * MIB, IMPORTED, 0);
   for (int i = 0; i < n_blocks; i++) if (blocks[i].at == *p) blocks[i].device = h.device;
+  if (h.rest[0]) opened.at = *p;
   return r;
 }
-R cuIpcCloseMemHandle(P p) { return drop_block(p); }
+void mock_refuse_close(void) { is_refused = 1; }
+R cuIpcCloseMemHandle(P p) {
+  if (is_refused) return is_refused = 0, INVALID;
+  return p == opened.at && --opened.n ? OK : drop_block(p);
+}
 R cuPointerGetAttribute(int *v, int a, P p) { for (int i = 0; i < n_blocks; i++) if (a == 9 && blocks[i].live && blocks[i].at == p) { *v = blocks[i].device; return OK; } return INVALID; }
 R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; maps[n_maps].of = of_id(h); physical[maps[n_maps++].of].maps++; pthread_mutex_unlock(&lock); return OK; }
 R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[maps[i].of].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
