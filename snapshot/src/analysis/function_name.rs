@@ -1,4 +1,6 @@
 //! The parts of a compiled function's name, as a demangler of C++ or Rust prints it.
+//!
+//! A name may be as long as its file: each character is looked at a few times, whatever the name is.
 
 use std::iter;
 
@@ -27,8 +29,8 @@ impl FunctionName {
         let (mut text, mut end) = (String::new(), None);
         let mut pieces = Pieces::of(frame);
         while let Some(piece) = pieces.next() {
-            let is_type = text.is_empty() || text.trim_end().ends_with("decltype");
-            if piece.text != "(" || is_type || piece.depth != usize::from(text.ends_with("{lambda")) {
+            let is_type = || text.is_empty() || text.trim_end().ends_with("decltype");
+            if piece.text != "(" || is_type() || piece.depth != usize::from(text.ends_with("{lambda")) {
                 text += piece.text;
                 continue;
             }
@@ -145,11 +147,13 @@ struct Pieces<'a> {
     name: &'a str,
     at: usize,
     depth: usize,
+    /// Where the last `)` is, behind which none is looked for.
+    last_close: usize,
 }
 
 impl<'a> Pieces<'a> {
     fn of(name: &'a str) -> Pieces<'a> {
-        Pieces { name, at: 0, depth: 0 }
+        Pieces { name, at: 0, depth: 0, last_close: name.rfind(')').unwrap_or(0) }
     }
 }
 
@@ -158,7 +162,8 @@ impl<'a> Iterator for Pieces<'a> {
 
     fn next(&mut self) -> Option<Piece<'a>> {
         let (at, rest) = (self.at, &self.name[self.at..]);
-        let length = whole(rest, &self.name[..at]).or_else(|| Some(rest.chars().next()?.len_utf8()))?;
+        let whole = whole(rest, &self.name[..at], at < self.last_close);
+        let length = whole.or_else(|| Some(rest.chars().next()?.len_utf8()))?;
         let text = &rest[..length];
         self.at += length;
         self.depth -= usize::from(self.depth > 0 && matches!(text, ">" | ")" | "]" | "}"));
@@ -170,12 +175,12 @@ impl<'a> Iterator for Pieces<'a> {
 
 const OPERATOR: &str = "operator";
 
-/// Returns the length of a piece of several characters.
-fn whole(rest: &str, before: &str) -> Option<usize> {
+/// Returns the length of a piece of several characters; `has_close` is whether there is a `)` in the rest.
+fn whole(rest: &str, before: &str, has_close: bool) -> Option<usize> {
     if rest.starts_with("::") || rest.starts_with("->") {
         return Some(2);
     }
-    if rest.starts_with("(anonymous") {
+    if has_close && rest.starts_with("(anonymous") {
         return rest.find(')').map(|end| end + 1);
     }
     let is_inside_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');

@@ -11,7 +11,10 @@ use std::{
 use memreel::rewrite;
 use memreel_snapshot::{
     Action, Address, BlockState, DeviceId, Snapshot,
-    analysis::{self, By, DeviceHistory, Grouping, Histories, MAX_CALLS, Naming, Site, TraceNames, devices},
+    analysis::{
+        self, By, Call, DeviceHistory, FunctionName, Grouping, Histories, MAX_CALLS, Naming, Site,
+        TraceNames, devices,
+    },
     export::{Format, convert},
     model::{
         Annotation, Block, Frame, Segment, StackIndex, Text, TraceEntry,
@@ -284,4 +287,79 @@ fn segments_on_top_of_others_are_found_in_time() {
     };
     let lines = soon("trace", || analysis::trace_lines(&snapshot, DeviceId(0), Naming::Recycled).count());
     assert_eq!(lines, 1);
+}
+
+/// Of a name, each character is looked at a few times.
+#[test]
+fn a_name_costs_its_length() {
+    const N_BYTES: usize = 4_000_000;
+    for part in [
+        "(anonymous",
+        "(anonymous)",
+        "f<",
+        "<T as ",
+        "f(int)::{lambda(int)#1}::",
+        "{lambda(",
+        "{{closure}}::",
+        "decltype(",
+        "decltype ",
+        "operator",
+        "operator<",
+        "operator(",
+        "a::",
+        "(",
+        "f()::",
+        " ",
+        " const",
+        "Net.forward.<locals>.",
+        "<lambda>",
+    ] {
+        let name = format!("f{}", part.repeat(N_BYTES / part.len()));
+        soon(part, || {
+            let shortened = FunctionName::of(&name).shortened(|name| name.len() < 80);
+            assert!(shortened.len() <= name.len());
+            assert!(FunctionName::endings(&name).count() < name.len());
+        });
+        let frame = Frame { name: name.into(), ..Frame::default() };
+        assert!(soon(part, || Call(&frame).to_string()).chars().count() < 100);
+    }
+}
+
+/// A snapshot of blocks in the same function, each with its bytes and its line.
+fn of_lines(blocks: impl Iterator<Item = (u64, u64)>) -> Snapshot {
+    let mut snapshot = Snapshot { device_traces: vec![Vec::new()], ..Snapshot::default() };
+    for (at, (size, line)) in (0..).zip(blocks) {
+        let frame = Frame { name: "f".into(), filename: "/a/m.py".into(), line, ..Frame::default() };
+        let frame = snapshot.stacks.intern_frame(frame);
+        let stack = Some(snapshot.stacks.intern_stack(&[frame]));
+        snapshot.device_traces[0].push(TraceEntry { size, ..alloc(MIB * at, stack) });
+    }
+    snapshot
+}
+
+/// Sites of one function that are alone in two snapshots are not compared each with each: neither those that nothing pairs, nor
+/// those with as many bytes in front of a line that stayed, nor those of a file in which other lines moved.
+#[test]
+fn moved_sites_are_not_compared_each_with_each() {
+    const N: u64 = 60_000;
+    const FAR: u64 = 1 << 40;
+    let kinds: [(&str, fn(u64, u64) -> (u64, u64)); 3] = [
+        ("apart", |side, at| (1 + at % 7 + 10 * side, 2 * at + side)),
+        ("stayed", |side, at| (1, if at == 0 { FAR } else { 2 * at + side })),
+        ("moved", |side, at| match at % 2 {
+            0 => (3 + at, 8 * at + side * (at + 1)),
+            _ => (1 + side, FAR + 4 * at + 2 * side),
+        }),
+    ];
+    for (kind, block) in kinds {
+        let [before, after] = [0, 1].map(|side| of_lines((0..N).map(|at| block(side, at))));
+        let [one, other] = [&before, &after].map(|snapshot| DeviceHistory::new(snapshot, DeviceId(0)));
+        let changes = soon(kind, || one.diff(one.end(), &other, other.end()));
+        let n_alone = match kind {
+            "apart" => N,
+            "stayed" => N - 1,
+            _ => N / 2,
+        };
+        assert_eq!(changes.len() as u64, 2 * n_alone, "{kind}");
+    }
 }
