@@ -35,6 +35,8 @@ mod own_memory;
 mod owner_table;
 mod plot;
 mod printed;
+#[cfg(target_os = "linux")]
+mod process_root;
 mod program;
 mod progress;
 mod pytorch;

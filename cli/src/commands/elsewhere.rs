@@ -29,8 +29,9 @@ pub(super) mod record {
 /// Attaches to a process that runs.
 pub(super) mod attach {
     use super::*;
+    use crate::commands::row::Program;
 
-    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         needs_linux("attach", options)
     }
 }

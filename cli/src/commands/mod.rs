@@ -68,7 +68,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     report::run,
                 ),
                 command("record", "Run any program, and record the memory that it requests", record::run),
-                command("attach", "Record PyTorch in a process that runs already", attach::run),
+                of_program("attach", "Record PyTorch in a process that runs already", attach::run),
                 command("watch", "Show what recorded programs hold while they run", watch::run),
             ],
         ),

@@ -40,7 +40,7 @@ mod state;
 mod sums;
 #[cfg(test)]
 mod tests;
-mod token;
+pub(crate) mod token;
 mod window;
 mod words;
 

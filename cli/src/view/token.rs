@@ -8,7 +8,7 @@ use std::{fmt::Write, io};
 const N_BYTES: usize = 16;
 
 /// Returns a new token: 32 hexadecimal digits.
-pub(super) fn new() -> io::Result<String> {
+pub(crate) fn new() -> io::Result<String> {
     let mut bytes = [0; N_BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let mut text = String::with_capacity(2 * N_BYTES);

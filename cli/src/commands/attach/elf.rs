@@ -2,11 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs::File, io::Read};
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, read::elf::ElfFile64};
 
 use super::target::{Mapping, Target};
+use crate::process_root::ProcessRoot;
+
+/// The largest file that is read: an interpreter with all information for debugging is a tenth of it.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The size of a page, to which the start of a file in memory is rounded down.
 const PAGE: u64 = 4096;
@@ -22,10 +26,13 @@ pub(super) struct Exports {
 impl Exports {
     /// Reads what a mapped file exports of these names; `None` if it cannot be read.
     pub(super) fn of(target: &Target, mapping: &Mapping, names: &[&'static str]) -> Option<Exports> {
-        let is_program = target.program.ends_with(mapping.path.trim_start_matches('/'));
-        let program = format!("/proc/{}/exe", target.process);
-        let path = if is_program { program.into() } else { target.path_of(&mapping.path) };
-        read(&path, mapping.start, names)
+        let is_program = target.identity.program.ends_with(mapping.path.trim_start_matches('/'));
+        let file = if is_program {
+            File::open(format!("/proc/{}/exe", target.process))
+        } else {
+            ProcessRoot::of(target.process).and_then(|root| root.file(&mapping.path))
+        };
+        read(file.ok()?, mapping.start, names)
     }
 
     pub(super) fn address(&self, name: &str) -> Option<u64> {
@@ -33,11 +40,12 @@ impl Exports {
     }
 }
 
-fn read(path: &Path, start: u64, names: &[&'static str]) -> Option<Exports> {
-    let data = fs::read(path).ok()?;
+fn read(file: File, start: u64, names: &[&'static str]) -> Option<Exports> {
+    let mut data = Vec::new();
+    // The file is the process's own, and may have any size.
+    file.take(MAX_BYTES).read_to_end(&mut data).ok()?;
     let file: ElfFile64 = ElfFile64::parse(&*data).ok()?;
     let first = file.segments().map(|segment| segment.address()).min()?;
-    // The file is the process's own, and may say anything.
     let moved_by = start.wrapping_sub(first / PAGE * PAGE);
     let mut exports = Exports { addresses: BTreeMap::new(), version: None };
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    io,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -10,6 +11,7 @@ use std::{
 
 use super::{
     asked::Asked,
+    deputy::TEMPORARY,
     folder::Folder,
     gdb,
     interpreter::Interpreter,
@@ -17,7 +19,7 @@ use super::{
     talk::Talk,
     target::{Target, refused},
 };
-use crate::failure::Failure;
+use crate::{commands::row::Program, failure::Failure};
 
 /// How long the main thread may take until it is asked where it waits.
 const SOON: Duration = Duration::from_secs(1);
@@ -30,7 +32,8 @@ const LOOK: Duration = Duration::from_millis(10);
 enum Way {
     /// By an interpreter of the same version.
     Remote(PathBuf),
-    Gdb,
+    /// By this gdb.
+    Gdb(PathBuf),
 }
 
 /// The way into a process.
@@ -57,11 +60,17 @@ impl<'a> Entry<'a> {
             }
             thread::sleep(LOOK);
         }
-        if gdb::is_there() {
-            return of(Way::Gdb);
+        if let Some(gdb) = gdb::program() {
+            return of(Way::Gdb(gdb));
         }
         let minor = interpreter.minor;
-        Err(refused(if interpreter.has_remote() {
+        Err(refused(if !target.is_here {
+            format!(
+                "{} is in a container, or has a root of its own, which takes gdb from outside; it is not installed. {}",
+                target.name(),
+                target.from_inside()
+            )
+        } else if interpreter.has_remote() {
             format!(
                 "{} takes a python3.{minor} in PATH that no other user can replace, or gdb; neither is installed",
                 target.name()
@@ -72,16 +81,23 @@ impl<'a> Entry<'a> {
     }
 
     /// Has the process run the script, and waits until it answers.
-    pub(super) fn enter(&self, ring: u32, wait: Duration, asked: &Asked) -> Result<Talk<'a>, Failure> {
-        let folder = Folder::create(self.target, ring)?;
+    pub(super) fn enter(
+        &self,
+        program: &Program,
+        ring: u32,
+        wait: Duration,
+        asked: &Asked,
+    ) -> Result<Talk<'a>, Failure> {
+        let folder =
+            Folder::create(self.target, ring, program).map_err(|error| self.without_folder(&error))?;
         let begun = Instant::now();
         match &self.way {
             Way::Remote(program) => remote::request(program, self.target, &folder.script)?,
-            Way::Gdb => gdb::queue(self.target, self.interpreter, &folder.script)?,
+            Way::Gdb(gdb) => gdb::queue(gdb, self.target, self.interpreter, &folder.script)?,
         }
         let mut may_wait = true;
         loop {
-            if let Some(stream) = folder.guest()? {
+            if let Some(stream) = folder.guest(self.target)? {
                 return Talk::with(self.target, stream);
             }
             if may_wait && begun.elapsed() > SOON {
@@ -100,15 +116,21 @@ impl<'a> Entry<'a> {
 
     /// Has the main thread run the script where it waits, if it does.
     fn run_now(&self) -> Result<(), Failure> {
-        match self.way {
-            Way::Gdb => gdb::make_now(self.target, self.interpreter)?,
+        match &self.way {
+            Way::Gdb(gdb) => gdb::make_now(gdb, self.target, self.interpreter)?,
             // It runs without gdb too, when the wait is over.
-            Way::Remote(_) if self.target.tracer().is_none() && gdb::is_there() => {
-                let _ = gdb::wake(self.target, self.interpreter);
+            Way::Remote(_) if self.target.tracer().is_none() => {
+                let _ = gdb::program().map(|gdb| gdb::wake(&gdb, self.target, self.interpreter));
             }
             Way::Remote(_) => {}
         }
         Ok(())
+    }
+
+    fn without_folder(&self, error: &io::Error) -> Failure {
+        let from_inside =
+            if self.target.is_here { String::new() } else { format!(". {}", self.target.from_inside()) };
+        self.target.failed(format_args!("no folder can be made in its {TEMPORARY}: {error}{from_inside}"))
     }
 
     fn give_up(&self, folder: Folder, waited: Duration) -> Failure {
@@ -117,7 +139,7 @@ impl<'a> Entry<'a> {
         if is_remote {
             folder.leave();
         }
-        let or_gdb = if is_remote && !gdb::is_there() {
+        let or_gdb = if is_remote && gdb::program().is_none() {
             ", or gdb, which is not installed: it has a script run while the main thread waits"
         } else {
             ""

@@ -8,10 +8,9 @@
 
 use std::{
     fs::{self, File},
-    io,
-    os::unix::process::CommandExt,
-    path::Path,
-    process::{Child, Command, Stdio},
+    os::unix::{fs::FileExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +20,7 @@ use tempfile::TempDir;
 
 use super::{
     elf::Exports,
-    interpreter::Interpreter,
+    interpreter::{Interpreter, in_path},
     target::{Target, refused},
 };
 use crate::{failure::Failure, text::clean};
@@ -50,20 +49,35 @@ const OPTIONS: [&str; 14] = [
     "handle all nostop noprint pass",
 ];
 
+/// The name of the file of its commands.
+const COMMANDS: &str = "commands";
+
+/// What it prints when it is attached.
+const ATTACHED: &str = "printf \"attached\\n\"";
+
 /// Reads no information for debugging, which takes long in a large program; without it there are no backtraces.
 const QUICK: &str = "--readnever";
 
-/// Whether there is a gdb.
-pub(super) fn is_there() -> bool {
-    let found = Command::new("gdb").arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
-    found.is_ok_and(|status| status.success())
+/// Finds a gdb that starts. It runs with the rights of the caller, so it is none that another user could have put there.
+pub(super) fn program() -> Option<PathBuf> {
+    let starts = |gdb: &PathBuf| {
+        let mut command = Command::new(gdb);
+        let status = command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    in_path("gdb").find(starts)
 }
 
 /// Queues the call.
-pub(super) fn queue(target: &Target, interpreter: &Interpreter, script: &str) -> Result<(), Failure> {
+pub(super) fn queue(
+    gdb: &Path,
+    target: &Target,
+    interpreter: &Interpreter,
+    script: &str,
+) -> Result<(), Failure> {
     let (commands, begun) = (queueing(target, interpreter, &call(script))?, Instant::now());
     loop {
-        let said = run_gdb(target, Some(QUICK), &commands)?;
+        let said = run_gdb(gdb, target, Some(QUICK), &commands)?;
         if said.lines().any(|line| line == "queued 0") {
             return Ok(());
         }
@@ -101,19 +115,25 @@ fn call(script: &str) -> String {
 }
 
 /// Has the main thread make the queued call where it waits, if it waits for something that has no lock.
-pub(super) fn make_now(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
-    run_python_now(target, interpreter, "")
+pub(super) fn make_now(gdb: &Path, target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(gdb, target, interpreter, "")
 }
 
 /// Has the main thread run Python where it waits, as `make_now` does. The text that is queued does nothing: an interpreter
 /// that runs any text first runs the script that `sys.remote_exec` asked for.
-pub(super) fn wake(target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
-    run_python_now(target, interpreter, &queueing(target, interpreter, "pass")?)
+pub(super) fn wake(gdb: &Path, target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
+    run_python_now(gdb, target, interpreter, &queueing(target, interpreter, "pass")?)
 }
 
 /// Has the main thread make all queued calls where it waits. gdb runs the commands `before` that.
-fn run_python_now(target: &Target, interpreter: &Interpreter, before: &str) -> Result<(), Failure> {
+fn run_python_now(
+    gdb: &Path,
+    target: &Target,
+    interpreter: &Interpreter,
+    before: &str,
+) -> Result<(), Failure> {
     let said = run_gdb(
+        gdb,
         target,
         None,
         "printf \"pc %lx\\nsp %lx\\n\", $pc, $sp\nsharedlibrary libpython\nsharedlibrary libc\nbacktrace 12\n",
@@ -133,43 +153,82 @@ fn run_python_now(target: &Target, interpreter: &Interpreter, before: &str) -> R
          call ((void (*)(int)) {}) ($state)\n",
         ensure?, make?, release?
     );
-    let folder = tempfile::tempdir()?;
-    let mut child = start(target, Some(QUICK), &commands, folder.path())?;
+    let mut attached = Attached::start(gdb, target, Some(QUICK))?;
+    attached.order(target, &commands)?;
     // gdb is left alone until it is done: what it does now cannot be taken back.
     let _ = thread::Builder::new().spawn(move || {
-        let _ended = child.wait();
-        drop(folder);
+        let _ended = attached.gdb.wait();
+        drop(attached);
     });
     Ok(())
 }
 
 /// Runs commands at the stopped process, up to the first that fails. Returns what gdb prints.
-fn run_gdb(target: &Target, how: Option<&str>, commands: &str) -> Result<String, Failure> {
-    let folder: TempDir = tempfile::tempdir()?;
-    let mut child = start(target, how, commands, folder.path())?;
-    let begun = Instant::now();
-    let mut is_interrupted = false;
-    while child.try_wait()?.is_none() {
-        if begun.elapsed() > LIMIT && !is_interrupted {
-            is_interrupted = true;
-            let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            let _ = number.map(|number| kill_process(number, Signal::INT));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(String::from_utf8_lossy(&fs::read(folder.path().join("said"))?).into_owned())
+fn run_gdb(gdb: &Path, target: &Target, how: Option<&str>, commands: &str) -> Result<String, Failure> {
+    let mut attached = Attached::start(gdb, target, how)?;
+    attached.order(target, commands)?;
+    attached.wait_until(|_| false)?;
+    attached.said()
 }
 
-fn start(target: &Target, how: Option<&str>, commands: &str, folder: &Path) -> io::Result<Child> {
-    let (script, said) = (folder.join("commands"), File::create(folder.join("said"))?);
-    fs::write(&script, commands)?;
-    let mut gdb = Command::new("gdb");
-    gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string()).arg("-x").arg(script);
-    // What it says is read here.
-    gdb.env("LC_ALL", "C");
-    gdb.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
-    // A Ctrl-C for this program must not end it in the middle.
-    gdb.process_group(0).spawn()
+/// A gdb that is attached, or says why not. It then waits for a line or the end of its input. Its commands are in a file, which
+/// is not there until the process is known.
+struct Attached {
+    gdb: Child,
+    go: Option<ChildStdin>,
+    said: File,
+    folder: TempDir,
+}
+
+impl Attached {
+    fn start(program: &Path, target: &Target, how: Option<&str>) -> Result<Attached, Failure> {
+        let (said, folder) = (tempfile::tempfile()?, tempfile::tempdir()?);
+        let mut gdb = Command::new(program);
+        gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string());
+        gdb.args(["-ex", ATTACHED, "-ex", "shell read go", "-x"]).arg(folder.path().join(COMMANDS));
+        // What it says is read here.
+        gdb.env("LC_ALL", "C").env("SHELL", "/bin/sh");
+        gdb.stdin(Stdio::piped()).stdout(said.try_clone()?).stderr(said.try_clone()?);
+        // A Ctrl-C for this program must not end it in the middle.
+        let mut gdb = gdb.process_group(0).spawn()?;
+        let go = gdb.stdin.take();
+        Ok(Attached { gdb, go, said, folder })
+    }
+
+    /// Gives it the commands, if it is attached to the process that was found: gdb knows only its number. A process that gdb has
+    /// stopped does not change.
+    fn order(&mut self, target: &Target, commands: &str) -> Result<(), Failure> {
+        let is_attached = |said: &str| said.lines().any(|line| line == "attached");
+        self.wait_until(is_attached)?;
+        // It goes on when this goes. Without commands it leaves the process as it is.
+        let _go = self.go.take();
+        if is_attached(&self.said()?) {
+            target.is_what_it_was().map_err(|error| target.failed(&error))?;
+            fs::write(self.folder.path().join(COMMANDS), commands)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it has said something, or ended.
+    fn wait_until(&mut self, has_said: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        let (begun, mut is_interrupted) = (Instant::now(), false);
+        while self.gdb.try_wait()?.is_none() && !has_said(&self.said()?) {
+            if begun.elapsed() > LIMIT && !is_interrupted {
+                is_interrupted = true;
+                let number = i32::try_from(self.gdb.id()).ok().and_then(Pid::from_raw);
+                let _ = number.map(|number| kill_process(number, Signal::INT));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Returns what it has said so far.
+    fn said(&self) -> Result<String, Failure> {
+        let mut said = vec![0; usize::try_from(self.said.metadata()?.len()).unwrap_or_default()];
+        self.said.read_exact_at(&mut said, 0)?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
 }
 
 /// Returns the line that has the reason of a failure: the one behind that which says that a command failed, if one did.

@@ -51,7 +51,8 @@ impl Interpreter {
             ["libpython3", "python3"].iter().any(|name| mapping.name().starts_with(name))
         };
         let named = target.mappings.iter().filter(is_named);
-        let program = target.mappings.iter().find(|mapping| target.program == Path::new(&mapping.path));
+        let program =
+            target.mappings.iter().find(|mapping| target.identity.program == Path::new(&mapping.path));
         let of = |mapping: &Mapping| Some((mapping.clone(), Exports::of(target, mapping, &NAMES)?));
         let exporting = |(_, exports): &(Mapping, Exports)| exports.address(NAMES[0]).is_some();
         let Some((mapping, exports)) = named.chain(program).filter_map(of).find(exporting) else {
@@ -83,29 +84,38 @@ impl Interpreter {
         self.exports.address(name).ok_or_else(missing)
     }
 
-    /// Finds a program that is this interpreter: that of the process, or one of the same version. For a process of another
-    /// user it is none that this user could have put there, because it runs with the rights of the caller, such as root.
+    /// Finds a program of the same version that may run with the rights of the caller, such as root: one in `PATH`, or that of
+    /// the process, if only root and the caller can change it. A process of a container lends none, whoever it seems to be
+    /// of, and none can be had for it: an interpreter looks for the files of a process where its own are.
     pub(super) fn program(&self, target: &Target) -> Option<PathBuf> {
         let name = format!("python3.{}", self.minor);
         let is_python = |path: &PathBuf| {
             path.file_name().is_some_and(|found| found.to_string_lossy().starts_with("python"))
-                && path.is_file()
-                && (target.user == geteuid().as_raw() || is_trusted(path))
         };
-        let beside = target.program.parent().map(|folder| folder.join(&name));
-        let path = env::var_os("PATH").unwrap_or_default();
-        let in_path = env::split_paths(&path).map(|folder| folder.join(&name));
-        [Some(target.program.clone()), beside].into_iter().flatten().chain(in_path).find(is_python)
+        let program = &target.identity.program;
+        let beside = program.parent().map(|folder| folder.join(&name));
+        let of_target = [Some(program.clone()), beside].into_iter().flatten().filter(is_python);
+        let of_target = of_target.filter_map(|path| trusted(&path));
+        target.is_here.then(|| of_target.chain(in_path(&name)).next()).flatten()
     }
 }
 
-/// Whether only root and the caller can change which program is at a path.
-fn is_trusted(path: &Path) -> bool {
+/// Returns the programs of this name in `PATH` that only root and the caller can change.
+pub(super) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    folders.into_iter().filter_map(move |folder| trusted(&folder.join(name)))
+}
+
+/// Returns the file that a path leads to, if only root and the caller can change which one it is.
+fn trusted(path: &Path) -> Option<PathBuf> {
     let is_owned = |path: &Path| {
         path.metadata()
             .is_ok_and(|found| [0, geteuid().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0)
     };
-    path.canonicalize().is_ok_and(|path| path.ancestors().all(is_owned))
+    // Without links: what is run later is what was looked at.
+    let path = path.canonicalize().ok()?;
+    (path.is_file() && path.ancestors().all(is_owned)).then_some(path)
 }
 
 /// Returns N of the first `python3.N` in a text.
@@ -136,12 +146,15 @@ mod tests {
 
     #[test]
     fn a_program_that_others_can_replace_is_not_trusted() {
-        assert!(is_trusted(Path::new("/bin/sh")));
+        assert!(trusted(Path::new("/bin/sh")).is_some());
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("python3.14");
         std::fs::copy("/bin/sh", &program).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o757)).unwrap();
-        assert!(!is_trusted(&program) && !is_trusted(&folder.path().join("python3.15")));
+        assert_eq!([trusted(&program), trusted(&folder.path().join("python3.15"))], [None, None]);
+        let link = folder.path().join("python3.16");
+        std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
+        assert_eq!(trusted(&link), Path::new("/bin/sh").canonicalize().ok(), "what is run is not the link");
     }
 
     #[test]

@@ -1,28 +1,31 @@
 //! `memreel attach`: PyTorch's history of a process that runs already.
 //!
-//! `target` is the process, `interpreter` what is known of its CPython, `elf` the addresses in its files. `folder` is where
-//! both meet. The script `injected.py` gets into the process by `remote` or by `gdb`, and talks to us over a socket (`talk`).
+//! `target` is the process, `identity` what must not change of it, `interpreter` what is known of its CPython, `elf` the
+//! addresses in its files. `folder` is where both meet, which `deputy` makes with the rights of the target. The script `injected.py` gets into the process by `remote` or by `gdb`, and talks to us over a socket (`talk`).
 //! `rights` says what permits it, `answer` what came of it.
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod asked;
+mod deputy;
 mod elf;
 mod entry;
 mod folder;
 mod gdb;
+mod identity;
 mod interpreter;
 mod remote;
 mod rights;
 mod talk;
 mod target;
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use memreel::integrate::duration;
 
-use crate::{exit::Exit, failure::Failure};
+use super::row::Program;
+use crate::{bytes, exit::Exit, failure::Failure, printed::Printed};
 
 use answer::Answer;
 use asked::{Asked, Output};
@@ -38,9 +41,10 @@ script, which switches PyTorch's history on. The snapshot is written after
 it was off. Nothing of memreel is left in the process, except a page of 4 KiB
 where gdb was needed.
 
-From CPython 3.14 on this takes an interpreter of the same version; before, it
-takes gdb. Both take the right to trace the process: its user, and root in a
-container or where kernel.yama.ptrace_scope is not 0.
+From CPython 3.14 on this takes an interpreter of the same version; before, and
+from outside of a container, it takes gdb. Both take the right to trace the
+process: its user, and root in a container or where kernel.yama.ptrace_scope is
+not 0.
 
 Blocks from before have no stack, and what other libraries hold is one sum, as
 the device reports it; both are in the answer. `memreel record` shows them.
@@ -68,6 +72,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(2..))]
     ring: u32,
 
+    /// Write no snapshot that is larger: the process sends it, and could send without an end
+    #[arg(long, value_name = "SIZE", value_parser = bytes::parse, default_value = "8GiB")]
+    max_size: u64,
+
+    /// Be the deputy of another `memreel attach`
+    #[arg(long, hide = true)]
+    deputy: bool,
+
     /// The process
     #[arg(value_name = "PID")]
     process: u32,
@@ -77,7 +89,10 @@ fn time(text: &str) -> Result<Duration, String> {
     duration(text).ok_or_else(|| format!("{text:?} is not a time; use for example 60s or 5min"))
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+    if options.deputy {
+        return deputy::run(options.process);
+    }
     // Before the process is touched: what cannot be written is not worth it.
     let name = || PathBuf::from(format!("memreel-{}.pickle", options.process));
     let path = options.output.clone().unwrap_or_else(name);
@@ -86,13 +101,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     rights::check(&target)?;
     let mut output = Output::create(path)?;
     let asked = Asked::new()?;
-    let mut talk = Entry::of(&target, &interpreter)?.enter(options.ring, options.wait, &asked)?;
-    let begun = talk.begun()?;
+    let mut talk = Entry::of(&target, &interpreter)?.enter(program, options.ring, options.wait, &asked)?;
+    let begun = talk.begun(&asked)?;
     answer::say_begun(&target, &interpreter, &begun, options.time);
     let (ended, time) = talk.ended(options.time, &asked)?;
     let is_written = ended.n_events.is_some();
     if is_written {
-        output.fill(|file| talk.snapshot(file))?;
+        output.fill(|file| talk.snapshot(file, options.max_size, &asked))?;
     }
     let answer =
         Answer { target: &target, interpreter: &interpreter, begun, ended, time, path: output.path() };

@@ -15,6 +15,7 @@ const CALL: &str = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])";
 
 /// Asks a process to run a script.
 pub(super) fn request(program: &Path, target: &Target, script: &str) -> Result<(), Failure> {
+    target.is_what_it_was().map_err(|error| target.failed(&error))?;
     let mut command = Command::new(program);
     // Nothing of the user's is imported.
     command.args(["-I", "-S", "-c", CALL]).arg(target.process.to_string()).arg(script);

@@ -16,7 +16,7 @@ pub(super) fn check(target: &Target) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(refused(format!(
             "{} may not be traced: {}",
             target.name(),
-            why(target.user == rustix::process::geteuid().as_raw(), scope())
+            why(target.identity.user == rustix::process::geteuid().as_raw(), scope())
         ))),
         _ => Ok(()),
     }

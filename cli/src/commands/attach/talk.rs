@@ -16,13 +16,13 @@ use super::{
     asked::Asked,
     target::{Target, refused},
 };
-use crate::{failure::Failure, text::clean};
+use crate::{bytes::Bytes, failure::Failure, text::clean};
 
 /// The time between two looks at the clock, the signals and the process.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The longest line: what is read is the process's.
-const MAX_LINE: u64 = 1 << 20;
+const MAX_LINE: usize = 1 << 20;
 
 /// What follows a snapshot that is whole.
 const WHOLE: &[u8] = b"whole\n";
@@ -83,8 +83,12 @@ impl<'a> Talk<'a> {
     }
 
     /// Waits until the history is on.
-    pub(super) fn begun(&mut self) -> Result<Begun, Failure> {
-        let begun: Begun = self.line(|| Ok(()))?;
+    pub(super) fn begun(&mut self, asked: &Asked) -> Result<Begun, Failure> {
+        let name = self.target.name();
+        let begun: Begun = self.line(|| match asked.times() {
+            0 => Ok(()),
+            _ => Err(refused(format!("{name} had not begun to record when you ended it"))),
+        })?;
         match &begun.refused {
             Some(why) => Err(Failure::usage(format!("{}: {}", self.target.name(), clean(why)))),
             None => Ok(begun),
@@ -107,30 +111,38 @@ impl<'a> Talk<'a> {
                 // A process that has ended has said so.
                 let _ = stream.write_all(b"w");
             }
-            if asked.times() > 1 {
-                return Err(refused(format!(
-                    "{name}: no snapshot is written, as you asked; its history goes off"
-                )));
-            }
-            Ok(())
+            if asked.times() > 1 { Err(unwanted(&name)) } else { Ok(()) }
         })?;
         Ok((ended, length.unwrap_or_else(|| begun.elapsed())))
     }
 
-    /// Receives the snapshot.
-    pub(super) fn snapshot(&mut self, file: &mut File) -> Result<(), Failure> {
-        let mut buffer = vec![0; 1 << 16];
+    /// Receives the snapshot, of at most `max_bytes`.
+    pub(super) fn snapshot(&mut self, file: &mut File, max_bytes: u64, asked: &Asked) -> Result<(), Failure> {
+        let (mut buffer, asked_before, name) = (vec![0; 1 << 16], asked.times(), self.target.name());
+        let mut left = max_bytes.saturating_add(WHOLE.len() as u64);
         loop {
+            if asked.times() > asked_before.max(1) {
+                return Err(unwanted(&name));
+            }
             match self.stream.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n_bytes) => file.write_all(&buffer[..n_bytes]).map_err(|error| {
-                    refused(format!("{}: the snapshot cannot be written: {error}", self.target.name()))
-                })?,
+                Ok(n_bytes) => {
+                    left = left.checked_sub(n_bytes as u64).ok_or_else(|| {
+                        let most = Bytes(max_bytes);
+                        refused(format!(
+                            "{name}: its snapshot is larger than {most}; nothing is written. A larger --max-size takes it, and a \
+                             smaller --ring makes it smaller"
+                        ))
+                    })?;
+                    file.write_all(&buffer[..n_bytes]).map_err(|error| {
+                        refused(format!("{name}: the snapshot cannot be written: {error}"))
+                    })?;
+                }
                 Err(error) if is_pause(&error) && self.target.is_running() => {}
                 Err(_) => break,
             }
         }
-        let cut = || refused(format!("{}: its snapshot was cut off; nothing is written", self.target.name()));
+        let cut = || refused(format!("{name}: its snapshot was cut off; nothing is written"));
         let n_bytes = file.stream_position()?.checked_sub(WHOLE.len() as u64).ok_or_else(cut)?;
         let mut end = Vec::new();
         file.seek(SeekFrom::Start(n_bytes))?;
@@ -150,9 +162,11 @@ impl<'a> Talk<'a> {
         let mut line = Vec::new();
         loop {
             go_on()?;
-            let room = MAX_LINE.saturating_sub(line.len() as u64);
-            match self.stream.by_ref().take(room).read_until(b'\n', &mut line) {
+            // What is there, so that a line without an end does not keep this from looking.
+            let there = self.stream.fill_buf().map(|there| there.len().min(MAX_LINE - line.len()) as u64);
+            match there.and_then(|n_bytes| self.stream.by_ref().take(n_bytes).read_until(b'\n', &mut line)) {
                 Ok(_) if line.ends_with(b"\n") => break,
+                Ok(1..) => {}
                 Err(error) if is_pause(&error) && self.target.is_running() => {}
                 _ => return Err(self.gone()),
             }
@@ -174,6 +188,11 @@ impl<'a> Talk<'a> {
             self.target.name()
         ))
     }
+}
+
+/// Returns that the user ended it without a snapshot.
+fn unwanted(name: &str) -> Failure {
+    refused(format!("{name}: no snapshot is written, as you asked; its history goes off"))
 }
 
 /// Whether nothing came for the time of a look.

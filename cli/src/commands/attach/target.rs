@@ -3,12 +3,15 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    fmt::Display,
     fs,
     io::{self, ErrorKind},
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
+    os::fd::{AsRawFd, OwnedFd},
 };
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::identity::{Identity, field};
 use crate::{exit::Exit, failure::Failure, text::clean};
 
 /// A process that runs.
@@ -17,13 +20,12 @@ pub(super) struct Target {
     pub(super) process: u32,
     /// Its number where it runs: in a container it is another.
     pub(super) own_number: u32,
-    pub(super) user: u32,
-    pub(super) group: u32,
-    /// What it runs, in the view of this process.
-    pub(super) program: PathBuf,
+    pub(super) identity: Identity,
+    /// Whether it has the files, processes and users that this process has; a container has its own.
+    pub(super) is_here: bool,
     pub(super) mappings: Vec<Mapping>,
-    /// When it started: its number may be another's later.
-    started: String,
+    /// By which it is known: its number may be another's later.
+    descriptor: OwnedFd,
 }
 
 /// The beginning of a file in the memory of a process.
@@ -42,7 +44,7 @@ impl Target {
     pub(super) fn find(process: u32) -> Result<Target, Failure> {
         Target::read(process).map_err(|error| {
             refused(match error.kind() {
-                ErrorKind::NotFound if stat(process).is_err() => format!("there is no process {process}"),
+                ErrorKind::NotFound if state(process).is_err() => format!("there is no process {process}"),
                 ErrorKind::NotFound => format!("process {process} has ended, or is a thread of the system"),
                 ErrorKind::PermissionDenied => {
                     format!(
@@ -56,35 +58,74 @@ impl Target {
     }
 
     fn read(process: u32) -> io::Result<Target> {
-        let of = fs::metadata(format!("/proc/{process}"))?;
-        let (_, started) = stat(process)?;
-        let program = fs::read_link(format!("/proc/{process}/exe"))?;
+        let number = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or(ErrorKind::NotFound)?;
+        let descriptor = match pidfd_open(number, PidfdFlags::empty()) {
+            Err(rustix::io::Errno::SRCH) => return Err(ErrorKind::NotFound.into()),
+            // It is the number of a thread.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
+                return Err(ErrorKind::NotFound.into());
+            }
+            done => done?,
+        };
         let maps = fs::read(format!("/proc/{process}/maps"))?;
-        let mappings = String::from_utf8_lossy(&maps).lines().filter_map(Mapping::of).collect();
+        let identity = Identity::of(process)?;
         let own_number =
             field(process, "NSpid").and_then(|numbers| numbers.split('\t').next_back()?.parse().ok());
-        Ok(Target {
+        let target = Target {
             process,
             own_number: own_number.unwrap_or(process),
-            user: of.uid(),
-            group: of.gid(),
-            program,
-            mappings,
-            started,
-        })
+            is_here: identity.sees_what_sees(&Identity::of(std::process::id())?),
+            identity,
+            mappings: String::from_utf8_lossy(&maps).lines().filter_map(Mapping::of).collect(),
+            descriptor,
+        };
+        // What was read by its number is of this process.
+        if target.is_running() { Ok(target) } else { Err(ErrorKind::NotFound.into()) }
     }
 
     /// Whether it still runs.
     pub(super) fn is_running(&self) -> bool {
-        stat(self.process).is_ok_and(|(state, started)| !"ZX".contains(state) && started == self.started)
+        let is_running = state(self.process).is_ok_and(|state| !"ZX".contains(state));
+        // The number is its own until it is gone, and then the descriptor has none.
+        let path = format!("/proc/self/fdinfo/{}", self.descriptor.as_raw_fd());
+        let number = fs::read_to_string(path).unwrap_or_default();
+        let number = number.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::trim);
+        is_running && number == Some(&self.process.to_string())
+    }
+
+    /// Fails if it has ended or changed since it was found.
+    pub(super) fn is_what_it_was(&self) -> io::Result<()> {
+        let is_same = Identity::of(self.process).is_ok_and(|identity| identity == self.identity);
+        // In this order: what was read is of this process if it is still there.
+        if !self.is_running() {
+            return Err(io::Error::other("it has ended"));
+        }
+        let changed = || {
+            io::Error::other("it is not what it was: its program, user, root or namespaces changed meanwhile")
+        };
+        is_same.then_some(()).ok_or_else(changed)
+    }
+
+    /// Returns how it is attached to from where it runs.
+    pub(super) fn from_inside(&self) -> String {
+        format!(
+            "In a container run it inside: `docker exec CONTAINER memreel attach {}`, where the container has \
+             `--cap-add SYS_PTRACE`",
+            self.own_number
+        )
+    }
+
+    /// Returns that something failed at it, and why.
+    pub(super) fn failed(&self, why: impl Display) -> Failure {
+        refused(format!("{}: {why}", self.name()))
     }
 
     /// Returns why it runs no script now, if that is known.
     pub(super) fn what_it_does(&self) -> String {
-        match stat(self.process) {
-            Ok(('T' | 't', _)) => "it is stopped; `kill -CONT` lets it go on".to_owned(),
-            Ok(('D', _)) => "its main thread waits for a device or a disk".to_owned(),
-            Ok(('S', _)) => "its main thread waits in a call of C, or for the interpreter's lock".to_owned(),
+        match state(self.process) {
+            Ok('T' | 't') => "it is stopped; `kill -CONT` lets it go on".to_owned(),
+            Ok('D') => "its main thread waits for a device or a disk".to_owned(),
+            Ok('S') => "its main thread waits in a call of C, or for the interpreter's lock".to_owned(),
             _ => "its main thread is in a long call of C, or another thread has the interpreter's lock"
                 .to_owned(),
         }
@@ -95,14 +136,9 @@ impl Target {
         field(self.process, "TracerPid").filter(|tracer| tracer != "0")
     }
 
-    /// Returns the path by which this process reads a file of its.
-    pub(super) fn path_of(&self, path: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{path}", self.process))
-    }
-
     /// Returns how it is called in messages.
     pub(super) fn name(&self) -> String {
-        let name = self.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = self.identity.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         format!("process {} ({})", self.process, clean(&name))
     }
 }
@@ -123,24 +159,18 @@ impl Mapping {
     }
 }
 
-/// Returns the state of a process, as a letter, and when it started.
-fn stat(process: u32) -> io::Result<(char, String)> {
+/// Returns the state of a process, as a letter.
+fn state(process: u32) -> io::Result<char> {
     let text = fs::read(format!("/proc/{process}/stat"))?;
     let text = String::from_utf8_lossy(&text);
     // The name before may have spaces and parentheses.
-    let mut words = text.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    let state = words.next().and_then(|word| word.chars().next()).unwrap_or('?');
-    Ok((state, words.nth(18).unwrap_or_default().to_owned()))
-}
-
-fn field(process: u32, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(value.trim().to_owned())
+    Ok(text.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).unwrap_or('?'))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+
     use super::*;
 
     #[test]
@@ -157,10 +187,37 @@ mod tests {
     }
 
     #[test]
-    fn this_process_runs() {
+    fn a_process_runs_until_its_number_is_another_s() {
         let own = Target::find(std::process::id()).unwrap();
-        assert!(own.is_running() && own.tracer().is_none() && own.mappings.len() > 1, "{own:?}");
-        let later = Target { started: "1".into(), ..own };
-        assert!(!later.is_running(), "a process of the same number that started at another time");
+        assert!(
+            own.is_running() && own.is_here && own.tracer().is_none() && own.mappings.len() > 1,
+            "{own:?}"
+        );
+        own.is_what_it_was().unwrap();
+        let start = || Command::new("sleep").arg("60").spawn().unwrap();
+        let end = |mut child: Child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        };
+        let child = start();
+        let target = Target::find(child.id()).unwrap();
+        assert!(target.is_running());
+        end(child);
+        assert!(!target.is_running());
+        // Only root can choose the next number, and others may take it first.
+        for _ in 0..100 {
+            if fs::write("/proc/sys/kernel/ns_last_pid", (target.process - 1).to_string()).is_err() {
+                return;
+            }
+            let other = start();
+            let is_reused = other.id() == target.process;
+            if is_reused {
+                assert!(!target.is_running() && target.is_what_it_was().is_err());
+            }
+            end(other);
+            if is_reused {
+                return;
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod hostile;
+
 use std::{
     fs,
     io::{BufRead, BufReader},
