@@ -4,16 +4,16 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File},
     io::{self, ErrorKind},
-    os::unix::fs::MetadataExt,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
 use memreel::Recovered;
 
 use super::super::record::tapes_in;
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, process_root::ProcessRoot};
 
 /// What a word of the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,12 +88,54 @@ fn tapes_of(process: u32) -> io::Result<Vec<PathBuf>> {
     let maps = String::from_utf8_lossy(&maps);
     let mut found: BTreeSet<&str> = BTreeSet::new();
     found.extend(maps.lines().filter_map(mapped_tape));
+    // A process in a container has another root, and its paths name nothing outside of it.
+    let root = if has_own_root(process) { format!("/proc/{process}/root") } else { String::new() };
     let here = |path: &str| {
-        let inside = PathBuf::from(format!("/proc/{process}/root{path}"));
-        // A process in a container has another root.
-        [PathBuf::from(path), inside].into_iter().find(|path| Recovered::is_tape(path))
+        let path = PathBuf::from(format!("{root}{path}"));
+        Readable::of(&path).is_ok_and(|tape| tape.is_tape()).then_some(path)
     };
     Ok(found.into_iter().filter_map(here).collect())
+}
+
+/// Whether a process has other mounts or another root than this one.
+fn has_own_root(process: u32) -> bool {
+    let of = |process: &str| {
+        let mounts = fs::read_link(format!("/proc/{process}/ns/mnt")).ok()?;
+        let root = fs::metadata(format!("/proc/{process}/root")).ok()?;
+        Some((mounts, root.dev(), root.ino()))
+    };
+    of(&process.to_string()) != of("self")
+}
+
+/// A tape that can be read, also one of a container, whose path is in the root of a process and must not lead out of it.
+#[derive(Debug)]
+pub(super) struct Readable {
+    path: PathBuf,
+    /// What the path names in a container.
+    _file: Option<File>,
+}
+
+impl Readable {
+    pub(super) fn of(path: &Path) -> io::Result<Readable> {
+        let inside = || {
+            let (process, inside) = path.to_str()?.strip_prefix("/proc/")?.split_once("/root/")?;
+            Some((process.parse().ok()?, format!("/{inside}")))
+        };
+        let Some((process, inside)) = inside() else {
+            return Ok(Readable { path: path.to_owned(), _file: None });
+        };
+        let file = ProcessRoot::of(process)?.file(&inside)?;
+        Ok(Readable { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), _file: Some(file) })
+    }
+
+    /// The path by which it is opened.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn is_tape(&self) -> bool {
+        Recovered::is_tape(&self.path)
+    }
 }
 
 /// Returns the path of a line of `maps`, if it is that of a tape.
@@ -105,6 +147,21 @@ fn mapped_tape(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_path_of_a_container_does_not_lead_out_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tape, link) = (folder.path().join("a.tape"), folder.path().join("link.tape"));
+        fs::write(&tape, "").unwrap();
+        std::os::unix::fs::symlink("/proc/1/root/etc/passwd", &link).unwrap();
+        let inside =
+            |path: &Path| PathBuf::from(format!("/proc/{}/root{}", std::process::id(), path.display()));
+        let readable = Readable::of(&inside(&tape)).unwrap();
+        assert!(readable.path().starts_with("/proc/self/fd") && readable.path().is_file());
+        assert_eq!(Readable::of(&tape).unwrap().path(), tape);
+        // From outside this link is one of the system's, and leads anywhere.
+        assert!(Readable::of(&inside(&link)).is_err());
+    }
 
     #[test]
     fn tapes_are_found_among_mappings() {

@@ -9,12 +9,13 @@ use std::{
 };
 
 use memreel::{FollowedDevice, Follower, LiveSums, Recovered};
-use memreel_snapshot::{DeviceId, analysis::DeviceHistory};
+use memreel_snapshot::{DeviceId, Error, analysis::DeviceHistory};
 
 use super::{
     super::record::TapeFile,
     detail::Detail,
     figures::{Figures, Held, Oom, Totals, saturated},
+    found::Readable,
 };
 use crate::text::clean_display;
 
@@ -32,6 +33,8 @@ const BEGIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) path: PathBuf,
+    /// By which the tape is read.
+    tape: Readable,
     pub(super) rank: Option<String>,
     follower: Follower,
     detail: Detail,
@@ -59,12 +62,13 @@ struct Rate {
 impl Watched {
     pub(super) fn attach(path: &Path, detail: Detail) -> memreel::Result<Watched> {
         let attach = if detail.from_start { Follower::attach_from_start } else { Follower::attach };
-        let follower = attach(path)?;
+        let tape = Readable::of(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let follower = attach(tape.path())?;
         let early = vec![follower.sums()];
         let (begun, rank) = (Instant::now(), TapeFile::of(path).and_then(|tape| tape.rank));
         let recent = VecDeque::from([(begun, early[0].clone())]);
         let (path, rates, reasons) = (path.to_owned(), BTreeMap::new(), BTreeMap::new());
-        Ok(Watched { path, rank, follower, detail, begun, early, recent, rates, reasons, lost: None })
+        Ok(Watched { path, tape, rank, follower, detail, begun, early, recent, rates, reasons, lost: None })
     }
 
     pub(super) fn process(&self) -> u32 {
@@ -129,7 +133,7 @@ impl Watched {
     fn explain(&mut self, device: &FollowedDevice) {
         let known = self.reasons.get(&device.device).map_or(0, |(n_ooms, _)| *n_ooms);
         if device.n_ooms > known {
-            let why = Recovered::read(&self.path).ok().and_then(|tape| {
+            let why = Recovered::read(self.tape.path()).ok().and_then(|tape| {
                 let snapshot = tape.snapshot();
                 Some(DeviceHistory::new(&snapshot, device.device).oom()?.why())
             });
