@@ -69,21 +69,35 @@ pub fn register_allocator(handlers: AllocatorHandlers) {
     FORKS.register_allocator(handlers);
 }
 
-/// How many forks of this process hold the locks now. Relaxed: it only ends a wait that is long already.
-static N_HOLDING: AtomicU32 = AtomicU32::new(0);
+/// The number of the fork that holds the locks now, and that of the last one that a thread waited for too long; 0 if there is none.
+/// Relaxed: they only end waits.
+static HOLDING: AtomicU32 = AtomicU32::new(0);
+static STUCK: AtomicU32 = AtomicU32::new(0);
 
-/// How often a thread waits for a fork ([`pause::again`]): about a quarter of a second, and 10 ms once that was too short.
-static MOST_WAITS: AtomicU32 = AtomicU32::new(300);
-const FEWEST_WAITS: u32 = 224;
+/// How often a thread waits for a fork ([`pause::again`]): about a quarter of a second, and 10 ms once a fork was stuck.
+const MOST_WAITS: u32 = 300;
+const FEWER_WAITS: u32 = 224;
 
 /// Returns whether the `n`th wait for a lock is one too many: a fork has it, whose next handlers, of another library, may wait
-/// for this thread.
+/// for this thread. For such a fork no thread waits again.
 pub(crate) fn is_stuck(n: u32) -> bool {
-    let is_stuck = n >= MOST_WAITS.load(Ordering::Relaxed) && N_HOLDING.load(Ordering::Relaxed) > 0;
+    let (holding, stuck) = (HOLDING.load(Ordering::Relaxed), STUCK.load(Ordering::Relaxed));
+    let is_stuck = match (holding, stuck) {
+        (0, _) => false,
+        (_, 0) => n >= MOST_WAITS,
+        _ => holding == stuck || n >= FEWER_WAITS,
+    };
     if is_stuck {
-        MOST_WAITS.store(FEWEST_WAITS, Ordering::Relaxed);
+        STUCK.store(holding, Ordering::Relaxed);
     }
     is_stuck
+}
+
+/// Notes that a fork of this process holds the locks.
+fn begin_holding() {
+    // Relaxed: one thread after the other holds them.
+    static NUMBER: AtomicU32 = AtomicU32::new(1);
+    HOLDING.store(NUMBER.fetch_add(1, Ordering::Relaxed).max(1), Ordering::Relaxed);
 }
 
 /// Takes a lock; `None` if a fork has it for too long ([`is_stuck`]).
@@ -115,7 +129,7 @@ mod handlers {
 
     use super::{
         super::{guard::Guard, wiped},
-        FORKS, GENERATION, Held, N_HOLDING,
+        FORKS, GENERATION, HOLDING, Held, begin_holding,
     };
 
     type Place = RefCell<ManuallyDrop<Option<Held>>>;
@@ -156,7 +170,7 @@ mod handlers {
             Some(held) => held.n_within += 1,
             None => {
                 *held = FORKS.hold();
-                N_HOLDING.fetch_add(u32::from(held.is_some()), Ordering::Relaxed);
+                held.iter().for_each(|_| begin_holding());
             }
         });
     }
@@ -184,7 +198,7 @@ mod handlers {
             match held.n_within.checked_sub(1) {
                 Some(n_within) => held.n_within = n_within,
                 None => {
-                    N_HOLDING.fetch_sub(1, Ordering::Relaxed);
+                    HOLDING.store(0, Ordering::Relaxed);
                     return place.take();
                 }
             }

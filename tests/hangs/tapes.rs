@@ -1,6 +1,6 @@
 //! Tapes in files, where a mistake costs the process or the file.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, path::Path, thread, time::Duration};
 
 use memreel::{
     Action, Address, BlockState, DeviceId, PoolId, Recovered, Reel, StreamId,
@@ -124,6 +124,44 @@ fn a_keeper_begins_with_its_work_and_ends_with_its_file() {
             assert_eq!(n_keepers(), 0);
         },
     );
+}
+
+/// Sets how much address space this process may have.
+fn limit_memory(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a limit of this process, which runs one test alone.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+/// At first there is no address space for its stack.
+#[test]
+fn a_keeper_that_cannot_begin_begins_later() {
+    const STACK_BYTES: u64 = 1 << 34;
+    let name = "a_keeper_that_cannot_begin_begins_later";
+    let stack = STACK_BYTES.to_string();
+    let limit = Duration::from_secs(60);
+    let test = || {
+        thread::Builder::new().stack_size(1 << 16).spawn(park_for_ever).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let reel = reel(Recording::all().max_entries(2048).tape(folder.path().join("run.tape")));
+        limit_memory(STACK_BYTES / 2);
+        fill(&reel);
+        assert_eq!(n_keepers(), 0);
+        limit_memory(libc::RLIM_INFINITY);
+        fill(&reel);
+        assert_eq!(n_keepers(), 1);
+    };
+    let variables = [("RUST_MIN_STACK", &*stack)];
+    let ended = own_process::output(module_path!(), name, limit, Path::new("."), &variables, test);
+    if let Some((status, printed)) = ended {
+        assert!(status.success() && printed.contains("1 passed"), "{status}\n{printed}");
+    }
+}
+
+fn park_for_ever() {
+    loop {
+        thread::park();
+    }
 }
 
 /// A second thread would change what the program may do. A child of `fork` has one thread.

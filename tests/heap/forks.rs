@@ -2,7 +2,11 @@
 
 use std::{
     hint::black_box,
-    sync::{Barrier, atomic::AtomicBool, mpsc},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -11,6 +15,7 @@ use memreel::recorder::{Context, Recorder, Recording};
 
 use crate::{
     own_process,
+    system::n_requests,
     taken::{later_snapshot, live_at},
     threads::{IsOver, churn},
 };
@@ -81,14 +86,7 @@ fn race_and_fork() -> i32 {
     memreel::record_history(&Recording::all().context(Context::None)).unwrap();
     let _kept: Vec<Vec<u8>> = (0..100).map(|n| black_box(vec![0; 1000 + n])).collect();
     let begun = Instant::now();
-    // SAFETY: the child ends at once, and is waited for.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::_exit(0);
-        }
-        assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
-    }
+    fork_and_wait();
     i32::try_from(begun.elapsed().as_millis().min(MOST_MS)).unwrap()
 }
 
@@ -114,5 +112,77 @@ fn recorders_that_race_leave_a_process_that_forks() {
             }
         }
         println!("{n} processes, the longest fork of one takes {longest} ms (of at most {MOST_MS})");
+    });
+}
+
+/// What handlers of forks around those of memreel see: how often the forking thread was in the allocator.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+static SINCE: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn counts() {
+    BEFORE.store(n_requests(), Ordering::SeqCst);
+}
+
+extern "C" fn counted() {
+    SINCE.fetch_add(n_requests() - BEFORE.load(Ordering::SeqCst), Ordering::SeqCst);
+}
+
+/// Makes a child that ends at once, and waits for it.
+fn fork_and_wait() {
+    // SAFETY: the child ends at once.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+    }
+}
+
+#[test]
+fn a_fork_allocates_nothing_in_the_parent() {
+    own_process::run(module_path!(), "a_fork_allocates_nothing_in_the_parent", LIMIT, || {
+        memreel::record_history(&Recording::all()).unwrap();
+        let reels: Vec<_> = (0..50).map(|_| memreel::Reel::builder().build().unwrap()).collect();
+        // SAFETY: the functions take no argument and do not unwind. They are called before memreel's, and after them.
+        assert_eq!(unsafe { libc::pthread_atfork(Some(counts), Some(counted), None) }, 0);
+        (0..10).for_each(|_| fork_and_wait());
+        assert_eq!(SINCE.load(Ordering::SeqCst), 0);
+        drop(reels);
+    });
+}
+
+/// A lock of the program, under which another thread allocates.
+static THEIRS: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn takes() {
+    while THEIRS.swap(true, Ordering::Acquire) {
+        thread::yield_now();
+    }
+}
+
+extern "C" fn gives() {
+    THEIRS.store(false, Ordering::Release);
+}
+
+/// The handlers were registered before memreel's, so they are called while memreel has its locks.
+#[test]
+fn a_thread_that_a_forks_handler_waits_for_goes_on() {
+    own_process::run(module_path!(), "a_thread_that_a_forks_handler_waits_for_goes_on", LIMIT, || {
+        // SAFETY: the functions take no argument and do not unwind.
+        assert_eq!(unsafe { libc::pthread_atfork(Some(takes), Some(gives), Some(gives)) }, 0);
+        memreel::record_history(&Recording::all().context(Context::None)).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    takes();
+                    (0..50).for_each(|n| drop(black_box(vec![1_u8; 100 + n])));
+                    gives();
+                }
+            });
+            (0..5).for_each(|_| fork_and_wait());
+            is_over.store(true, Ordering::SeqCst);
+        });
     });
 }

@@ -11,6 +11,12 @@ pub(crate) struct Marked;
 thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
     static FAILS: Cell<bool> = const { Cell::new(false) };
+    static N_REQUESTS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how often this thread was in the system's allocator.
+pub(crate) fn n_requests() -> u64 {
+    N_REQUESTS.get()
 }
 
 /// Returns whether this thread is in the system's allocator, which a signal handler must not enter again.
@@ -28,6 +34,7 @@ pub(crate) fn failing<T>(call: impl FnOnce() -> T) -> T {
 
 fn marked<T>(call: impl FnOnce() -> T) -> T {
     let before = IS_INSIDE.replace(true);
+    N_REQUESTS.set(N_REQUESTS.get() + 1);
     let result = call();
     IS_INSIDE.set(before);
     result

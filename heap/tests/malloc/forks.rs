@@ -1,10 +1,11 @@
 //! Programs that fork end as they do without the libraries.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
-use memreel::Recovered;
+use memreel::{Recovered, Snapshot};
+use tempfile::TempDir;
 
-use super::{HERE, assert_valid, cc, recorded, snapshots};
+use super::{HERE, assert_valid, cc, recorded};
 
 /// Builds a program of one file.
 fn built(folder: &Path, name: &str, more: &[&str]) -> String {
@@ -15,7 +16,7 @@ fn built(folder: &Path, name: &str, more: &[&str]) -> String {
 }
 
 /// Runs a program plain and recorded, with `last` behind the libraries; it ends in one way. Returns the folder of its tapes.
-fn same(program: &str, words: &[&str], last: &[&Path]) -> tempfile::TempDir {
+fn same(program: &str, words: &[&str], last: &[&Path]) -> TempDir {
     let plain = Command::new(program).args(words).output().unwrap();
     assert!(plain.status.code().is_some(), "{plain:?}");
     let tapes = tempfile::tempdir().unwrap();
@@ -28,7 +29,13 @@ fn same(program: &str, words: &[&str], last: &[&Path]) -> tempfile::TempDir {
 fn a_child_may_fork_again_before_it_allocates() {
     let folder = tempfile::tempdir().unwrap();
     let tapes = same(&built(folder.path(), "again", &[]), &[], &[]);
-    snapshots(tapes.path()).iter().for_each(assert_valid);
+    some(&tapes).for_each(|snapshot| assert_valid(&snapshot));
+}
+
+/// What some of the processes recorded; names of all of them take seconds.
+fn some(tapes: &TempDir) -> impl Iterator<Item = Snapshot> {
+    let paths = fs::read_dir(tapes.path()).unwrap().map(|tape| tape.unwrap().path());
+    paths.take(12).map(|tape| Recovered::read(tape).unwrap().snapshot())
 }
 
 /// Builds the library whose handlers wait, and the program that forks under them.
@@ -47,7 +54,20 @@ fn handlers_of_another_library_may_wait_for_threads_that_allocate() {
     let folder = tempfile::tempdir().unwrap();
     let (program, [unloaded]) = waiting(folder.path());
     let tapes = same(&program, &[&unloaded], &[]);
-    let recovered =
-        std::fs::read_dir(tapes.path()).unwrap().map(|tape| Recovered::read(tape.unwrap().path()));
-    assert!(recovered.map(|tape| tape.unwrap()).all(|tape| tape.snapshot().device_traces.len() > 1));
+    assert!(some(&tapes).all(|snapshot| snapshot.device_traces.iter().any(|trace| !trace.is_empty())));
+}
+
+/// How many programs one process runs, each in a child of its own.
+const AT_ONCE: u64 = 25;
+
+/// Forks of all kinds, threads, handlers of signals and of forks, allocations and `exec`, at random. `MEMREEL_FORKING` is the
+/// number of programs.
+#[test]
+fn random_programs_end_as_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = built(folder.path(), "forking", &[]);
+    let n: u64 = std::env::var("MEMREEL_FORKING").map_or(AT_ONCE, |n| n.parse().unwrap());
+    for first in (1..=n).step_by(AT_ONCE as usize) {
+        same(&program, &[&first.to_string(), &AT_ONCE.to_string()], &[]);
+    }
 }
