@@ -17,7 +17,7 @@ use super::{
     notes::{Note, for_each_note},
     owner_process::is_running,
     rows::Rows,
-    source::Source,
+    source::{self, Source},
 };
 use crate::process::plain_file;
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet, StackSum};
@@ -174,7 +174,8 @@ impl Contents {
     fn pass(file: &File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
-        let slots = contents.slots(file, &|_| true).map_err(failed)?;
+        source::prepare(file);
+        let slots = contents.slots(file, &|slot| slot.kind != Kind::Free).map_err(failed)?;
         contents.take(slots, true);
         Ok(contents)
     }

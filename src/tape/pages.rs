@@ -7,7 +7,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mremap, munmap};
 
 use super::cut;
 
@@ -54,6 +54,14 @@ pub(super) fn map_again(from: NonNull<u8>, n_bytes: usize) -> io::Result<NonNull
 
 fn part(page: *mut u8, before: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(page.wrapping_add(before)).ok_or_else(|| io::Error::other("the kernel mapped address 0"))
+}
+
+/// Says that the whole pages in a part of a mapping are used one by one.
+pub(super) fn advise_random(at: NonNull<u8>, n_bytes: usize) {
+    let before = in_page(at.addr().get());
+    let page = at.as_ptr().wrapping_sub(before);
+    // SAFETY: it changes no contents, and a part that is not mapped is refused.
+    let _ = unsafe { madvise(page.cast(), before + n_bytes, Advice::Random) };
 }
 
 /// Ends a mapping.

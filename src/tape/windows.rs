@@ -4,7 +4,7 @@ use std::{fs::File, io, ops::Range, ptr::NonNull};
 
 use super::{
     layout::{HEADER_BYTES, STEP_BYTES},
-    pages::{map, map_again, unmap},
+    pages::{advise_random, map, map_again, unmap},
 };
 
 /// The steps of a window. Address space counts too: programs limit it (`ulimit -v`).
@@ -28,6 +28,8 @@ impl Windows {
     /// Opens the first window of a file, whose header is mapped.
     pub(super) fn open(&mut self, file: &File, header: NonNull<u8>) -> io::Result<()> {
         let at = map(file, HEADER_BYTES as u64, WINDOW_STEPS * STEP_BYTES, Some(header))?;
+        // Of the first step a short process uses some pages. Otherwise the system fills those around each, too.
+        advise_random(at, STEP_BYTES);
         self.0.push(Window { steps: 0..WINDOW_STEPS, at });
         Ok(())
     }

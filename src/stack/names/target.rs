@@ -101,8 +101,11 @@ impl Target {
 
 /// Names sorted targets, in their order, on as many threads as pay off.
 pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
-    let n_processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let n_threads = n_processors.min(targets.len() / ADDRESSES_A_THREAD).max(1);
+    // To ask for the processors takes longer than the names of a short process.
+    let n_threads = match targets.len() / ADDRESSES_A_THREAD {
+        0 | 1 => 1,
+        most => thread::available_parallelism().map_or(1, NonZero::get).min(most),
+    };
     let by_module = targets.chunk_by(Target::is_of_same_module);
     let at_once = targets.len().div_ceil(n_threads).max(1);
     let parts: Vec<&[Target]> = by_module.flat_map(|targets| targets.chunks(at_once)).collect();

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    collections::BTreeSet,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -13,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::recorder::TapeKeeper;
+use memreel::{TapeProcess, recorder::TapeKeeper};
 
 use super::{
     backlog::Backlog,
@@ -69,15 +68,15 @@ impl Keeper {
     /// Lets a tape go, whose process has ended: nothing is written into it from now on. Returns whether another program made
     /// it shorter.
     pub(super) fn let_go(&self, tape: &TapeFile) -> bool {
-        let kept = lock(&self.tapes).insert(tape.path.clone(), None).flatten();
-        self.room.let_go(&tape.path);
-        self.onlookers.iter().for_each(|onlookers| onlookers.let_go(&tape.path));
+        let kept = lock(&self.tapes).insert(tape.clone(), None).flatten();
+        self.room.let_go(tape);
+        self.onlookers.iter().for_each(|onlookers| onlookers.let_go(tape));
         kept.is_some_and(|mut keeper| keeper.is_cut_short())
     }
 
     /// Forgets a tape that is gone: another one may have its name.
     pub(super) fn forget(&self, tape: &TapeFile) {
-        lock(&self.tapes).remove(&tape.path);
+        lock(&self.tapes).remove(tape);
     }
 
     /// Returns how many processes went on unrecorded, because very many recordings waited to be saved.
@@ -98,16 +97,20 @@ impl Drop for Keeper {
 
 /// Folds what is due in each tape that was found, in those that are new too.
 fn keep(tapes: &mut Tapes, found: &[TapeFile], room: &Room) {
-    let paths: BTreeSet<&Path> = found.iter().map(|tape| &*tape.path).collect();
-    tapes.retain(|path, _| paths.contains(&**path));
-    room.retain(|path| paths.contains(path));
-    for TapeFile { path, .. } in found {
-        if let Some(known) = tapes.get_mut(path) {
+    // They are in order.
+    let is_there = |tape: &TapeFile| found.binary_search(tape).is_ok();
+    tapes.retain(|tape, _| is_there(tape));
+    room.retain(is_there);
+    for tape in found {
+        if let Some(known) = tapes.get_mut(tape) {
             known.iter_mut().for_each(|keeper| _ = keeper.keep());
-        } else if let Ok(mut keeper) = TapeKeeper::attach(path) {
-            room.add(path, &mut keeper);
+        } else if TapeProcess::of(&tape.path).is_ok_and(|process| process.has_ended()) {
+            // Of a child that lives for milliseconds the tape is read, and not kept.
+            tapes.insert(tape.clone(), None);
+        } else if let Ok(mut keeper) = TapeKeeper::attach(&tape.path) {
+            room.add(tape, &mut keeper);
             // Where that fails, the process may be about to write the beginning.
-            tapes.insert(path.clone(), Some(keeper));
+            tapes.insert(tape.clone(), Some(keeper));
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
@@ -16,13 +15,16 @@ use std::{
 
 use memreel::recorder::Onlooker;
 
-use super::tapes::{Tapes, lock};
+use super::{
+    folder::TapeFile,
+    tapes::{Tapes, lock},
+};
 
 /// How often it is asked whether a look is due.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The processes that are looked at, by their tapes.
-type All = BTreeMap<PathBuf, Onlooker>;
+type All = BTreeMap<TapeFile, Onlooker>;
 
 /// The thread that looks; it ends when this is dropped.
 #[derive(Debug)]
@@ -43,8 +45,8 @@ impl Onlookers {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let found = follow(&mut lock(&of_thread), &lock(&tapes));
                 // One after the other, so that a tape is let go between two looks.
-                for path in found {
-                    lock(&of_thread).get_mut(&path).into_iter().for_each(Onlooker::look);
+                for tape in found {
+                    lock(&of_thread).get_mut(&tape).into_iter().for_each(Onlooker::look);
                 }
             }
         };
@@ -53,19 +55,19 @@ impl Onlookers {
     }
 
     /// Waits until a tape that is not kept any more is not written to.
-    pub(super) fn let_go(&self, tape: &Path) {
+    pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.all).remove(tape);
     }
 }
 
-/// Has an onlooker for each tape that is kept. Returns where these are.
-fn follow(all: &mut All, tapes: &Tapes) -> Vec<PathBuf> {
-    all.retain(|path, _| tapes.get(path).is_some_and(Option::is_some));
-    for (path, keeper) in tapes {
+/// Has an onlooker for each tape that is kept. Returns which these are.
+fn follow(all: &mut All, tapes: &Tapes) -> Vec<TapeFile> {
+    all.retain(|tape, _| tapes.get(tape).is_some_and(Option::is_some));
+    for (tape, keeper) in tapes {
         if let Some(keeper) = keeper
-            && !all.contains_key(path)
+            && !all.contains_key(tape)
         {
-            all.insert(path.clone(), keeper.onlooker());
+            all.insert(tape.clone(), keeper.onlooker());
         }
     }
     all.keys().cloned().collect()

@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
@@ -16,7 +15,7 @@ use std::{
 
 use memreel::recorder::{RoomMaker, TapeKeeper};
 
-use super::tapes::lock;
+use super::{folder::TapeFile, tapes::lock};
 
 /// How often the room in the tapes is looked at: a tenth of the time in which a fast program fills it.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -25,7 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Room {
     /// Locked while the thread makes room.
-    makers: Arc<Mutex<BTreeMap<PathBuf, RoomMaker>>>,
+    makers: Arc<Mutex<BTreeMap<TapeFile, RoomMaker>>>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -34,7 +33,7 @@ pub(super) struct Room {
 impl Room {
     /// Begins with no tape. Without the thread, the keeper of each tape makes room when it has the time.
     pub(super) fn start() -> Room {
-        let makers = Arc::new(Mutex::new(BTreeMap::<PathBuf, RoomMaker>::new()));
+        let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, RoomMaker>::new()));
         let (of_thread, (end, is_over)) = (makers.clone(), mpsc::channel::<()>());
         let work = move || {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -46,20 +45,20 @@ impl Room {
     }
 
     /// Makes room in the tape of a keeper, too.
-    pub(super) fn add(&self, tape: &Path, keeper: &mut TapeKeeper) {
+    pub(super) fn add(&self, tape: &TapeFile, keeper: &mut TapeKeeper) {
         if self.thread.is_some() {
-            lock(&self.makers).insert(tape.to_owned(), keeper.room_maker());
+            lock(&self.makers).insert(tape.clone(), keeper.room_maker());
         }
     }
 
     /// Waits until nothing is done to a tape.
-    pub(super) fn let_go(&self, tape: &Path) {
+    pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.makers).remove(tape);
     }
 
     /// Forgets all tapes but these.
-    pub(super) fn retain(&self, is_there: impl Fn(&Path) -> bool) {
-        lock(&self.makers).retain(|path, _| is_there(path));
+    pub(super) fn retain(&self, is_there: impl Fn(&TapeFile) -> bool) {
+        lock(&self.makers).retain(|tape, _| is_there(tape));
     }
 }
 

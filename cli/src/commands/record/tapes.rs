@@ -4,14 +4,15 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use memreel::recorder::TapeKeeper;
 
-/// The tapes of a run; `None` for those that were let go.
-pub(super) type Tapes = BTreeMap<PathBuf, Option<TapeKeeper>>;
+use super::folder::TapeFile;
+
+/// The tapes of a run; `None` for those that were let go, and for those of processes that had ended when they were found.
+pub(super) type Tapes = BTreeMap<TapeFile, Option<TapeKeeper>>;
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
