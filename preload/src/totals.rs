@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use memreel::trigger::Levels;
+
 use super::gpu::Gpu;
 
 /// What was allocated on all devices since the start, and the most that one device had. Relaxed: numbers that triggers compare.
@@ -24,8 +26,11 @@ impl Totals {
         }
     }
 
-    /// Returns the sum of all allocations, and the highest peak.
-    pub(crate) fn get(&self) -> (u64, u64) {
-        (self.allocated_bytes.load(Ordering::Relaxed), self.peak_bytes.load(Ordering::Relaxed))
+    /// Returns the bytes as they are now.
+    pub(crate) fn get(&self) -> Levels {
+        Levels {
+            allocated_bytes: self.allocated_bytes.load(Ordering::Relaxed),
+            peak_bytes: self.peak_bytes.load(Ordering::Relaxed),
+        }
     }
 }

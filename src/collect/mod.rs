@@ -34,7 +34,7 @@ use crate::{
     stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
 };
 use memreel_snapshot::words::{
-    BlockState, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId, usage,
+    BlockState, Bytes, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId, usage,
 };
 
 /// The version of PyTorch whose keys a snapshot has.
@@ -145,7 +145,7 @@ impl Collector {
         for segment in &take.segments {
             let blocks: Vec<Block> = segment.blocks.iter().map(|block| self.block(block)).collect();
             let sum_of = |size: fn(&InventoryBlock) -> u64, only: fn(BlockState) -> bool| -> u64 {
-                segment.blocks.iter().filter(|block| only(block.state)).map(size).sum()
+                segment.blocks.iter().filter(|block| only(block.state)).map(size).sum::<Bytes>().0
             };
             let is_allocated = |state| state == BlockState::ActiveAllocated;
             let stack = self.stack(segment.stack);

@@ -179,12 +179,13 @@ impl Live {
             && before.saturating_add(earlier.bytes) == at
             && earlier.is_like(&segment)
         {
-            (start, whole) = (before, LiveSegment { bytes: earlier.bytes + segment.bytes, ..earlier });
+            (start, whole) =
+                (before, LiveSegment { bytes: earlier.bytes.saturating_add(segment.bytes), ..earlier });
         }
         let end = at.saturating_add(segment.bytes);
         if let Some(later) = self.segments.get(&end).copied().filter(|later| later.is_like(&segment)) {
             self.segments.remove(&end);
-            whole.bytes += later.bytes;
+            whole.bytes = whole.bytes.saturating_add(later.bytes);
         }
         self.segments.insert(start, whole);
     }

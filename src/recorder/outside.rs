@@ -105,7 +105,8 @@ impl Onlooker {
             return true;
         }
         let may_be_peak = since >= PEAK_INTERVAL.max(took * PEAK_INTERVAL_BY_LOOK);
-        may_be_peak && self.resident_bytes() > self.highest_bytes + self.highest_bytes / PEAK_PARTS
+        may_be_peak
+            && self.resident_bytes() > self.highest_bytes.saturating_add(self.highest_bytes / PEAK_PARTS)
     }
 
     fn resident_bytes(&mut self) -> u64 {

@@ -3,7 +3,7 @@
 
 use super::{Builder, Reel, Shared, verdict};
 use crate::trigger::Levels;
-use memreel_snapshot::words::{Inventory, InventorySegment, OutOfMemory, Refusal};
+use memreel_snapshot::words::{Bytes, Inventory, InventorySegment, OutOfMemory, Refusal};
 
 impl Reel {
     /// Finds out why an allocator that is not the reel's refused a request, and writes the snapshots that were asked for
@@ -47,15 +47,11 @@ impl Reel {
 }
 
 impl Builder {
-    /// Adds the bytes of allocators that are not the reel's to those that triggers watch: the sum of all allocations so
-    /// far, and the highest peak of a device. Default: the reel's own alone.
+    /// Adds the bytes of allocators that are not the reel's to those that triggers watch. Default: the reel's own alone.
     ///
     /// `watch` is called by memreel's thread, a hundred times a second where triggers watch bytes.
-    pub fn watch_with(mut self, watch: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Builder {
-        self.watch_with = Some(Box::new(move || {
-            let (allocated_bytes, peak_bytes) = watch();
-            Levels { allocated_bytes, peak_bytes }
-        }));
+    pub fn watch_with(mut self, watch: impl Fn() -> Levels + Send + Sync + 'static) -> Builder {
+        self.watch_with = Some(Box::new(watch));
         self
     }
 }
@@ -72,8 +68,8 @@ struct Seen {
 impl Seen {
     fn of(segments: &[InventorySegment]) -> Seen {
         Seen {
-            allocated_bytes: segments.iter().map(InventorySegment::active_bytes).sum(),
-            reserved_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+            allocated_bytes: segments.iter().map(InventorySegment::active_bytes).sum::<Bytes>().0,
+            reserved_bytes: segments.iter().map(|segment| segment.size_bytes).sum::<Bytes>().0,
             n_blocks: segments.iter().map(|segment| segment.blocks.len() + 1).sum(),
         }
     }

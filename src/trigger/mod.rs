@@ -13,13 +13,14 @@ mod thread;
 mod when;
 
 pub use files::template::fill;
+pub use when::armed::Levels;
 pub use when::checked::{check, seconds};
 pub use when::signal_number::Signal;
 pub use when::triggers::Triggers;
 
 pub(crate) use oom::files::OomFiles;
 pub(crate) use oom::on_oom::OnFailure;
-pub(crate) use when::armed::{Levels, Source};
+pub(crate) use when::armed::Source;
 pub(crate) use when::environment::environment;
 pub(crate) use when::install::{arm, revive};
 pub(crate) use when::overlay::Overlay;

@@ -1,17 +1,25 @@
 //! A size as people read it.
 
-use std::fmt;
+use std::{fmt, iter::Sum};
 
-/// Prints a size with two decimals, in the largest unit of which it is one or more after rounding: `1.50 GiB`.
+/// Prints a size with two decimals, in the largest unit of which it is one or more after rounding: `1.50 GiB`. A sum of sizes,
+/// which a broken file may choose, ends at the largest number.
 ///
 /// ```
 /// use memreel::analysis::Bytes;
 ///
 /// assert_eq!(Bytes(3 << 29).to_string(), "1.50 GiB");
 /// assert_eq!(Bytes(1000).to_string(), "1000 B");
+/// assert_eq!([u64::MAX, 2].into_iter().sum::<Bytes>(), Bytes(u64::MAX));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
+
+impl Sum<u64> for Bytes {
+    fn sum<I: Iterator<Item = u64>>(sizes: I) -> Bytes {
+        Bytes(sizes.fold(0, u64::saturating_add))
+    }
+}
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 

@@ -1,6 +1,6 @@
 //! The segments and blocks of an allocator at one time, as plain data.
 
-use crate::words::{Address, DeviceId, PoolId, StackId, StreamId};
+use crate::words::{Address, Bytes, DeviceId, PoolId, StackId, StreamId};
 
 /// The kind of pool that a segment belongs to (docs/snapshot-format.md 1.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -109,7 +109,12 @@ impl InventorySegment {
     /// Returns the bytes in blocks in use, including blocks whose free is pending.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
-        self.blocks.iter().filter(|block| block.state.is_active()).map(|block| block.size_bytes).sum()
+        self.blocks
+            .iter()
+            .filter(|block| block.state.is_active())
+            .map(|block| block.size_bytes)
+            .sum::<Bytes>()
+            .0
     }
 }
 
@@ -179,7 +184,7 @@ pub trait Inventory: Send + Sync {
     fn segments_at(&self, cut: &mut dyn FnMut(u64)) -> Vec<InventorySegment> {
         let mut all = Vec::new();
         self.inspect(&mut |segments| {
-            cut(segments.iter().map(InventorySegment::active_bytes).sum());
+            cut(segments.iter().map(InventorySegment::active_bytes).sum::<Bytes>().0);
             all = segments.to_vec();
         });
         all

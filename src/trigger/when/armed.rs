@@ -33,13 +33,21 @@ pub(crate) struct Source {
 
 type Save = dyn Fn(&Path) -> Option<Result<()>> + Send + Sync;
 
-/// The bytes that triggers watch.
+/// The bytes that triggers watch ([`Builder::watch_with`](crate::Builder::watch_with)).
+///
+/// ```
+/// use memreel::trigger::Levels;
+///
+/// let levels = Levels { allocated_bytes: 3 << 30, peak_bytes: 1 << 30 };
+/// assert_eq!(Levels::default().allocated_bytes, 0);
+/// # let _ = levels;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Levels {
+pub struct Levels {
     /// The sum of all allocations so far, of all devices.
-    pub(crate) allocated_bytes: u64,
+    pub allocated_bytes: u64,
     /// The highest peak of allocated bytes of a device.
-    pub(crate) peak_bytes: u64,
+    pub peak_bytes: u64,
 }
 
 /// How often bytes are looked at.

@@ -1,7 +1,7 @@
 //! The diagram of ARCHITECTURE.md as a test: which room may import which, circles of imports in every package
 //! (`circles`), who reads the `environment`, where unsafe code is (`unsafety`), which files give the reason of relaxed accesses (`orders`), where the
-//! links of the packaged pages lead and which files unit tests use (`package`), and where the sizes of segments are
-//! (`sizes`).
+//! links of the packaged pages lead and which files unit tests use (`package`), where the sizes of segments are
+//! (`sizes`), and that sums of sizes have an end (`sums`).
 //!
 //! Each row names a room and the rooms it may import, all of them from rows above its own, so that the
 //! table cannot hold a circle. Imports are those of the code, followed to the room that defines the item, and those of
@@ -17,6 +17,7 @@ mod orders;
 mod package;
 mod packages;
 mod sizes;
+mod sums;
 mod tree;
 mod unsafety;
 mod workflows;

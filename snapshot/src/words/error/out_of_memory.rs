@@ -117,7 +117,7 @@ impl OutOfMemory {
             self.device,
             TorchBytes(self.device_total_bytes),
             TorchBytes(self.device_free_bytes),
-            TorchBytes(self.allocated_bytes + self.private_pool_bytes),
+            TorchBytes(self.allocated_bytes.saturating_add(self.private_pool_bytes)),
             TorchBytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
         )
     }
@@ -140,7 +140,7 @@ impl fmt::Display for OutOfMemory {
         write!(
             f,
             "; {} are allocated, {} are reserved but unallocated",
-            Bytes(self.allocated_bytes + self.private_pool_bytes),
+            Bytes(self.allocated_bytes.saturating_add(self.private_pool_bytes)),
             Bytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
         )?;
         if self.private_pool_bytes > 0 {
