@@ -25,13 +25,26 @@ pub(crate) fn plain(name: &str, room: usize) -> String {
     if fits(&name, room) {
         return name;
     }
-    // A rest that is much shorter has too little of the name.
-    let rest = FunctionName::endings(&name).find(|rest| (room / 2..room).contains(&columns(rest)));
-    rest.map(|rest| format!("…{rest}")).unwrap_or(name)
+    match rest(&name, room, columns) {
+        Some(rest) => format!("…{rest}"),
+        None => name,
+    }
+}
+
+/// Returns the longest ending of a name that has fewer than `room` columns, if that is enough of the name.
+fn rest(name: &str, room: usize, columns: impl Fn(&str) -> usize) -> Option<&str> {
+    let endings: Vec<&str> = FunctionName::endings(name).collect();
+    // Each is shorter than the one before, and a long name has too many to measure all.
+    let rest = endings.get(endings.partition_point(|rest| columns(rest) >= room))?;
+    (columns(rest) >= room / 2).then_some(rest)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use super::rest;
+
     const WIDTH: usize = 60;
 
     fn short(name: &str) -> String {
@@ -79,6 +92,17 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(short(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn few_endings_of_a_name_are_measured() {
+        let (name, n_measured) = ("a::".repeat(10_000), Cell::new(0));
+        let columns = |rest: &str| {
+            n_measured.set(n_measured.get() + 1);
+            rest.len()
+        };
+        assert_eq!(rest(&name, WIDTH, columns).map(str::len), Some(WIDTH - 1));
+        assert!(n_measured.get() < 20, "{n_measured:?}");
     }
 
     #[test]

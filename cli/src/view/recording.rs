@@ -7,6 +7,7 @@ use memreel_snapshot::{
     analysis::{Histories, devices},
     history::{Moment, ScopeSpan},
     model::StackTable,
+    words::SeededSet,
 };
 use serde_json::{Value, json};
 
@@ -103,13 +104,9 @@ fn has_stacks(device: &Device<'_>) -> bool {
 }
 
 fn streams(device: &Device<'_>) -> Vec<i64> {
-    let mut streams: Vec<i64> = Vec::new();
-    for life in device.history.lives() {
-        if !streams.contains(&life.stream.0) && streams.len() < MAX_NAMES {
-            streams.push(life.stream.0);
-        }
-    }
-    streams
+    let mut seen = SeededSet::default();
+    let streams = device.history.lives().iter().map(|life| life.stream.0);
+    streams.filter(|stream| seen.insert(*stream)).take(MAX_NAMES).collect()
 }
 
 fn markers(device: &Device<'_>) -> Vec<Value> {

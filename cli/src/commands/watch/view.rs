@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use memreel_snapshot::words::Bytes;
+
 use super::{all::All, figures::Figures};
 
 /// A process in the list.
@@ -79,7 +81,8 @@ impl View {
                     .devices()
                     .iter()
                     .map(|device| device.report.map_or(device.live_bytes, |report| report.used_bytes))
-                    .sum(),
+                    .sum::<Bytes>()
+                    .0,
                 allocations_per_s: watched.allocations_per_s(),
                 n_ooms: watched.n_ooms(),
             })

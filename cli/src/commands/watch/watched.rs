@@ -143,12 +143,12 @@ impl Watched {
 
     /// Returns the allocations a second of all devices.
     pub(super) fn allocations_per_s(&self) -> u64 {
-        self.rates.values().map(|rate| rate.per_s.0).sum()
+        self.rates.values().map(|rate| rate.per_s.0).fold(0, u64::saturating_add)
     }
 
     /// Returns the newest failed request of each device that has one.
     pub(super) fn n_ooms(&self) -> u64 {
-        self.reasons.values().map(|(n_ooms, _)| n_ooms).sum()
+        self.reasons.values().map(|(n_ooms, _)| *n_ooms).fold(0, u64::saturating_add)
     }
 
     /// Returns what is shown of each device.
@@ -156,7 +156,7 @@ impl Watched {
         let mut devices = self.follower.devices();
         // A process can have tapes of devices that it never used.
         let is_used = |device: &FollowedDevice| {
-            device.report.is_some() || device.peak_bytes + device.reserved_bytes + device.n_ooms > 0
+            device.report.is_some() || device.peak_bytes | device.reserved_bytes | device.n_ooms > 0
         };
         if devices.iter().any(is_used) {
             devices.retain(is_used);
