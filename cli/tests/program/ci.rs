@@ -151,7 +151,7 @@ fn the_steps_of_the_action_record_gate_and_show_the_page() {
         ["sort words); touch planted; (true", "sort words $(touch planted)", "sort words && touch planted"]
     {
         let refused = run_step(folder, "Record", &[("RUN", command), ("HEAP", "true")]);
-        assert_eq!(refused.status.code(), Some(2), "sort has no such file: {}", stderr(&refused));
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     }
     assert!(!folder.join("planted").exists());
     let recorded = run_step(folder, "Record", &[("RUN", command), ("HEAP", "true")]);
@@ -167,6 +167,9 @@ fn the_steps_of_the_action_record_gate_and_show_the_page() {
         let two = run_step(folder, "Record", &[("RUN", run), ("HEAP", "false")]);
         assert!(matches!(two.status.code(), Some(1 | 2)), "{run}: {}", stderr(&two));
     }
+    // What is quoted is the program's.
+    let quoted = run_step(folder, "Record", &[("RUN", "printf '%s' '&&' \"a;b\" \\;"), ("HEAP", "false")]);
+    assert_eq!((quoted.status.code(), stdout(&quoted)), (Some(0), "&&a;b;"), "{}", stderr(&quoted));
     let of_one_line = run_step(folder, "Record", &[("RUN", "true\n"), ("HEAP", "false")]);
     assert_eq!(of_one_line.status.code(), Some(0), "{}", stderr(&of_one_line));
     let unreadable = run_step(folder, "Summary", &[("SNAPSHOT", "missing.pickle")]);
