@@ -1,4 +1,4 @@
-//! A writer that counts its bytes.
+//! A writer that counts its bytes, and takes no more than it may.
 
 #![forbid(unsafe_code)]
 
@@ -9,11 +9,19 @@ use std::io::{self, Write};
 pub(crate) struct Counted<W> {
     sink: W,
     n_bytes: u64,
+    most: Option<u64>,
+    is_over: bool,
 }
 
 impl<W: Write> Counted<W> {
-    pub(crate) fn new(sink: W) -> Counted<W> {
-        Counted { sink, n_bytes: 0 }
+    /// Returns a writer that takes `most` bytes; `None` for any number.
+    pub(crate) fn new(sink: W, most: Option<u64>) -> Counted<W> {
+        Counted { sink, n_bytes: 0, most, is_over: false }
+    }
+
+    /// Returns whether there was more than the writer takes.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Returns how many bytes were written.
@@ -24,6 +32,10 @@ impl<W: Write> Counted<W> {
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.most.is_some_and(|most| self.n_bytes + bytes.len() as u64 > most) {
+            self.is_over = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let n = self.sink.write(bytes)?;
         self.n_bytes += n as u64;
         Ok(n)

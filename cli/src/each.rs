@@ -25,6 +25,7 @@ use crate::{
     options::Input,
     rest::rest,
     sites::Sites,
+    text::clean,
 };
 
 /// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest
@@ -140,7 +141,7 @@ pub(crate) fn each_device<W: Write>(
                 let gap = if n_answers > 0 { "\n" } else { "" };
                 let device = if devices.len() > 1 { format!(", device {device}") } else { String::new() };
                 let bold = bold();
-                writeln!(out, "{gap}{bold}{}{device}{bold:#}", opened.name)?;
+                writeln!(out, "{gap}{bold}{}{device}{bold:#}", clean(&opened.name))?;
             }
             n_answers += 1;
             worst = worst.max(answer(&Asked::new(opened, &histories, *device, is_one_of_several), out)?);

@@ -10,7 +10,7 @@ use std::{
 
 use memreel_snapshot::Error;
 
-use crate::exit::Exit;
+use crate::{exit::Exit, shown::Shown, text::clean};
 
 /// Why a file has no answer.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Failure {
 
     /// A file could not be written.
     pub(crate) fn unwritable(path: &Path, why: impl Display) -> Failure {
-        Failure::Message(Exit::Unreadable, format!("cannot write {}: {why}", path.display()))
+        Failure::Message(Exit::Unreadable, format!("cannot write {}: {why}", Shown(&path)))
     }
 
     /// Puts the name of the file before the message.
@@ -47,7 +47,9 @@ impl Failure {
     pub(crate) fn report(self) -> io::Result<Exit> {
         match self {
             Failure::Message(exit, what) => {
-                eprintln!("memreel: {what}");
+                // A name in it may be one of a stranger.
+                let lines: Vec<_> = what.split('\n').map(clean).collect();
+                eprintln!("memreel: {}", lines.join("\n"));
                 Ok(exit)
             }
             Failure::Output(error) => Err(error),

@@ -4,8 +4,7 @@
 
 use std::{
     fmt,
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -22,7 +21,8 @@ use crate::{
     failure::Failure,
     input::Opened,
     options::Input,
-    output::replaces_no_snapshot,
+    output::{self, replaces_no_snapshot},
+    shown::Shown,
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.
@@ -103,7 +103,7 @@ fn too_much(path: &Path) -> Failure {
     let what = format!(
         "{}: not drawn: the stacks have more than 16 MiB of text; use --folded, and shorten the stacks before with \
          `memreel slim --depth`",
-        path.display()
+        Shown(&path)
     );
     Failure::Message(Exit::Unreadable, what)
 }
@@ -167,11 +167,7 @@ pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Fai
     options.title = title.to_owned();
     options.count_name = "bytes".to_owned();
     options.colors = flamegraph::color::Palette::Basic(flamegraph::color::BasicPalette::Mem);
-    let mut write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut file)
-            .map_err(io::Error::other)?;
-        file.flush()
-    };
-    write().map_err(|error| Failure::unwritable(path, error))
+    output::replace(path, |file| {
+        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), file).map_err(io::Error::other)
+    })
 }

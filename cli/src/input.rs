@@ -22,7 +22,9 @@ use memreel_snapshot::{
 };
 use serde_json::error::Category;
 
-use crate::{asked, exit::Exit, failure::Failure, options::Devices, progress::Waiting};
+use crate::{
+    asked, exit::Exit, failure::Failure, options::Devices, progress::Waiting, shown::Shown, text::clean,
+};
 
 /// A snapshot, with its name in messages.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Whether it is of a tape that a program still writes.
     pub(crate) is_growing: bool,
+    /// The bytes of the file, or of what came from a pipe.
+    pub(crate) n_bytes: u64,
     /// The indices of each device's segments; made when it is first asked for.
     segments: OnceCell<BTreeMap<DeviceId, Vec<usize>>>,
 }
@@ -44,6 +48,7 @@ impl Opened {
             is_stdin: is_stdin(path),
             snapshot,
             is_growing: false,
+            n_bytes: path.metadata().map_or(0, |found| found.len()),
             segments: OnceCell::new(),
         }
     }
@@ -127,7 +132,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
     if let Some(snapshot) = asked::snapshot(path) {
         return Ok(Opened::new(path, snapshot));
     }
-    let _waiting = Waiting::new(format!("reading {}", name(path)));
+    let _waiting = Waiting::new(format!("reading {}", clean(&name(path))));
     load(path)
 }
 
@@ -153,11 +158,13 @@ fn load(path: &Path) -> Result<Opened, Failure> {
         let is_growing = tape.is_running() && !tape.is_closed();
         return Ok(Opened { is_growing, ..Opened::new(path, Arc::new(tape.snapshot())) });
     }
-    let snapshot = match read_unmappable(path)? {
-        Some(bytes) => parse(&bytes)?,
-        None => pickle::load(path).map_err(unreadable)?,
-    };
-    Ok(Opened::new(path, Arc::new(snapshot)))
+    match read_unmappable(path)? {
+        Some(bytes) => {
+            let snapshot = Arc::new(parse(&bytes)?);
+            Ok(Opened { n_bytes: bytes.len() as u64, ..Opened::new(path, snapshot) })
+        }
+        None => Ok(Opened::new(path, Arc::new(pickle::load(path).map_err(unreadable)?))),
+    }
 }
 
 /// Reads a tape, and reports on standard error what is missing in it. Returns `None` for other files.
@@ -167,7 +174,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Recovered>, Failure> {
     }
     let tape = Recovered::read(path).map_err(unreadable)?;
     for problem in tape.problems() {
-        eprintln!("memreel: {}: {problem}", name(path));
+        eprintln!("memreel: {}: {problem}", Shown(path));
     }
     Ok(Some(tape))
 }
@@ -263,7 +270,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
     if let Some(snapshot) = asked::snapshot(path) {
         return Ok((Ok(snapshot), Vec::new()));
     }
-    let _waiting = Waiting::new(format!("reading {}", name(path)));
+    let _waiting = Waiting::new(format!("reading {}", clean(&name(path))));
     if let Some(tape) = recovered(path)? {
         return Ok((Ok(Arc::new(tape.snapshot())), Vec::new()));
     }

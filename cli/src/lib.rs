@@ -43,6 +43,7 @@ mod pytorch;
 mod question;
 mod rest;
 mod share;
+mod shown;
 mod site_text;
 mod sites;
 mod situations;

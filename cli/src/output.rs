@@ -4,14 +4,14 @@
 
 use std::{
     fs::{self, File},
-    io::{self, IsTerminal, Read, Write},
+    io::{self, BufWriter, IsTerminal, Read, Write},
     path::{Path, PathBuf},
 };
 
 use memreel::Recovered;
 use memreel_snapshot::{model::SnapshotSource, pickle};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, shown::Shown};
 
 /// What a pickle begins with, whose protocol is 2 or later, as that of every snapshot is.
 const PICKLE: u8 = 0x80;
@@ -35,8 +35,21 @@ pub(crate) fn replaces_no_snapshot<'a>(
     {
         return Ok(());
     }
-    let path = path.display();
+    let path = Shown(&path);
     Err(Failure::usage(format!("{path} is a snapshot, which would be replaced; give another file")))
+}
+
+/// Writes a file that is no snapshot, the whole file or nothing; what is a pipe or a device is written into.
+pub(crate) fn replace(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let replaced = pickle::replace(path, |file| {
+        let mut out = BufWriter::new(file);
+        fill(&mut out)?;
+        out.flush()
+    });
+    replaced.map_err(|error| Failure::unwritable(path, error))
 }
 
 /// The option of every command that writes snapshots.

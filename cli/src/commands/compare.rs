@@ -25,7 +25,7 @@ use crate::{
     labels::pool,
     options::{Devices, device},
     table::Table,
-    text::count,
+    text::{clean, count},
 };
 
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         head(
             &comparison,
             [&opened[0], &opened[1]],
-            [&options.before, &options.after].map(|path| name(path)),
+            [&options.before, &options.after].map(|path| clean(&name(path)).into_owned()),
             out,
         )?;
         for (side, snapshot, segments) in sides {

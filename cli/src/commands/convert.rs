@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, IsTerminal, Write},
+    fs,
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -25,7 +25,7 @@ use crate::{
     failure::Failure,
     input::{Opened, open},
     options::{Devices, device},
-    output::{needs_folder, not_to_a_terminal, replaces_no_snapshot},
+    output::{self, needs_folder, not_to_a_terminal, replaces_no_snapshot},
 };
 
 #[derive(Debug, clap::Args)]
@@ -65,6 +65,10 @@ pub(crate) struct Options {
     /// Convert this device, or all
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
+
+    /// Write a file of any size; without it, at most 100 times the bytes of the snapshot's file, and 1 GB
+    #[arg(long)]
+    allow_large: bool,
 
     /// Print one JSON object a line, for each file that is written; needs -o, because standard output is taken otherwise
     #[arg(long, requires = "output")]
@@ -148,6 +152,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let opened = &open(path)?;
         let part = part(opened, options.device)?;
         let snapshot = part.as_ref().unwrap_or(&opened.snapshot);
+        // A small file may say much by few words: a stack of megabytes, for each of many events.
+        let most = (!options.allow_large).then(|| opened.n_bytes.saturating_mul(100).saturating_add(GB));
         let Some(output) = output else {
             if matches!(to, To::Pickle | To::Pprof) {
                 not_to_a_terminal("this format")?;
@@ -155,8 +161,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 let what = "would fill this terminal; use -o FILE, or -o - to print it here";
                 return Err(Failure::usage(format!("the {} of a snapshot {what}", to.extension())));
             }
-            let mut sink = Counted::new(&mut *out);
-            to.write(snapshot, options.stacks, &mut sink)?;
+            let mut sink = Counted::new(&mut *out, most);
+            let written = to.write(snapshot, options.stacks, &mut sink);
+            check(sink.is_over(), to)?;
+            written?;
             warn(to, sink.n_bytes(), "standard output");
             return Ok(Exit::Fine);
         };
@@ -164,7 +172,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         if to != To::Pickle {
             replaces_no_snapshot(&path, &options.files)?;
         }
-        let n_bytes = save(snapshot, to, options.stacks, &path)?;
+        let n_bytes = save(snapshot, to, (options.stacks, most), &path)?;
         let written = path.display().to_string();
         warn(to, n_bytes, &written);
         if options.json {
@@ -194,18 +202,40 @@ fn file_name(opened: &Opened, to: To) -> String {
 }
 
 /// Writes a file; returns its size in bytes.
-fn save(snapshot: &Snapshot, to: To, has_stacks: bool, path: &Path) -> Result<u64, Failure> {
+fn save(
+    snapshot: &Snapshot,
+    to: To,
+    (has_stacks, most): (bool, Option<u64>),
+    path: &Path,
+) -> Result<u64, Failure> {
     if to == To::Pickle {
         pickle::save(snapshot, path)?;
         return Ok(fs::metadata(path).map_or(0, |found| found.len()));
     }
-    let write = || {
-        let mut sink = Counted::new(BufWriter::new(File::create(path)?));
-        to.write(snapshot, has_stacks, &mut sink)?;
-        sink.flush()?;
-        Ok(sink.n_bytes())
-    };
-    write().map_err(|error: io::Error| Failure::unwritable(path, error))
+    let (mut n_bytes, mut is_over) = (0, false);
+    let written = output::replace(path, |file| {
+        let mut sink = Counted::new(file, most);
+        let written = to.write(snapshot, has_stacks, &mut sink);
+        (n_bytes, is_over) = (sink.n_bytes(), sink.is_over());
+        written
+    });
+    check(is_over, to)?;
+    written.map(|()| n_bytes)
+}
+
+const GB: u64 = 1_000_000_000;
+
+/// Fails if there was more than may be written.
+fn check(is_over: bool, to: To) -> Result<(), Failure> {
+    if !is_over {
+        return Ok(());
+    }
+    let what = format!(
+        "its {} would have more than 1 GB and 100 times the bytes of the file; --allow-large writes it all the same, and \
+         `memreel slim` first makes less of it",
+        to.extension()
+    );
+    Err(Failure::Message(Exit::Unreadable, what))
 }
 
 /// Chrome refuses a text of more than 536,870,888 characters, and the viewer reads JSON as one text. A file of

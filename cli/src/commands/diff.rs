@@ -26,7 +26,7 @@ use crate::{
     options::{Devices, device},
     own_memory::{is_host, is_own},
     sites::{Sites, heading, print_rows},
-    text::{count, shell_word},
+    text::{clean, count, shell_word},
     warnings::warnings,
 };
 
@@ -114,7 +114,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         match devices {
             _ if options.json => {}
             [one, other] if one != other => {
-                let of = |device: DeviceId, opened: &Opened| format!("device {device} of {}", opened.name);
+                let of =
+                    |device: DeviceId, opened: &Opened| format!("device {device} of {}", clean(&opened.name));
                 let (one, other) = (of(one, before), of(other, after));
                 let is_only = |opened: &Opened| opened.devices(Devices::All).is_ok_and(|all| all.len() == 1);
                 let are_only = both.iter().all(is_only);
@@ -212,7 +213,9 @@ fn one_device(
         let warnings = warnings(history);
         let has_lost = history.trust().has_lost;
         let serious = warnings.iter().filter(|warning| has_lost || warning.starts_with("warning"));
-        serious.into_iter().try_for_each(|warning| print_text(format!("{}: {warning}", opened.name), out))?;
+        serious
+            .into_iter()
+            .try_for_each(|warning| print_text(format!("{}: {warning}", clean(&opened.name)), out))?;
     }
     if changes.is_empty() {
         writeln!(out, "no site holds more or less than before")?;
@@ -234,7 +237,8 @@ fn head(
     for (at, opened) in opened.into_iter().enumerate() {
         let [active, reserved, peak] = figures[at].map(Bytes);
         let when = moment::words(&histories[at], moments[at]);
-        let text = format!("{}: {active} in use {when}, {reserved} reserved; peak {peak}", opened.name);
+        let text =
+            format!("{}: {active} in use {when}, {reserved} reserved; peak {peak}", clean(&opened.name));
         print_text(text, out)?;
     }
     let of = |figure: usize| change(i128::from(figures[1][figure]) - i128::from(figures[0][figure]));

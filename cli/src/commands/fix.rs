@@ -24,6 +24,8 @@ use crate::{
     fit::print_text,
     input::{inspect, name},
     output::Output,
+    shown::Shown,
+    text::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -98,6 +100,7 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
     if json {
         return print_json(report, file, out);
     }
+    let (path, file) = (file, clean(file));
     for (what, count) in counted(&report.bytes) {
         let times = if count == 1 { String::new() } else { format!(" ({count})") };
         print_text(format!("{file}: rewritten: {what}{times}"), out)?;
@@ -109,7 +112,10 @@ fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::R
         print_text(format!("{file}: not repaired: {finding}"), out)?;
     }
     match &report.written {
-        Some(path) => print_text(format!("{file}: written to {}{}", path.display(), sizes(path, file)), out),
+        Some(written) => {
+            let sizes = sizes(written, path);
+            print_text(format!("{file}: written to {}{sizes}", Shown(written)), out)
+        }
         None if report.bytes.is_empty() && report.changes.is_empty() => {
             print_text(format!("{file}: nothing to repair"), out)
         }

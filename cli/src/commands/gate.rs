@@ -29,7 +29,7 @@ use crate::{
     input::{Opened, is_stdin, list, name, open},
     json::print_line,
     options::Input,
-    output::replaces_no_snapshot,
+    output::{self, replaces_no_snapshot},
     share,
     sites::{Sites, owner_heading, sum},
     text::{clean, count, escape_xml},
@@ -228,15 +228,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         results.push(Gated { place: "files".to_owned(), checks: Vec::new(), most: None, failures });
     }
     if let Some(path) = &options.junit
-        && let Err(error) = fs::write(path, junit(&results))
+        && let Err(failure) = output::replace(path, |file| file.write_all(junit(&results).as_ref()))
     {
-        return Ok(exit.max(Failure::unwritable(path, error).report()?));
+        return Ok(exit.max(failure.report()?));
     }
     if let (Some(path), Exit::Fine, Some(snapshot)) = (update, exit, measured) {
         let slim = Slim::new().depth(BASELINE_FRAMES);
         pickle::save(&slim.over(&*snapshot)?, path)?;
         if !options.input.json {
-            writeln!(out, "written: {}; commit it", name(path))?;
+            writeln!(out, "written: {}; commit it", clean(&name(path)))?;
         }
     }
     Ok(exit)
@@ -348,7 +348,7 @@ impl<'a> Baseline<'a> {
             _ if known.binary_search(&device).is_ok() => Ok(device),
             [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
             _ => {
-                let (known, name) = (list(known), &self.opened.name);
+                let (known, name) = (list(known), clean(&self.opened.name));
                 Err(format!("the baseline {name} has no device {device}; its devices with memory: {known}"))
             }
         }

@@ -9,9 +9,10 @@ use std::{
 };
 
 use clap_mangen::Man;
+use memreel_snapshot::pickle;
 
 use super::row::Program;
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, shown::Shown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -30,7 +31,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(folder) = &options.to {
         write(&program.line, folder).map_err(|error| {
-            let what = format!("cannot write into {}: {error}", folder.display());
+            let what = format!("cannot write into {}: {error}", Shown(&folder));
             Failure::Message(Exit::Unreadable, what)
         })?;
     } else {
@@ -44,7 +45,7 @@ fn write(program: &clap::Command, folder: &Path) -> io::Result<()> {
     let page = |command: clap::Command, name: String| {
         let mut text = Vec::new();
         Man::new(command).title(name.to_uppercase()).render(&mut text)?;
-        fs::write(folder.join(format!("{name}.1")), text)
+        pickle::replace(folder.join(format!("{name}.1")), |file| file.write_all(&text))
     };
     let mut built = program.clone();
     built.build();

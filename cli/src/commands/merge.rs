@@ -15,7 +15,14 @@ use memreel_snapshot::{
 use serde_json::{Value, json};
 
 use crate::{
-    exit::Exit, failure::Failure, fit::print_text, input::name, lazy::Source, output::Output, text::count,
+    exit::Exit,
+    failure::Failure,
+    fit::print_text,
+    input::name,
+    lazy::Source,
+    output::Output,
+    shown::Shown,
+    text::{clean, count},
 };
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +78,9 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if options.json {
         writeln!(out, "{}", answer(&whole, &names, written.as_deref()))?;
     } else {
-        print(&whole, &names, written.as_deref(), out)?;
+        let shown: Vec<_> = names.iter().map(|name| clean(name)).collect();
+        let shown: Vec<&str> = shown.iter().map(|name| &**name).collect();
+        print(&whole, &shown, written.as_deref(), out)?;
     }
     Ok(Exit::Fine)
 }
@@ -113,7 +122,7 @@ fn print(
     let (files, events) = (count(names.len(), "file"), count(whole.n_events(), "event"));
     let word = if devices.len() == 1 { "device" } else { "devices" };
     let written = match written {
-        Some(path) => format!(", written to {}", path.display()),
+        Some(path) => format!(", written to {}", Shown(&path)),
         None => "; nothing is written without -o".to_owned(),
     };
     print_text(format!("{files}, {events}, {word} {}{written}", devices.join(", ")), out)?;

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     each::each_path, exit::Exit, failure::Failure, fit::print_text, input::unreadable, output::needs_folder,
-    progress::Waiting, torch_dump::merged,
+    progress::Waiting, shown::Shown, torch_dump::merged,
 };
 
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recovered, Failure> {
-    let waiting = Waiting::new(format!("reading {}", file.display()));
+    let waiting = Waiting::new(format!("reading {}", Shown(&file)));
     let tape = Recovered::read(file).map_err(unreadable)?;
     let path = output_path(file, &options.output);
     if let (Ok(from), Ok(to)) = (fs::canonicalize(file), fs::canonicalize(&path))
@@ -126,7 +126,7 @@ fn print(
     torch: Option<&str>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let (file, path) = (file.display(), path.display());
+    let (file, path) = (Shown(&file), Shown(&path));
     if json {
         let mut line = json!({
             "file": file.to_string(),

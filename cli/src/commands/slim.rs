@@ -20,7 +20,8 @@ use crate::{
     instant::{self, Instant},
     lazy::each_lazy,
     output::Output,
-    text::count,
+    shown::Shown,
+    text::{clean, count},
 };
 
 #[derive(Debug, clap::Args)]
@@ -165,10 +166,11 @@ fn slim_file(
         return Ok(Exit::Fine);
     }
     let written = match written {
-        Some(path) => format!(", written to {}", path.display()),
+        Some(path) => format!(", written to {}", Shown(&path)),
         None => "; nothing is written without -o".to_owned(),
     };
     let (n_events, n_frames) = (count(events[0], "event"), count(frames[0], "frame"));
+    let name = clean(name);
     let text = format!("{name}: {} of {n_events}, {} of {n_frames}{written}", events[1], frames[1]);
     print_text(text, out)?;
     Ok(Exit::Fine)

@@ -23,7 +23,7 @@ use crate::{
     input::Opened,
     json::print_line,
     options::{Devices, device},
-    text::count,
+    text::{clean, count},
 };
 
 #[derive(Debug, clap::Args)]
@@ -132,7 +132,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         None if found.is_empty() => {
             return Err(nothing("no device has events or segments"));
         }
-        Some(what) => eprintln!("memreel: warning: {name}: {what}"),
+        Some(what) => eprintln!("memreel: warning: {}: {what}", clean(name)),
         None => {}
     }
     for (device, part) in parts_of(snapshot, options.device) {
@@ -149,7 +149,8 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
                 || format!("not written; -o FOLDER writes {file}"),
                 |path| format!("written to {path}"),
             );
-            let text = format!("{name}: device {device}, {}, {written}", count(n_events, "event"));
+            let (name, events) = (clean(name), count(n_events, "event"));
+            let text = format!("{name}: device {device}, {events}, {}", clean(&written));
             print_text(text, out)?;
         }
     }

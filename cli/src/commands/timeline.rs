@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -19,8 +18,9 @@ use crate::{
     fit::{print_text, wrapped},
     moment,
     options::Input,
-    output::replaces_no_snapshot,
+    output::{self, replaces_no_snapshot},
     plot,
+    shown::Shown,
     text::count,
     warnings::print_warnings,
     width::width,
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
             if asked.is_one_of_several {
-                writeln!(out, "{title}: written to {}", path.display())?;
+                writeln!(out, "{title}: written to {}", Shown(&path))?;
             }
         } else if options.input.json {
             asked.print_json(&points(history, axis, options.width.unwrap_or(COLUMNS)), out)?;
@@ -188,12 +188,7 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
     let points = history.timeline(axis, plot::SVG_POINTS);
-    let write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        plot::svg(&points, title, &mut file)?;
-        file.flush()
-    };
-    write().map_err(|error: io::Error| Failure::unwritable(path, error))
+    output::replace(path, |file| plot::svg(&points, title, file))
 }
 
 fn points(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {

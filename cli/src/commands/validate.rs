@@ -21,6 +21,7 @@ use crate::{
     failure::Failure,
     fit::print_text,
     input::{inspect, name},
+    text::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -109,7 +110,7 @@ fn exit(findings: &[Finding], refusal: Option<&str>) -> Exit {
 fn print(finding: &Finding, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
     let Finding { rule, severity, place, what, .. } = finding;
     if !json {
-        return print_text(format!("{file}: {finding}"), out);
+        return print_text(format!("{}: {finding}", clean(file)), out);
     }
     let severity = severity.letter().to_string();
     let line =
@@ -130,6 +131,7 @@ fn summarize(
         let summary = json!({"E": errors, "W": warnings, "P": differences});
         return writeln!(out, "{}", json!({"file": file, "summary": summary, "refused": refusal}));
     }
+    let file = clean(file);
     match refusal {
         Some(refused) => print_text(format!("{file}: refused: {refused}"), out),
         None if findings.is_empty() => print_text(format!("{file}: fine"), out),

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use memreel_snapshot::pickle;
 use tempfile::{Builder, NamedTempFile};
 
 #[cfg(target_os = "linux")]
@@ -24,6 +25,7 @@ use crate::{
     failure::Failure,
     files::{Named, named},
     output::replaces_no_snapshot,
+    shown::Shown,
     view::{Serving, html, serve},
 };
 
@@ -96,13 +98,13 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     for path in files.iter().filter(|path| path.as_os_str() != "-") {
         path.metadata().map_err(|error| {
-            Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", path.display()))
+            Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", Shown(&path)))
         })?;
     }
     if let Some(path) = &options.html {
         let exit = save(&files, path, "timeline")?;
         let bytes = path.metadata().map_or(0, |written| written.len());
-        writeln!(out, "written: {} ({}); open it in a browser", path.display(), Bytes(bytes))?;
+        writeln!(out, "written: {} ({}); open it in a browser", Shown(&path), Bytes(bytes))?;
         return Ok(exit);
     }
     let serving = Serving { paths: files, port: options.port, idle: options.idle };
@@ -193,15 +195,8 @@ pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, F
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
     replaces_no_snapshot(path, files)?;
     let page = html(files, view).map_err(unreadable)?;
-    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = Builder::new();
-    // As other files of the user; temporary ones are private.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.prefix(".memreel-").tempfile_in(folder).map_err(cannot)?;
-    file.write_all(page.as_bytes()).map_err(cannot)?;
-    file.persist(path).map_err(|error| cannot(error.error))?;
+    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", Shown(&path)));
+    pickle::replace(path, |file| file.write_all(page.as_bytes())).map_err(cannot)?;
     Ok(Exit::Fine)
 }
 

@@ -228,3 +228,26 @@ fn every_command_takes_a_device() {
         assert!(message.contains("no device 7; devices with memory: 0"), "{}: {message}", row.name);
     }
 }
+
+/// A name from an archive may have characters that change a terminal.
+#[test]
+fn names_of_files_are_shown_without_control_characters() {
+    const NAMES: [&str; 2] = ["a\u{1b}[31m\u{7}.pickle", "b\u{1b}]0;title\u{7}.pickle"];
+    for row in &*ROWS {
+        for is_there in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("out")).unwrap();
+            for name in NAMES.into_iter().filter(|_| is_there) {
+                fs::copy(snapshot("expandable_wrapped_ring.pickle"), folder.path().join(name)).unwrap();
+            }
+            let needs = row.needs.iter().map(|need| if *need == OUTPUT { "out" } else { need });
+            let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+            command.arg(row.name).args(needs).args(&NAMES[..row.n_files.unwrap_or(2)]).current_dir(&folder);
+            let Output { stdout, stderr, .. } = command.output().unwrap();
+            for (text, what) in [(stdout, "answer"), (stderr, "message")] {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                assert!(!text.contains(['\u{1b}', '\u{7}']), "{} ({what}, {is_there}): {text:?}", row.name);
+            }
+        }
+    }
+}

@@ -285,3 +285,27 @@ fn a_pool_that_nobody_uses_is_named() {
     let json: Value = serde_json::from_str(&answer(&["fragmentation", "--json", &path])).unwrap();
     assert_eq!(json["idle_pools"], json!([{"pool_id": [3, 0], "reserved_bytes": SEGMENT, "segments": 1}]));
 }
+
+/// A small file may say much: each event has a stack of its own in full.
+#[test]
+fn a_small_file_makes_no_huge_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let name = "n".repeat(4000);
+    let frames: Vec<Value> = (0..500).map(|line| frame(&name, "a.py", line)).collect();
+    let stack = frames.as_slice();
+    // As JSON, 2 MB for each of these events; as a pickle, the stack once.
+    let trace: Vec<Value> = (0..2).map(|n| event("alloc", 1024 * n, 1000, stack)).collect();
+    let mut snapshot: memreel_snapshot::Snapshot = serde_json::from_value(file(&[], &trace)).unwrap();
+    let one = snapshot.device_traces[0][1].clone();
+    snapshot.device_traces[0].extend((0..2000).map(|_| one.clone()));
+    pickle::save(&snapshot, path("small.pickle")).unwrap();
+    assert!(fs::metadata(path("small.pickle")).unwrap().len() < 1_000_000);
+    let to_null = |options: &[&str]| {
+        run(&[&["convert", "--to", "json", "-o", "/dev/null", &path("small.pickle")][..], options].concat())
+    };
+    let refused = to_null(&[]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(stderr(&refused).contains("--allow-large writes it all the same"), "{}", stderr(&refused));
+    assert_eq!(to_null(&["--allow-large"]).status.code(), Some(0));
+}

@@ -21,6 +21,7 @@ mod sums;
 mod tree;
 mod unsafety;
 mod workflows;
+mod writers;
 
 use std::{collections::BTreeSet, fs};
 

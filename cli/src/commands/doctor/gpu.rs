@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{finding::Finding, trial::loads};
+use crate::shown::Shown;
 
 /// What is recorded of a GPU passes this library.
 const DRIVER: &str = "libcuda.so.1";
@@ -46,7 +47,7 @@ fn of_devices(part: &'static str, devices: &[PathBuf]) -> Finding {
         File::open(device).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
     };
     if let Some(device) = devices.iter().find(is_closed) {
-        let why = format!("{} may not be opened by this user", device.display());
+        let why = format!("{} may not be opened by this user", Shown(&device));
         return Finding::fails(part, why, "join the group that has the device, often video or render");
     }
     let version = version().map_or_else(String::new, |version| format!(" of driver {version}"));

@@ -16,7 +16,7 @@ use super::{
     },
     finding::Finding,
 };
-use crate::view::listener;
+use crate::{shown::Shown, view::listener};
 
 /// The resident memory of a recorded process, which `memreel record --heap` reads beside it.
 pub(super) fn processes() -> Finding {
@@ -66,7 +66,7 @@ pub(super) fn browser() -> Finding {
         return Finding::fails(PART, why, what_to_do);
     }
     match in_path(OsStr::new(OPENER)) {
-        Some(path) => Finding::works(PART, format!("{} opens the page", path.display())),
+        Some(path) => Finding::works(PART, format!("{} opens the page", Shown(&path))),
         None => {
             let is_path = env::var_os("PATH").is_some();
             let why = if is_path { "is not in PATH" } else { "was not found, because PATH is not set" };

@@ -17,6 +17,7 @@ use super::{
     finding::Finding,
     trial::{Recorded, loads},
 };
+use crate::shown::Shown;
 
 /// What `memreel record` puts in front of programs.
 pub(super) fn libraries() -> Finding {
@@ -29,7 +30,7 @@ pub(super) fn libraries() -> Finding {
         return Finding::unknown(PART, "it has no library", "").needed();
     };
     let library = Path::new(&library);
-    let shown = library.display();
+    let shown = Shown(&library);
     match loads(library) {
         Ok(Ok(())) => Finding::works(PART, format!("the loader takes {shown}")),
         Ok(Err(why)) => Finding::fails(
@@ -45,16 +46,16 @@ pub(super) fn libraries() -> Finding {
 /// A program of the user's.
 pub(super) fn program(program: &OsStr) -> Finding {
     const PART: &str = "this program";
-    let shown = program.display();
+    let shown = Shown(&program);
     let Some(path) = in_path(program) else {
         return Finding::fails(PART, format!("there is no program {shown}"), "give its path").needed();
     };
     if fs::metadata(&path).is_ok_and(|found| found.permissions().mode() & 0o111 == 0) {
         let what_to_do = "make it executable, or record the program that runs it";
-        return Finding::fails(PART, format!("{} is not executable", path.display()), what_to_do).needed();
+        return Finding::fails(PART, format!("{} is not executable", Shown(&path)), what_to_do).needed();
     }
     match why_not(program) {
-        None => Finding::works(PART, format!("{} can be recorded", path.display())),
+        None => Finding::works(PART, format!("{} can be recorded", Shown(&path))),
         Some(unrecorded) => Finding::fails(
             PART,
             unrecorded.why,

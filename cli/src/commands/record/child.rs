@@ -27,6 +27,7 @@ use signal_hook::{
 };
 
 use super::{environment::Variable, preloadable::in_path, say::say};
+use crate::shown::Shown;
 
 /// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
 /// signal, sent it to both.
@@ -65,7 +66,7 @@ pub(super) fn start(
         None => Err(error),
     });
     let child = started.map_err(|error| {
-        say(&format!("{}: {error}", program[0].display()));
+        say(&format!("{}: {error}", Shown(&program[0])));
         if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
     })?;
     let child = Child { child, ended: Arc::default() };

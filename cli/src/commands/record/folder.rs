@@ -4,10 +4,15 @@
 
 use std::{
     fs::{self, DirBuilder},
-    io,
+    io::{self, Write},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process,
+};
+
+use rustix::{
+    fs::{Mode, OFlags, fstat, open, openat},
+    process::geteuid,
 };
 
 use super::place;
@@ -47,7 +52,7 @@ impl Folder {
 
     fn below(parent: &Path) -> Result<Folder, Failure> {
         let unwritable = |error: io::Error| {
-            let advice = "-o names another folder, as in -o /tmp/snapshot.pickle";
+            let advice = "-o names another folder, as in -o ~/snapshot.pickle";
             Failure::unwritable(parent, format!("{error}; {advice}"))
         };
         let path = parent.join(format!(".memreel-record-{}", process::id()));
@@ -65,7 +70,7 @@ impl Folder {
             Err(error) => return Err(unwritable(error)),
         };
         // So that `git status` is what it is without the folder. Without room for it, git shows the folder.
-        let _ = fs::write(path.join(IGNORED), "*\n");
+        let _ = ignore(&path);
         Ok(Folder(path))
     }
 
@@ -83,6 +88,18 @@ impl Folder {
         // What is in it stays: a tape that was kept, or one that could not be read.
         let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// Makes the file for git in a new folder. Whoever may exchange the folder by now makes nobody write elsewhere.
+fn ignore(folder: &Path) -> io::Result<()> {
+    let own =
+        open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = fstat(&own)?;
+    if found.st_uid != geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::File::from(openat(own, IGNORED, flags, Mode::from_raw_mode(0o666))?).write_all(b"*\n")
 }
 
 /// Returns the tapes in the folder of a run, by process.
@@ -113,6 +130,29 @@ fn nanoseconds() -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_written_through_what_others_put_there() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let all = tempfile::tempdir().unwrap();
+        let [victim, own, link] = ["victim", "own", "link"].map(|name| all.path().join(name));
+        fs::write(&victim, "keys").unwrap();
+        let open_to = |mode| fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
+        fs::create_dir(&own).unwrap();
+        open_to(0o700);
+        symlink(&own, &link).unwrap();
+        assert!(ignore(&link).is_err(), "a link in place of the folder");
+        symlink(&victim, own.join(IGNORED)).unwrap();
+        assert!(ignore(&own).is_err(), "a link in the folder");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "keys");
+        fs::remove_file(own.join(IGNORED)).unwrap();
+        open_to(0o755);
+        assert!(ignore(&own).is_err(), "a folder that is not this one");
+        open_to(0o700);
+        ignore(&own).unwrap();
+        assert_eq!(fs::read_to_string(own.join(IGNORED)).unwrap(), "*\n");
+    }
 
     #[test]
     fn the_name_of_a_tape_has_process_program_and_rank() {

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, shown::Shown};
 
 const PRELOAD: &str = "libmemreel_preload.so";
 const HEAP: &str = "libmemreel_heap.so";
@@ -87,7 +87,7 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
     })?;
     // The loader separates paths by either, and has no way to quote them.
     if found.to_string_lossy().contains([' ', ':']) {
-        let found = found.display();
+        let found = Shown(&found);
         return Err(Failure::Message(
             Exit::Unreadable,
             format!(

@@ -13,7 +13,7 @@ use std::{
 use memreel::{integrate, trigger};
 
 use super::folder::TapeFile;
-use crate::failure::Failure;
+use crate::{failure::Failure, shown::Shown};
 
 /// Returns the name of a program in messages and files.
 pub(super) fn short_name(program: &OsStr) -> String {
@@ -57,7 +57,7 @@ impl Names {
             return Ok(Names { folder: PathBuf::from("."), own: None, stem, program });
         };
         let name = output.file_name().filter(|_| !output.is_dir()).ok_or_else(|| {
-            Failure::usage(format!("-o takes the name of a file, and {} is a folder", output.display()))
+            Failure::usage(format!("-o takes the name of a file, and {} is a folder", Shown(&output)))
         })?;
         // A name that is not UTF-8 has no placeholders.
         let name = name.to_str().map_or_else(|| escaped(&name.to_string_lossy()), str::to_owned);
@@ -90,7 +90,7 @@ impl Names {
         let name = self.filled(&self.own.as_ref()?.name, &Facts { rank: &rank.to_string(), pid: "" }).ok()?;
         Some(format!(
             "this is rank {rank}{of}, so the snapshot is {}; {{rank}} in -o chooses the place of the rank",
-            self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name).display()
+            Shown(&self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name))
         ))
     }
 
@@ -166,7 +166,7 @@ impl Names {
             }
             _ => Err(Failure::usage(format!(
                 "dumps cannot be written beside {}: the path has a comma or is not UTF-8; name another with -o",
-                path.display()
+                Shown(&path)
             ))),
         }
     }

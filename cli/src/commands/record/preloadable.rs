@@ -17,6 +17,8 @@ use object::{
     read::elf::{Dyn, FileHeader, ProgramHeader},
 };
 
+use crate::shown::Shown;
+
 /// The machine for which the libraries are that this program has.
 const MACHINE: Machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
 
@@ -92,7 +94,7 @@ fn of_owner(path: &Path) -> Option<String> {
         format!(
             "{} runs with rights of its own (setuid, setgid or capabilities), so no library can be loaded in \
                  front of it",
-            path.display()
+            Shown(&path)
         )
     })
 }
@@ -100,7 +102,7 @@ fn of_owner(path: &Path) -> Option<String> {
 /// A program without the loader, or of another machine.
 fn of_binary(path: &Path) -> Option<Unrecorded> {
     let bytes = fs::read(path).ok()?;
-    let named = path.display();
+    let named = Shown(&path);
     let Ok(header) = FileHeader64::<Endianness>::parse(&*bytes) else {
         return bytes
             .starts_with(b"\x7fELF")

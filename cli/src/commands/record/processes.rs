@@ -26,6 +26,7 @@ use crate::{
     bytes::Bytes,
     failure::Failure,
     progress::Waiting,
+    shown::Shown,
     text::count,
     torch_dump::{self, TorchDump},
 };
@@ -122,7 +123,7 @@ impl Processes {
         let mut tapes = match tapes_in(&self.folder) {
             Ok(tapes) => tapes,
             Err(error) => {
-                let folder = self.folder.display();
+                let folder = Shown(&self.folder);
                 let what = match error.kind() {
                     io::ErrorKind::NotFound => format!(
                         "{folder} was removed while the program ran, with what was recorded; --tapes FOLDER chooses another place"
@@ -197,7 +198,7 @@ impl Processes {
                 self.saved.push(recorded);
             }
             Err(failure) => {
-                let kept = format!("process {}, whose tape is {}", tape.process, tape.path.display());
+                let kept = format!("process {}, whose tape is {}", tape.process, Shown(&tape.path));
                 self.failures.push(failure.of_file(&kept).to_string());
                 self.kept.insert(tape.path);
             }
@@ -340,7 +341,7 @@ fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
 
 fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
     let Recorded { tape, path, n_events, n_dropped, peak_bytes, problems, is_running } = process;
-    let (is_kept, tape_path) = (options.keep_tape || *is_running, tape.path.display());
+    let (is_kept, tape_path) = (options.keep_tape || *is_running, Shown(&tape.path));
     if options.json {
         let line = json!({
             "process": tape.process, "rank": tape.rank,

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     bytes::Bytes,
     owner_table::LEAST_ADVICE_BYTES,
+    shown::Shown,
     text::{clean, count},
 };
 
@@ -78,7 +79,7 @@ fn line(folder: &Path, left: &[Left]) -> String {
     }
     format!(
         "{} has {} in {} made during the run that no process has open, and keeps them until they are removed: {}",
-        folder.display(),
+        Shown(&folder),
         Bytes(sum(left)),
         count(left.len(), "file"),
         names.join(", ")

@@ -37,7 +37,7 @@ impl Report<'_> {
         let recorded = self.requests.recorded();
         let text = format!(
             "{}, device {}: {}, recorded under {} with a peak of {} reserved and {}",
-            self.file,
+            clean(self.file),
             self.requests.device(),
             count(self.requests.len(), "request"),
             clean(name(recorded.conf())),

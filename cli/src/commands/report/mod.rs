@@ -6,7 +6,7 @@ mod contents;
 mod page;
 
 use std::{
-    env, fs,
+    env,
     fs::OpenOptions,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -20,7 +20,8 @@ use crate::{
     failure::Failure,
     input::is_stdin,
     options::{Devices, device},
-    output::replaces_no_snapshot,
+    output::{self, replaces_no_snapshot},
+    shown::Shown,
 };
 
 use page::{Part, html, markdown};
@@ -87,8 +88,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     match &options.output {
         Some(path) if !is_stdin(path) => {
             replaces_no_snapshot(path, &options.files)?;
-            fs::write(path, of_path(path)).map_err(|error| Failure::unwritable(path, error))?;
-            eprintln!("memreel: written: {}", path.display());
+            output::replace(path, |file| file.write_all(of_path(path).as_bytes()))?;
+            eprintln!("memreel: written: {}", Shown(&path));
         }
         None if options.summary => {}
         _ => write!(out, "{}", markdown(&parts))?,

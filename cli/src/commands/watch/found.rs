@@ -13,7 +13,7 @@ use std::{
 use memreel::Recovered;
 
 use super::super::record::tapes_in;
-use crate::{exit::Exit, failure::Failure, process_root::ProcessRoot};
+use crate::{exit::Exit, failure::Failure, process_root::ProcessRoot, shown::Shown};
 
 /// What a word of the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ impl Source {
                 Ok(tapes) => Ok(tapes.into_iter().map(|tape| tape.path).collect()),
                 // The folder goes with its run.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-                Err(error) => Err(unreadable(format!("{}: cannot be read: {error}", folder.display()))),
+                Err(error) => Err(unreadable(format!("{}: cannot be read: {error}", Shown(&folder)))),
             },
             Source::Process(process) => tapes_of(*process).map_err(|error| refused(*process, &error)),
         }

@@ -22,7 +22,7 @@ use super::{
     screen::draw,
     view::View,
 };
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, shown::Shown};
 
 /// The time between two looks, at least.
 const LOOK: Duration = Duration::from_millis(500);
@@ -88,7 +88,7 @@ fn show(mut all: All, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
 }
 
 fn said(path: PathBuf) -> String {
-    format!("written to {}", path.display())
+    format!("written to {}", Shown(&path))
 }
 
 /// Writes a snapshot of the selected process into the current folder.

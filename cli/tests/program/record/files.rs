@@ -123,7 +123,7 @@ fn a_folder_that_takes_no_files_is_named() {
     let run = record(&["-o", "/proc/self/../snapshot.pickle"], &["touch", "ran"]).run();
     assert_eq!((run.status, run.files().len()), (Some(3), 0));
     let told = run.err.strip_prefix("memreel: cannot write /proc: ").unwrap();
-    assert!(told.ends_with("; -o names another folder, as in -o /tmp/snapshot.pickle\n"), "{told}");
+    assert!(told.ends_with("; -o names another folder, as in -o ~/snapshot.pickle\n"), "{told}");
 }
 
 /// It would be taken for that of a run that recorded nothing.
