@@ -395,6 +395,24 @@ class Hook(unittest.TestCase):
         self.run_python("import torch\n")
         self.assertEqual(self.dumps(), {})
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes a program of another user")
+    def test_a_python_with_rights_of_others_is_not_hooked(self):
+        nobody = 65534
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            shutil.copytree(FOLDER, os.path.join(folder, "hook"))
+            program = shutil.copy(os.path.realpath(sys.executable), os.path.join(folder, "python"))
+            variables = {"MEMREEL_RECORD": folder, "PYTHONPATH": os.path.join(folder, "hook"), "PYTHONHOME": sys.base_prefix}
+            ask = [program, "-c", "import sys; print(hasattr(sys, '_memreel_record'))"]
+            def asked(**how):
+                return subprocess.run(ask, env={**os.environ, **variables}, capture_output=True, text=True, **how)
+
+            plain = asked()
+            self.assertEqual(plain.stdout, "True\n", plain.stderr)
+            os.chmod(program, 0o4755)
+            owned = asked(preexec_fn=lambda: os.setuid(nobody))
+            self.assertEqual(owned.stdout, "False\n", owned.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
