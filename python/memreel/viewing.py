@@ -20,7 +20,7 @@ class Page(Server):
 
     def __init__(self, words: list[str], *, port: int, is_opened: bool) -> None:
         # It opens a browser where one is seen.
-        options = ["--idle", str(IDLE_MINUTES), "--port", str(port), *([] if is_opened else ["--no-open"])]
+        options = ["--print-address", "--idle", str(IDLE_MINUTES), "--port", str(port), *([] if is_opened else ["--no-open"])]
         super().__init__(["view", *options, *words])
 
 

@@ -70,7 +70,7 @@ def test_a_page_follows_the_program_while_it_is_recorded(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "SSH_TTY": "none"})
     assert ended.returncode == 0, ended.stderr
     address, process = ended.stdout.splitlines()[0].split()
-    assert f"memreel: the live page is at {address}" in ended.stderr
+    assert "memreel: the live page is open" in ended.stderr and address not in ended.stderr, "a log has no key to the page"
     assert f"process {process}:" in ended.stderr
     assert ended.stdout.splitlines()[1] == "closed"
     # What serves the page is not recorded with the program.

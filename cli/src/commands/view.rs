@@ -5,7 +5,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -73,8 +73,13 @@ pub(crate) struct Options {
     #[arg(long)]
     no_open: bool,
 
+    /// Print the address also where the output is no terminal, such as a log that others read; it is a key to the page.
+    /// Without it, a file that only you can read has the address there
+    #[arg(long)]
+    print_address: bool,
+
     /// Write the page to this file, with what it needs of the snapshots, instead of serving it; at most 20 MB
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "idle"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "print_address", "idle"])]
     html: Option<PathBuf>,
 
     /// End after this number of minutes without a request
@@ -124,6 +129,13 @@ fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     said.end(address.serve_live(options.idle, live))
 }
 
+/// The files of a page that is served; they are removed with this.
+#[cfg(target_os = "linux")]
+pub(super) struct Kept {
+    _place: AddressFile,
+    _opened: Option<NamedTempFile>,
+}
+
 /// A port at which the page that follows programs will be.
 #[cfg(target_os = "linux")]
 pub(super) struct LivePage(Address);
@@ -138,7 +150,7 @@ impl LivePage {
 
     /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
     /// is to be kept while the page is opened.
-    pub(super) fn serve_run(self, run: &Path, say: impl Fn(&str)) -> Option<NamedTempFile> {
+    pub(super) fn serve_run(self, run: &Path, prints: bool, say: impl Fn(&str)) -> Option<Kept> {
         let LivePage(address) = self;
         let (url, port) = (address.url(), address.port());
         let served = live::follow_run(run).and_then(|live| {
@@ -150,9 +162,12 @@ impl LivePage {
             say(&format!("the live page cannot be served: {error}"));
             return None;
         }
-        say(&format!("the live page is at {url}"));
+        let mut place = AddressFile::default();
+        let is_seen = prints || io::stderr().is_terminal();
+        let line = place.say(&url, is_seen);
+        say(&format!("the live page is {} {line}", if is_seen { "at" } else { "open;" }));
         ssh_line(port).iter().for_each(|line| say(line));
-        opened(&url)
+        Some(Kept { _place: place, _opened: opened(&url) })
     }
 }
 
@@ -161,21 +176,51 @@ fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
     Err(Failure::usage("`memreel view --live` needs Linux; here memreel reads what was recorded there"))
 }
 
+/// A file that has the address of a page, where others may read what is printed. It is removed with this.
+#[derive(Default)]
+struct AddressFile(Option<NamedTempFile>);
+
+impl AddressFile {
+    /// Returns the address, if those who may have it see it; else where it is.
+    fn say(&mut self, url: &str, is_seen: bool) -> String {
+        if is_seen {
+            return url.to_owned();
+        }
+        let mut builder = Builder::new();
+        // Such a file is its user's alone.
+        let file = builder.prefix("memreel-view-").suffix(".address").tempfile().and_then(|mut file| {
+            writeln!(file, "{url}")?;
+            Ok(file)
+        });
+        match file {
+            Ok(file) => {
+                let path = Shown(file.path()).to_string();
+                self.0 = Some(file);
+                format!("the address is in {path}, which only you can read; --print-address prints it")
+            }
+            Err(error) => format!("no file can have the address ({error}); --print-address prints it"),
+        }
+    }
+}
+
 /// Says the address of a page, and opens it.
 struct Said<'a, W> {
     options: &'a Options,
     out: &'a mut W,
     printed: io::Result<()>,
+    place: AddressFile,
     opened: Option<NamedTempFile>,
 }
 
 impl<'a, W: Write> Said<'a, W> {
     fn new(options: &'a Options, out: &'a mut W) -> Self {
-        Said { options, out, printed: Ok(()), opened: None }
+        Said { options, out, printed: Ok(()), place: AddressFile::default(), opened: None }
     }
 
     fn say(&mut self, url: &str, port: u16) {
-        self.printed = print(url, port, self.out);
+        let is_seen = self.options.print_address || io::stdout().is_terminal();
+        let line = self.place.say(url, is_seen);
+        self.printed = print(&line, port, self.out);
         if !self.options.no_open {
             self.opened = opened(url);
         }
@@ -184,7 +229,7 @@ impl<'a, W: Write> Said<'a, W> {
     /// Returns the status of a server that has ended.
     fn end(self, served: io::Result<()>) -> Result<Exit, Failure> {
         served.map_err(|error| Failure::Message(Exit::Unreadable, refused(self.options.port, &error)))?;
-        drop(self.opened);
+        drop((self.opened, self.place));
         self.printed?;
         Ok(Exit::Fine)
     }
@@ -210,8 +255,8 @@ fn refused(port: u16, error: &io::Error) -> String {
     }
 }
 
-fn print(url: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{url}")?;
+fn print(line: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{line}")?;
     if let Some(line) = ssh_line(port) {
         writeln!(out, "{line}")?;
     }

@@ -46,3 +46,4 @@ mod words;
 
 pub(crate) use live::Live;
 pub(crate) use server::{Address, Serving, html, listener, serve};
+pub(crate) use token::is_same as is_same_token;

@@ -19,7 +19,7 @@ pub(crate) fn new() -> io::Result<String> {
 }
 
 /// Compares two tokens in a time that does not depend on where they differ.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len()
         && one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
 }

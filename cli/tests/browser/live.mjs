@@ -24,7 +24,7 @@ execFileSync("cc", ["-O1", "-g", "-fno-builtin", "-o", path.join(folder, "events
 
 /** Starts the recording; returns {address, pid, kept, line(word), ended}. */
 async function record() {
-  const words = ["record", "--heap", "--live", "-o", "out.pickle", "--", "./events", String(N_EVENTS), String(SECONDS)];
+  const words = ["record", "--heap", "--live", "--print-address", "-o", "out.pickle", "--", "./events", String(N_EVENTS), String(SECONDS)];
   // A terminal of SSH: no browser is opened.
   const child = spawn(PROGRAM, words, {cwd: folder, env: {...process.env, SSH_TTY: "none", SSH_CONNECTION: ""}, stdio: ["ignore", "pipe", "pipe"]});
   const lines = [], waiting = [];

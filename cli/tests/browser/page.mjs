@@ -27,7 +27,7 @@ export const browser = (more = []) => chromium.launch({executablePath: CHROMIUM,
 
 /** Starts a server of files; returns {address, process, end(), memory()}. */
 export async function serve(files, options = []) {
-  const child = spawn(PROGRAM, ["view", "--no-open", ...options, ...files], {stdio: ["ignore", "pipe", "pipe"]});
+  const child = spawn(PROGRAM, ["view", "--no-open", "--print-address", ...options, ...files], {stdio: ["ignore", "pipe", "pipe"]});
   let text = "";
   const address = await new Promise((found, failed) => {
     for (const stream of [child.stdout, child.stderr]) {

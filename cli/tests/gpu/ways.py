@@ -62,7 +62,7 @@ class Page:
 
     def __init__(self, processes):
         # It ends by itself if this process cannot end it.
-        command = [MEMREEL, "view", "--live", "--no-open", "--idle", "5", *map(str, processes)]
+        command = [MEMREEL, "view", "--live", "--no-open", "--print-address", "--idle", "5", *map(str, processes)]
         self.server = subprocess.Popen(command, env=PLAIN, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.address = self.server.stdout.readline().strip()
         if not self.address.startswith("http://127.0.0.1:"):

@@ -50,12 +50,12 @@ impl Answer {
 
 /// Serves with a folder of its own as the current one.
 pub(crate) fn serve_in(folder: &Path, words: &[&str]) -> Server {
-    let mut command = memreel(&["view", "--no-open"]);
+    let mut command = memreel(&["view", "--no-open", "--print-address"]);
     started(command.args(words).env_remove("SSH_CONNECTION").current_dir(folder))
 }
 
 pub(crate) fn serve(words: &[&str]) -> Server {
-    let mut command = memreel(&["view", "--no-open"]);
+    let mut command = memreel(&["view", "--no-open", "--print-address"]);
     command.args(words).env_remove("SSH_CONNECTION");
     started(&mut command)
 }
@@ -334,7 +334,8 @@ fn what_is_no_snapshot_never_replaces_one() {
 
 #[test]
 fn over_ssh_the_line_for_the_other_machine_is_printed() {
-    let mut command = memreel(&["view", "torch-2.11/snapshots/oom.pickle", "--idle", "0.005"]);
+    let mut command =
+        memreel(&["view", "--print-address", "torch-2.11/snapshots/oom.pickle", "--idle", "0.005"]);
     command.env("SSH_CONNECTION", "10.0.0.1 5555 10.0.0.2 22").env("USER", "ada");
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -344,7 +345,7 @@ fn over_ssh_the_line_for_the_other_machine_is_printed() {
 
 #[test]
 fn a_file_is_read_from_standard_input_and_two_pages_ask_at_once() {
-    let mut command = memreel(&["view", "--no-open", "-"]);
+    let mut command = memreel(&["view", "--no-open", "--print-address", "-"]);
     command.stdin(fs::File::open(fixture("torch-2.11/snapshots/oom.pickle")).unwrap());
     let server = started(&mut command);
     assert_eq!(server.first_file()["name"], "standard input");
@@ -384,4 +385,31 @@ fn scopes_become_the_ruler_and_names_stay_texts() {
     assert!(answer.head.contains("application/json"), "a browser runs no JSON: {}", answer.head);
     let rows = server.get("list?sort=from&descending=0").json()["rows"].clone();
     assert_eq!(rows[0]["scope"], "warm up");
+}
+
+#[test]
+fn a_log_has_no_key_to_the_page() {
+    let mut command = memreel(&["view", "--no-open", "torch-2.11/snapshots/oom.pickle"]);
+    let mut child = command.env_remove("SSH_CONNECTION").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let path =
+        line.strip_prefix("the address is in ").and_then(|rest| rest.split_once(", which only you can read"));
+    let path = Path::new(path.unwrap_or_else(|| panic!("{line}")).0);
+    let address = std::fs::read_to_string(path).unwrap();
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o777, 0o600);
+    let server = Server::of(child, address.trim_end());
+    assert!(!line.contains(server.path.trim_matches('/')), "{line}");
+    assert_eq!(server.get("files").status, 200);
+}
+
+/// Connections that say nothing shut nobody out who has the address.
+#[test]
+fn silent_connections_give_way() {
+    let server = serve(&["torch-2.11/snapshots/oom.pickle"]);
+    let connect = || TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let silent: Vec<TcpStream> = (0..400).map(|_| connect()).collect();
+    assert_eq!(server.get("files").status, 200);
+    drop(silent);
 }

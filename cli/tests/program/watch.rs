@@ -227,7 +227,7 @@ fn metrics_of_what_is_watched_are_served_until_it_ends() {
     let begun = Instant::now();
     let text = loop {
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         if text.contains("200 OK") {

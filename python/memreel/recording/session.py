@@ -141,7 +141,10 @@ class record:
         except Error as error:
             warnings.warn(MemreelWarning(str(error)), stacklevel=3)
         else:
-            print(f"memreel: the live page is at {self._page.address}", file=sys.stderr)
+            # The address is a key to the page, and others may read a log.
+            is_seen = sys.stderr is not None and sys.stderr.isatty()
+            where = f"at {self._page.address}" if is_seen else "open; memreel.live() returns one with its address"
+            print(f"memreel: the live page is {where}", file=sys.stderr)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -48,7 +48,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let asked = environment::memreel(options, &names)?;
     let libraries = Libraries::find(options.heap)?;
     // Before the program starts: it should not run without what was asked for.
-    let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let listen = |address| Metrics::listen(address, options.metrics_token.as_deref());
+    let metrics = options.metrics.as_deref().map(listen).transpose()?;
     let page = options.live.then(|| LivePage::listen(0)).transpose()?;
     let beside = options.keep_tape.then(|| names.folder());
     let folder = Folder::create(names.folder(), options.tapes.as_deref().or(beside))?;
@@ -66,6 +67,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     if let Some(metrics) = &metrics {
         say(&format!("metrics are at {}", metrics.address()));
+        metrics.warning().iter().for_each(|line| say(line));
     }
     let saving = Saving { options, names: names.clone(), folder: folder.path().to_owned(), metrics, page };
     // While this process has one thread.

@@ -78,9 +78,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     pub(super) metrics_sites: usize,
 
+    /// Serve the metrics to those who send the token in this file, as `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    pub(super) metrics_token: Option<PathBuf>,
+
     /// Serve a page that shows what PROGRAM and its children hold while they run, and open it in a browser
     #[arg(long)]
     pub(super) live: bool,
+
+    /// Print the address of the page also where standard error is no terminal; it is a key to the page
+    #[arg(long, requires = "live")]
+    pub(super) print_address: bool,
 
     /// Leave PyTorch's own history as the program sets it
     #[arg(long)]

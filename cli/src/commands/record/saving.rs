@@ -59,7 +59,7 @@ impl Saving<'_> {
         if let Some(metrics) = metrics {
             metrics.serve(&folder, options.metrics_sites);
         }
-        let opened = page.and_then(|page| page.serve_run(&folder, say));
+        let opened = page.and_then(|page| page.serve_run(&folder, options.print_address, say));
         let keeper = Keeper::start(&folder, options);
         let mut news = BufReader::new(news).lines().map_while(Result::ok);
         let Some(program) = news.next().and_then(|process| process.parse().ok()) else { return };

@@ -25,6 +25,7 @@ mod work;
 use std::{
     collections::BTreeSet,
     io::{self, IsTerminal, Write},
+    path::PathBuf,
     thread,
     time::Duration,
 };
@@ -82,6 +83,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     metrics_sites: usize,
 
+    /// Serve the metrics to those who send the token in this file, as `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    metrics_token: Option<PathBuf>,
+
     /// Tapes, folders of runs, or numbers of processes
     #[arg(value_name = "RUN|PID|TAPE")]
     sources: Vec<String>,
@@ -89,7 +94,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
-    let metrics = options.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let listen = |address| Metrics::listen(address, options.metrics_token.as_deref());
+    let metrics = options.metrics.as_deref().map(listen).transpose()?;
     let detail = match metrics {
         Some(_) => Detail::by_metrics(options.metrics_sites),
         None => Detail::by_a_person(options.n),
@@ -108,6 +114,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if let Some(metrics) = metrics {
         writeln!(out, "{}", metrics.address())?;
         out.flush()?;
+        metrics.warning().iter().for_each(|line| eprintln!("memreel: {line}"));
         metrics.serve_watched(all)?;
         return Ok(Exit::Fine);
     }

@@ -17,7 +17,7 @@ use crate::{
 
 /// Starts a recording whose terminal is one of SSH, so that no browser is opened.
 fn start(program: &[&str]) -> Start {
-    let start = record(&["--heap", "--live", "-o", "out.pickle"], program);
+    let start = record(&["--heap", "--live", "--print-address", "-o", "out.pickle"], program);
     start.env("SSH_TTY", "none").env("SSH_CONNECTION", "192.0.2.1 5 192.0.2.2 22").env("USER", "someone")
 }
 

@@ -60,7 +60,7 @@ impl Staged {
     /// Returns the head and the body of an answer.
     fn get(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "{request} HTTP/1.1\r\nHost: any.name\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -215,4 +215,46 @@ fn an_address_that_cannot_be_had_is_said_before_the_program_starts() {
         assert!(run.err.contains(message), "{address}: {}", run.err);
         assert!(!run.folder.path().join("started").exists(), "{address}");
     }
+}
+
+/// A page of the web can have its own name lead to this machine; and who has no token reads nothing.
+#[test]
+fn metrics_are_for_those_who_name_the_host_and_have_the_token() {
+    let secrets = tempfile::tempdir().unwrap();
+    let token = secrets.path().join("token");
+    fs::write(&token, "a-long-secret\n").unwrap();
+    let staged = Staged::start(&["--metrics-token", token.to_str().unwrap()]);
+    let (local, right) = (staged.address.clone(), "Authorization: Bearer a-long-secret\r\n");
+    let status = |host: &str, authorization: &str| {
+        let mut stream = TcpStream::connect(&staged.address).unwrap();
+        write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n{authorization}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].to_owned()
+    };
+    // What is asked for is not there: the answer to those who may ask.
+    assert_eq!(status(&local, right), "404");
+    assert_eq!(status("localhost", right), "404");
+    assert_eq!(status("evil.com", right), "403");
+    assert_eq!(status(&local, ""), "401");
+    assert_eq!(status(&local, "Authorization: Bearer another\r\n"), "401");
+    let Staged { mut child, .. } = staged;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_port_that_others_reach_is_said() {
+    let run = record(&["--metrics", "0.0.0.0:0"], &["true"]).run();
+    assert!(
+        run.err.contains("memreel: every machine that reaches this address can read the metrics"),
+        "{}",
+        run.err
+    );
+    let run = record(&["--metrics", "127.0.0.1:0"], &["true"]).run();
+    assert!(!run.err.contains("every machine"), "{}", run.err);
+    let run =
+        record(&["--metrics", "127.0.0.1:0", "--metrics-token", "not-there"], &["touch", "started"]).run();
+    assert_eq!(run.status, Some(2), "{}", run.err);
+    assert!(!run.folder.path().join("started").exists());
 }

@@ -1,9 +1,10 @@
 //! What is watched, as metrics for Prometheus: a thread looks, and a server answers with what the last look found.
 //!
-//! `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are, `server` answers.
+//! `access` is who gets them, `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are, `server` answers.
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod exposition;
 mod families;
 mod owners;
@@ -20,6 +21,7 @@ use std::{
 use super::{all::All, detail::Detail, found::Source};
 use crate::{exit::Exit, failure::Failure};
 
+use access::Access;
 use owners::Owners;
 use server::Text;
 
@@ -31,11 +33,12 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(in crate::commands) struct Metrics {
     listener: TcpListener,
     address: SocketAddr,
+    access: Access,
 }
 
 impl Metrics {
-    /// Takes the port of an address.
-    pub(in crate::commands) fn listen(address: &str) -> Result<Metrics, Failure> {
+    /// Takes the port of an address. With a file, those who have the token in it get the metrics.
+    pub(in crate::commands) fn listen(address: &str, token_file: Option<&Path>) -> Result<Metrics, Failure> {
         let addresses = address.to_socket_addrs().map_err(|_| {
             Failure::usage(format!(
                 "{address:?} is not an address and a port; use for example 127.0.0.1:9464"
@@ -43,13 +46,20 @@ impl Metrics {
         })?;
         let addresses: Vec<SocketAddr> = addresses.collect();
         let listener = TcpListener::bind(&*addresses);
-        let taken = listener.and_then(|listener| Ok(Metrics { address: listener.local_addr()?, listener }));
-        taken.map_err(|error| Failure::Message(Exit::Unreadable, refused(address, &error)))
+        let taken = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) =
+            taken.map_err(|error| Failure::Message(Exit::Unreadable, refused(address, &error)))?;
+        Ok(Metrics { address, listener, access: Access::of(address, token_file)? })
     }
 
     /// Returns the address that Prometheus is given.
     pub(in crate::commands) fn address(&self) -> String {
         format!("http://{}/metrics", self.address)
+    }
+
+    /// Returns a line about who reaches the address, if others do.
+    pub(in crate::commands) fn warning(&self) -> Option<&'static str> {
+        self.access.warning()
     }
 
     /// Serves what the processes of a run hold, with `n_sites` sites of each device, until this process ends.
@@ -73,7 +83,7 @@ impl Metrics {
     /// Answers with a text, on a thread.
     fn answer(self, text: &Text) -> io::Result<()> {
         let text = text.clone();
-        let serve = move || server::serve(self.listener, text);
+        let serve = move || server::serve(self.listener, self.access, text);
         thread::Builder::new().name("metrics-server".into()).spawn(serve).map(|_| ())
     }
 }

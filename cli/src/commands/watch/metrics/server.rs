@@ -17,7 +17,8 @@ use hyper::{
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
-use crate::connections::{Connections, run};
+use super::access::Access;
+use crate::connections::{Client, Connections, run};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -38,25 +39,36 @@ impl Text {
 }
 
 /// Answers requests until the process ends.
-pub(super) fn serve(listener: TcpListener, text: Text) -> io::Result<()> {
+pub(super) fn serve(listener: TcpListener, access: Access, text: Text) -> io::Result<()> {
     run(async move {
         let connections = Connections::of(listener)?;
-        let answer = move |request| reply(&request, &text);
+        let access = Arc::new(access);
+        let answer = move |request, client| reply(&request, &client, &access, &text);
         loop {
             connections.serve_next(&answer).await;
         }
     })?
 }
 
-fn reply(request: &Request<Incoming>, text: &Text) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
+fn reply(
+    request: &Request<Incoming>,
+    client: &Client,
+    access: &Access,
+    text: &Text,
+) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
-    let (status, kind, body) = match request.uri().path() {
-        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is answered\n".into()),
-        "/metrics" => match text.get() {
+    let refused = access.refusal(request.headers());
+    if refused.is_none() && access.has_token() {
+        client.is_known();
+    }
+    let (status, kind, body) = match (refused, request.uri().path()) {
+        (Some((status, why)), _) => (status, PLAIN, why.into()),
+        (None, _) if !is_read => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is answered\n".into()),
+        (None, "/metrics") => match text.get() {
             none if none.is_empty() => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "not yet\n".into()),
             text => (StatusCode::OK, OPENMETRICS, text),
         },
-        _ => (StatusCode::NOT_FOUND, PLAIN, "the metrics are at /metrics\n".into()),
+        (None, _) => (StatusCode::NOT_FOUND, PLAIN, "the metrics are at /metrics\n".into()),
     };
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
