@@ -180,16 +180,12 @@ fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Calls the function behind a wrapper; -1 with an error if there is none.
+/// Calls the function behind a wrapper, within an unsafe block: the name fixes the type, and the arguments are the caller's. -1
+/// with an error if there is none.
 macro_rules! next {
     ($behind:ident, fn($($type:ty),*), $($argument:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
-        // SAFETY: null is `None`; the name fixes the type.
-        match unsafe { transmute::<*mut c_void, Option<Function>>($behind.address()) } {
-            // SAFETY: the caller's promise.
-            Some(next) => unsafe { next($($argument),*) },
-            None => -1,
-        }
+        transmute::<*mut c_void, Option<Function>>($behind.address()).map_or(-1, |next| next($($argument),*))
     }};
 }
 

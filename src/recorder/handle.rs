@@ -98,7 +98,7 @@ impl Recorder {
         let mut current = lock(&self.shared.history);
         let capacity = history.capacity();
         let erase = history.erases();
-        let mut mode = history.mode();
+        let mode = history.mode();
         // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an
         // event between the two steps neither survives the erasing nor is dropped for lack of capacity.
         if mode.is_off() {
@@ -106,10 +106,7 @@ impl Recorder {
         }
         let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
         #[cfg(not(loom))]
-        if opening::choose(&self.shared, history, has_gaps).is_none() {
-            mode = Recording::off().mode();
-            self.shared.mode.store(mode);
-        }
+        let mode = opening::choose(&self.shared, history, has_gaps).map_or_else(|| Recording::off().mode(), |()| mode);
         for (_, tape) in lock(&self.shared.tapes).iter() {
             tape.reset(capacity, erase, self.shared.clock.now());
         }

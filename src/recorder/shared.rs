@@ -65,6 +65,7 @@ pub(super) struct Shared {
     /// std under loom too. Relaxed: nothing else is read because of it.
     pub(super) has_gaps: AtomicBool,
     /// Whether nothing is recorded without the tape's file. Relaxed: as above.
+    #[cfg(not(loom))]
     pub(super) is_on_tape_alone: AtomicBool,
     pub(super) clock: Clock,
     pub(super) history: Mutex<Recording>,
@@ -93,6 +94,7 @@ impl Shared {
             min_size_bytes: AtomicU64::new(0),
             sample_bytes: AtomicU64::new(0),
             has_gaps: AtomicBool::new(false),
+            #[cfg(not(loom))]
             is_on_tape_alone: AtomicBool::new(false),
             clock: Clock::start(),
             history: Mutex::new(Recording::off()),
@@ -123,12 +125,14 @@ impl Shared {
     }
 
     /// Ends the recording if it got a chunk in memory and nothing reads what is there. Returns whether it goes on.
+    #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
     pub(super) fn goes_on_with(&self, chunk: &Chunk) -> bool {
-        let ends = self.is_on_tape_alone.load(Ordering::Relaxed) && !chunk.lines().is_in_file();
-        if ends {
-            self.mode.store(Recording::off().mode());
+        #[cfg(not(loom))]
+        if self.is_on_tape_alone.load(Ordering::Relaxed) && !chunk.lines().is_in_file() {
+            self.mode.store(Mode::default());
+            return false;
         }
-        !ends
+        true
     }
 
     #[inline(always)]

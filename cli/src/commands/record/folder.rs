@@ -45,8 +45,8 @@ impl Folder {
             return Folder::below(&full(asked)?);
         }
         let places = place::places(&output);
-        let others = places.iter().filter(|place| **place != output && place::may_write(&output));
-        let elsewhere = others.into_iter().find_map(|place| Folder::below(place).ok());
+        let mut others = places.iter().filter(|place| **place != output && place::may_write(&output));
+        let elsewhere = others.find_map(|place| Folder::below(place).ok());
         elsewhere.map_or_else(|| Folder::below(&output), Ok)
     }
 

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     return 5;
   }
   if (!strcmp(what, "pairs"))
-    for (int i = 0; i < 100000; i++) free(malloc(100));
+    for (int i = argc > 2 ? atoi(argv[2]) : 100000; i > 0; i--) free(malloc(100));
   if (!strcmp(what, "fails")) {
     char *block = malloc(500000);
     n_live++;

@@ -201,7 +201,7 @@ fn what_the_caller_ignores_is_ignored_and_changes_no_status() {
     for signals in ["CHLD", "PIPE", ALL] {
         let prepare = format!("trap '' {signals};");
         // Without the C library's own signals, which differ by how a program was started.
-        assert_same(&prepare, r"sed -n '/^Sig[IB]/s/.*\(........\)$/\1/p' /proc/self/status");
+        assert_same(&prepare, r"sed -n '/^Sig[IB]/s/.*\(.......\)$/\1/p' /proc/self/status");
         let run = assert_same(&prepare, "sh -c 'exit 3'");
         assert!(!run.err.contains("cannot wait"), "{}", run.err);
         run.snapshot("run.pickle");
@@ -259,9 +259,9 @@ fn what_kills_the_saving_changes_no_status() {
 /// Limits of memory, of files, of processes and of time hold for what saves too.
 #[test]
 fn limits_change_no_status() {
-    let pairs = format!("{} pairs", program("program"));
-    // 12 MiB: the tape fits, and not the snapshot. The unit is 512 bytes.
-    let run = assert_same("ulimit -f 24576;", &pairs);
+    let pairs = format!("{} pairs 400000", program("program"));
+    // 48 MiB: the tape fits, and not the snapshot. The unit is 512 bytes.
+    let run = assert_same("ulimit -f 98304;", &pairs);
     assert!(run.err.contains("File too large") && run.err.contains("whose tape is "), "{}", run.err);
     assert!(!run.files().iter().any(|name| name.ends_with(".tmp")), "{:?}", run.files());
     for kib in [60_000, 80_000, 100_000, 200_000] {
