@@ -106,7 +106,8 @@ impl Recorder {
         }
         let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
         #[cfg(not(loom))]
-        let mode = opening::choose(&self.shared, history, has_gaps).map_or_else(|| Recording::off().mode(), |()| mode);
+        let mode = opening::choose(&self.shared, history, has_gaps)
+            .map_or_else(|| Recording::off().mode(), |()| mode);
         for (_, tape) in lock(&self.shared.tapes).iter() {
             tape.reset(capacity, erase, self.shared.clock.now());
         }
