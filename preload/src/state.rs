@@ -196,8 +196,8 @@ fn history() -> Recording {
 
 /// Returns whether this process may write snapshots itself.
 fn has_dumps() -> bool {
-    let items = env::var("MEMREEL").unwrap_or_default();
-    items.split(',').any(|item| item.trim_start().starts_with("dump="))
+    let items = integrate::variable("MEMREEL").unwrap_or_default();
+    items.to_string_lossy().split(',').any(|item| item.trim_start().starts_with("dump="))
 }
 
 impl State {
