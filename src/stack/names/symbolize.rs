@@ -126,7 +126,8 @@ impl Symbolizer {
         self.known.len()
     }
 
-    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top, and with the file name of
+    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top and those of the libraries that
+    /// it puts in front of others, and with the file name of
     /// the program or library that each is in, if it is known.
     ///
     /// Each symbol stays at its address for as long as the symbolizer lives. `generation` is that
@@ -140,7 +141,8 @@ impl Symbolizer {
         let known = self.named(addresses, generation);
         let calls = || known.iter().flat_map(|known| known.calls.iter());
         let n_ours = trim::n_ours(calls().map(|call| (call.origin, &*call.symbol.name)));
-        calls().skip(n_ours).for_each(|call| look(&call.symbol, call.library.as_ref()));
+        let shown = calls().skip(n_ours).filter(|call| !trim::is_in_front(call.library.as_deref()));
+        shown.for_each(|call| look(&call.symbol, call.library.as_ref()));
     }
 
     /// The frames of a stack of the modules loaded now, with memreel's own.

@@ -14,6 +14,14 @@ const PACKAGES: [&str; 3] = ["capi", "preload", "heap"];
 /// How the file names of memreel's own libraries begin.
 const LIBRARIES: [&str; 3] = ["libmemreel.so", "libmemreel_preload.so", "libmemreel_heap.so"];
 
+/// Of these, those that are in front of the functions of others, which they call: their frames are between the program's.
+const IN_FRONT: [&str; 2] = ["libmemreel_preload.so", "libmemreel_heap.so"];
+
+/// Whether a frame is memreel's own wherever it is on a stack.
+pub(super) fn is_in_front(library: Option<&str>) -> bool {
+    library.is_some_and(|name| IN_FRONT.iter().any(|ours| name.starts_with(ours)))
+}
+
 /// Whose code a frame is, as far as the top of a stack matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
@@ -167,6 +175,14 @@ mod tests {
         assert_eq!(origin(Some("libmemreel_user.so")), Origin::Program);
         assert_eq!(origin(Some("libcuda.so.1")), Origin::Program);
         assert_eq!(origin(None), Origin::Program);
+    }
+
+    /// The first `operator new[]` of a program has frames of memreel between libstdc++'s and its own.
+    #[test]
+    fn frames_of_libraries_in_front_are_memreels_everywhere() {
+        let libraries = ["libmemreel_heap.so", "libmemreel_preload.so.0", "libmemreel.so", "libstdc++.so.6"];
+        assert_eq!(libraries.map(|name| is_in_front(Some(name))), [true, true, false, false]);
+        assert!(!is_in_front(None));
     }
 
     #[test]
