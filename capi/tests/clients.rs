@@ -229,6 +229,7 @@ fn children_of_a_busy_program_in_c_never_hang() {
 
 #[test]
 fn a_program_with_rights_of_others_obeys_no_variable() {
+    const NOBODY: u32 = 65534;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("owned");
     // The other user must reach the library, and may write into the folder.
@@ -252,10 +253,9 @@ fn a_program_with_rights_of_others_obeys_no_variable() {
     };
     run();
     assert_eq!(files(), ["libmemreel.so", "of-exit.pickle", "of-program.pickle", "of.tape", "owned"]);
-    ["of-exit.pickle", "of-program.pickle", "of.tape"]
-        .map(|name| fs::remove_file(folder.path().join(name)).unwrap());
-
-    const NOBODY: u32 = 65534;
+    for name in ["of-exit.pickle", "of-program.pickle", "of.tape"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
     let set = chown(&program, Some(NOBODY), None)
         .and_then(|()| fs::set_permissions(&program, Permissions::from_mode(0o4755)));
     if let Err(error) = set {

@@ -215,12 +215,12 @@ fn mode_of(found: &Stat) -> u32 {
 }
 
 /// Whether links in a folder are the kernel's own.
+#[cfg(target_os = "linux")]
 fn is_of_kernel(folder: &OwnedFd) -> bool {
-    #[cfg(target_os = "linux")]
-    return rustix::fs::fstatfs(folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC);
-    #[cfg(not(target_os = "linux"))]
-    return {
-        let _ = folder;
-        false
-    };
+    rustix::fs::fstatfs(folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_of_kernel(_folder: &OwnedFd) -> bool {
+    false
 }
