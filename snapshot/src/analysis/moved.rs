@@ -196,7 +196,8 @@ impl<'a> Moves<'a> {
         n_taken: &mut [usize],
     ) -> Option<usize> {
         // For each call that was looked at, those whose calls before it fit and that are left.
-        let mut left: Vec<Range<usize>> = vec![0..after.len()];
+        let all = 0..after.len();
+        let mut left = vec![all];
         for _ in 0..MAX_STEPS + functions.len() {
             let Range { start, end } = left.last()?.clone();
             let depth = left.len() - 1;

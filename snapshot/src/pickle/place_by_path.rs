@@ -58,7 +58,8 @@ impl Place {
         // Reports a missing folder in the system's words.
         fs::metadata(folder)?;
         let mut builder = tempfile::Builder::new();
-        let begun = builder.prefix(&format!(".memreel-{}-", std::process::id())).suffix(".tmp").tempfile_in(folder);
+        let begun =
+            builder.prefix(&format!(".memreel-{}-", std::process::id())).suffix(".tmp").tempfile_in(folder);
         let (file, temporary) = begun.map_err(|error| error.kind()).map(NamedTempFile::into_parts)?;
         Ok(Begun { place: self, temporary, file })
     }
