@@ -29,7 +29,7 @@ use crate::{failure::Failure, text::clean};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the gdb of another `memreel attach` is waited for.
-pub(super) const TRACED: Duration = Duration::from_secs(3);
+pub(super) const TRACED: Duration = Duration::from_secs(10);
 
 /// The options: no file of the user's, no symbols but those that are asked for, nothing from the network.
 const OPTIONS: [&str; 14] = [
@@ -75,13 +75,15 @@ pub(super) fn queue(
     interpreter: &Interpreter,
     script: &str,
 ) -> Result<(), Failure> {
-    let (commands, begun) = (queueing(target, interpreter, &call(script))?, Instant::now());
+    let (commands, mut refused_at) = (queueing(target, interpreter, &call(script))?, None);
     loop {
         let said = run_gdb(gdb, target, Some(QUICK), &commands)?;
         if said.lines().any(|line| line == "queued 0") {
             return Ok(());
         }
-        if !said.contains("ptrace: Operation not permitted") || begun.elapsed() > TRACED {
+        // By the system, while another debugger has it.
+        let is_traced = said.contains("ptrace: Operation not permitted");
+        if !is_traced || refused_at.get_or_insert_with(Instant::now).elapsed() > TRACED {
             return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
         }
         thread::sleep(Duration::from_millis(200));
@@ -202,7 +204,8 @@ impl Attached {
         self.wait_until(is_attached)?;
         // It goes on when this goes. Without commands it leaves the process as it is.
         let _go = self.go.take();
-        if is_attached(&self.said()?) {
+        let said = self.said()?;
+        if is_attached(&said) && !said.contains("ptrace: ") {
             target.is_what_it_was().map_err(|error| target.failed(&error))?;
             fs::write(self.folder.path().join(COMMANDS), commands)?;
         }
