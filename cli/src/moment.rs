@@ -2,9 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use memreel_snapshot::{analysis::DeviceHistory, history::Moment};
+use memreel_snapshot::{
+    analysis::{DeviceHistory, EarlierPeak},
+    history::{Moment, Trust},
+};
 
-use crate::failure::Failure;
+use crate::{bytes::Bytes, failure::Failure, text::count};
 
 /// When to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,4 +61,22 @@ pub(crate) fn words(history: &DeviceHistory<'_>, moment: Moment) -> String {
         Some(entry) if moment == history.end() => format!("at the end (event {entry})"),
         Some(entry) => format!("after event {entry} of {}", history.entries().len()),
     }
+}
+
+/// Puts into words which events a figure is of, where the others are lost.
+pub(crate) fn of_the_last(trust: &Trust) -> String {
+    format!("of the last {}", count(trust.n_entries, "event"))
+}
+
+/// Puts a peak into words that the events do not have.
+pub(crate) fn earlier(history: &DeviceHistory<'_>, peak: &EarlierPeak) -> String {
+    let totals = peak.totals();
+    let first = history.entries().first().map(|entry| entry.time_us);
+    let before = first.and_then(|first_us| u64::try_from(first_us).ok()?.checked_sub(peak.time_us));
+    #[allow(clippy::cast_precision_loss, reason = "to be printed")]
+    let when = match before {
+        Some(us) if peak.time_us > 0 => format!("{:.3} s before event 0", us as f64 / 1e6),
+        _ => "before event 0".to_owned(),
+    };
+    format!("{} in use in {} {when}", Bytes(totals.active_bytes), count(totals.n_blocks, "block"))
 }

@@ -156,6 +156,8 @@ class Summary(Listing[Group]):
     """Whether the figures of every recorded moment are exact."""
     peak: Totals
     """The first moment with the most bytes in use."""
+    peak_is_of_run: bool
+    """Whether that is the peak of the whole run, also of events that the ring lost; it then has no event if those are lost."""
     end: Totals
     """The end."""
     most_reserved: Totals
@@ -190,7 +192,9 @@ class TopGroup(Record):
     names: list[str] | None = None
     """The names that the program gave to blocks; absent if there are none."""
     peak_bytes: int | None = None
-    """Only of `--allocated` over a whole run: the most bytes that were live at once; of several stacks, at most."""
+    """Only of `--allocated` over a whole run: the most bytes that were live at once."""
+    peak_is_at_most: bool | None = None
+    """Only if true: the peaks of several stacks of the site were added up, and need not have come at one time."""
     stack: list[Frame] | None = None
     """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
     size_bytes: int | None = None
@@ -231,6 +235,8 @@ class Top(Listing[TopGroup]):
     """Whether the figures of every recorded moment are exact."""
     is_whole: bool
     """Whether, besides, the history is recorded from its beginning."""
+    is_of_run: bool
+    """Whether the moment is the peak of the whole run, also of events that the ring lost; it then has no event if those are lost."""
     groups: list[TopGroup]
     """The largest holders, at most `-n`."""
     rest: Rest
@@ -292,6 +298,8 @@ class Tree(Listing[Branch]):
     """Whether the figures of every recorded moment are exact."""
     is_whole: bool
     """Whether, besides, the history is recorded from its beginning."""
+    is_of_run: bool
+    """Whether the moment is the peak of the whole run, also of events that the ring lost; it then has no event if those are lost."""
     tree: list[Branch]
     """The calls from the outermost inward, without branches below 1 %."""
     warnings: list[str]

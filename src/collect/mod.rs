@@ -182,15 +182,21 @@ impl Collector {
     fn allocated(&mut self, takes: &[Take]) {
         let of_take = |take: &Take| {
             let mut sums: BTreeMap<StackIndex, Allocated> = BTreeMap::new();
-            for sum in take.allocated.as_ref()? {
+            let run = take.allocated.as_ref()?;
+            for sum in &run.stacks {
                 let stack = self.stack(sum.stack).unwrap_or(StackTable::EMPTY);
-                let none = Allocated { stack, n_blocks: 0, bytes: 0, peak_bytes: None };
-                let of = sums.entry(stack).or_insert(none);
-                of.n_blocks = of.n_blocks.saturating_add(sum.n_blocks);
-                of.bytes = of.bytes.saturating_add(sum.bytes);
-                of.peak_bytes = Some(of.peak_bytes.unwrap_or(0).saturating_add(sum.peak_bytes));
+                let of_stack = Allocated {
+                    stack,
+                    n_blocks: sum.n_blocks,
+                    bytes: sum.bytes,
+                    peak_bytes: Some(sum.peak_bytes),
+                    least_peak_bytes: sum.peak_bytes,
+                    n_at_peak: sum.n_at_peak,
+                    bytes_at_peak: sum.bytes_at_peak,
+                };
+                sums.entry(stack).and_modify(|of| of.join(&of_stack)).or_insert(of_stack);
             }
-            Some((take.device.into(), sums.into_values().collect()))
+            Some((take.device.into(), sums.into_values().collect(), run.peak_us))
         };
         let devices: Vec<_> = takes.iter().filter_map(of_take).collect();
         store_allocated(&mut self.snapshot, &devices);
@@ -338,7 +344,8 @@ fn used_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally) -> Vec<StackI
     let counted = (0..).map(StackId).zip(&tally.stacks);
     let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
     let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
-    let allocated = takes.iter().flat_map(|take| take.allocated.iter().flatten()).map(|sum| sum.stack);
+    let allocated = takes.iter().flat_map(|take| take.allocated.iter().flat_map(|run| &run.stacks));
+    let allocated = allocated.map(|sum| sum.stack);
     let mapped = recorder.mapped().into_iter().map(|(of, _)| of.stack);
     used.extend(held.chain(allocated).chain(mapped).filter(|stack| stack.is_some()));
     used.sort_unstable();

@@ -7,7 +7,7 @@ use memreel_snapshot::model::RecordedSettings;
 use super::page_runs;
 use crate::recorder::{Cut, Log, Recorder};
 use memreel_snapshot::words::{
-    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StackSum, StreamId,
+    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, RunSums, StackId, StreamId,
 };
 
 /// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
@@ -20,7 +20,7 @@ pub(super) struct Take {
     pub(super) segments: Vec<InventorySegment>,
     pub(super) log: Log,
     /// What was allocated with each stack, of memory without segments.
-    pub(super) allocated: Option<Vec<StackSum>>,
+    pub(super) allocated: Option<RunSums>,
     /// The mean sampling interval in bytes, if the inventory has one of its own.
     sample_bytes: Option<u64>,
     /// Whether only sampled blocks are in the segments.
@@ -108,6 +108,7 @@ pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Re
             n_cut: 0,
             n_stacks_refused,
             weight_bytes: if is_sample { sample_bytes } else { 0 },
+            frees_as_allocated: is_sample && history.heap_frees_as_allocated(),
         };
         (device.into(), recorded)
     };

@@ -63,7 +63,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let contexts = lock(&shared.contexts).all();
     let tables = LogTables { contexts, scale: shared.clock.scale() };
     let log = cut.read();
-    log.entries(&tables).for_each(|entry| live.apply(&entry.event));
+    log.entries(&tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
     drop(log);
     let base =
         in_file::write(&file, device, (&live.inventory(), &live.sums()), (until, until), fold.n_missing);

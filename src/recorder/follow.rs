@@ -29,7 +29,7 @@ use crate::{
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
-use memreel_snapshot::words::{DeviceId, Error, Result, SeededMap, StackId, UsageReport};
+use memreel_snapshot::words::{DeviceId, Error, Result, RunSums, SeededMap, StackId, UsageReport};
 
 /// How often the state is taken anew in one look, if the process drops events meanwhile.
 const ATTEMPTS: usize = 4;
@@ -344,7 +344,7 @@ impl Follow {
             horizon: 0,
             n_missing: 0,
             segments: held.segments(&mut renumber),
-            sums: Vec::new(),
+            sums: RunSums::default(),
         };
         let bases = held.iter().map(base).collect();
         let Contents { start_us, ns_of_ticks, latest, .. } = self.header;

@@ -176,7 +176,7 @@ impl Followed {
             }
             _ => {}
         }
-        self.live.apply(event);
+        self.live.apply(event, entry.time_us);
     }
 
     /// Returns what is held, by stack.

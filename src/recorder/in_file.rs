@@ -19,7 +19,7 @@ use super::{
     log::Cut,
 };
 use crate::tape::{Agreement, BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
-use memreel_snapshot::words::{DeviceId, InventorySegment, StackSum};
+use memreel_snapshot::words::{DeviceId, InventorySegment, RunSums};
 
 /// The keeper is woken when so many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;
@@ -284,7 +284,9 @@ impl InFile {
     fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
         let live = Live::of(segments);
         self.is_cut = false;
-        if let Some(base) = write(&self.file, self.device, (segments, &[]), (until, horizon), 0) {
+        if let Some(base) =
+            write(&self.file, self.device, (segments, &RunSums::default()), (until, horizon), 0)
+        {
             self.base = base;
             self.folded = until;
         }
@@ -305,7 +307,7 @@ impl InFile {
 pub(super) fn write(
     file: &Arc<TapeFile>,
     device: DeviceId,
-    (segments, sums): (&[InventorySegment], &[StackSum]),
+    (segments, sums): (&[InventorySegment], &RunSums),
     (until, horizon): (u64, u64),
     n_missing: u64,
 ) -> Option<Vec<Slot>> {

@@ -7,10 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use super::tiling::tiled;
+use super::{
+    sums::{Counted, Sums},
+    tiling::tiled,
+};
 use memreel_snapshot::words::{
-    Action, Address, BlockState, Event, InventoryBlock, InventorySegment, PoolId, PoolKind, SeededMap,
-    StackId, StackSum, StreamId,
+    Action, Address, BlockState, Event, InventoryBlock, InventorySegment, PoolId, PoolKind, RunSums,
+    SeededMap, StackId, StreamId,
     torch::{BLOCK_BYTES, SMALL_SEGMENT_BYTES},
 };
 
@@ -20,18 +23,9 @@ pub(super) struct Live {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
     /// What each stack allocated, of a device without segments.
-    sums: SeededMap<StackId, Sum>,
+    sums: Sums,
     /// Whether blocks were allocated and there was no segment so far.
     is_loose: bool,
-}
-
-/// What a stack allocated: the number of blocks and their requested bytes, and how many of these bytes are live, and were at most.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    n_blocks: u64,
-    bytes: u64,
-    live_bytes: u64,
-    peak_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +47,7 @@ struct LiveBlock {
     pool: PoolId,
     stack: StackId,
     is_pending: bool,
-    /// Whether its stack's sum has it: not if it is from before the recording.
-    is_counted: bool,
+    counted: Counted,
 }
 
 impl LiveSegment {
@@ -84,56 +77,52 @@ impl Live {
                     pool,
                     stack: block.stack,
                     is_pending: block.state == BlockState::ActivePendingFree,
-                    is_counted: false,
+                    counted: Counted::Nothing,
                 };
                 live.blocks.insert(block.address.0, of_block);
             }
+        }
+        if live.segments.is_empty() {
+            live.is_loose = !live.blocks.is_empty();
+            live.blocks.values_mut().for_each(|block| block.counted = Counted::Live);
+            live.sums =
+                Sums::of_before(live.blocks.values().map(|block| (block.stack, block.requested_bytes)));
         }
         live
     }
 
     /// Takes over what was allocated before, with the blocks that there are.
-    pub(super) fn with_sums(mut self, sums: &[StackSum]) -> Live {
-        for block in self.blocks.values_mut().filter(|_| !sums.is_empty()) {
-            block.is_counted = true;
-            hold(&mut self.sums, block);
-        }
-        for before in sums {
-            let sum = self.sums.entry(before.stack).or_default();
-            (sum.n_blocks, sum.bytes) = (before.n_blocks, before.bytes);
-            sum.peak_bytes = sum.peak_bytes.max(before.peak_bytes);
+    pub(super) fn with_sums(mut self, run: &RunSums) -> Live {
+        if !run.stacks.is_empty() {
+            self.is_loose |= self.segments.is_empty();
+            self.sums = Sums::of_run(run);
+            for block in self.blocks.values_mut() {
+                block.counted = self.sums.hold_again(block.stack, block.requested_bytes);
+            }
         }
         self
     }
 
     /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
-    pub(super) fn sums(&self) -> Vec<StackSum> {
-        if self.has_segments() {
-            return Vec::new();
-        }
-        let sum = |(&stack, sum): (&StackId, &Sum)| {
-            let Sum { n_blocks, bytes, peak_bytes, .. } = *sum;
-            StackSum { stack, n_blocks, bytes, peak_bytes }
-        };
-        self.sums.iter().filter(|(_, sum)| sum.n_blocks > 0).map(sum).collect()
+    pub(super) fn sums(&self) -> RunSums {
+        if self.has_segments() { RunSums::default() } else { self.sums.run() }
     }
 
-    /// Applies an event.
-    pub(super) fn apply(&mut self, event: &Event) {
+    /// Applies an event of a time, which is in microseconds since the Unix epoch.
+    pub(super) fn apply(&mut self, event: &Event, time_us: u64) {
         let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
         match action {
             Action::Alloc => {
-                let (requested_bytes, size_bytes) = (bytes, None);
-                let (is_pending, is_counted) = (false, self.segments.is_empty());
+                let (requested_bytes, size_bytes, is_pending) = (bytes, None, false);
+                let is_heap = self.segments.is_empty();
+                let counted = if is_heap { Counted::Allocated } else { Counted::Nothing };
                 let block =
-                    LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending, is_counted };
-                self.is_loose |= self.segments.is_empty();
+                    LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending, counted };
+                self.is_loose |= is_heap;
                 let before = self.blocks.insert(at, block);
                 before.iter().for_each(|before| self.let_go(before));
-                if is_counted {
-                    let sum = hold(&mut self.sums, &block);
-                    sum.n_blocks = sum.n_blocks.saturating_add(1);
-                    sum.bytes = sum.bytes.saturating_add(bytes);
+                if is_heap {
+                    self.sums.allocate(stack, bytes, time_us);
                 }
             }
             Action::FreeRequested => {
@@ -164,11 +153,7 @@ impl Live {
 
     /// Takes a block out of what its stack has live.
     fn let_go(&mut self, block: &LiveBlock) {
-        if block.is_counted
-            && let Some(sum) = self.sums.get_mut(&block.stack)
-        {
-            sum.live_bytes = sum.live_bytes.saturating_sub(block.requested_bytes);
-        }
+        self.sums.let_go(block.stack, block.requested_bytes, block.counted);
     }
 
     /// Adds a segment, as a part of those beside it if it is a range of the same expandable segment.
@@ -253,14 +238,6 @@ impl Live {
     }
 }
 
-/// Adds a block to what its stack has live.
-fn hold<'s>(sums: &'s mut SeededMap<StackId, Sum>, block: &LiveBlock) -> &'s mut Sum {
-    let sum = sums.entry(block.stack).or_default();
-    sum.live_bytes = sum.live_bytes.saturating_add(block.requested_bytes);
-    sum.peak_bytes = sum.peak_bytes.max(sum.live_bytes);
-    sum
-}
-
 impl LiveSegment {
     fn with_blocks(&self, start: u64, active: impl Iterator<Item = InventoryBlock>) -> InventorySegment {
         let LiveSegment { bytes, stream, pool, kind, is_expandable, stack } = *self;
@@ -319,10 +296,15 @@ fn add_outside(blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySeg
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memreel_snapshot::words::StackSum;
 
     fn event(action: Action, at: u64, size_bytes: u64) -> Event {
         let (stream, pool, stack) = (StreamId::DEFAULT, PoolId::DEFAULT, StackId(1));
         Event { action, address: Address(at), size_bytes, stream, pool, stack }
+    }
+
+    fn apply(live: &mut Live, action: Action, at: u64, size_bytes: u64) {
+        live.apply(&event(action, at, size_bytes), 5);
     }
 
     fn blocks(live: &Live) -> Vec<Vec<(u64, u64, bool)>> {
@@ -336,30 +318,59 @@ mod tests {
         live.inventory().iter().map(of).collect()
     }
 
-    /// Also a block whose free was lost, and one from before the sums.
+    /// Also a block whose free was lost, and those from before the sums.
     #[test]
     fn sums_have_the_most_that_was_live_at_once() {
         let mut live = Live::of(&[loose(&[])]);
-        live.apply(&event(Action::Alloc, 0x10, 100));
-        live.apply(&event(Action::Alloc, 0x20, 30));
-        live.apply(&event(Action::FreeRequested, 0x10, 100));
-        live.apply(&event(Action::FreeCompleted, 0x10, 100));
-        live.apply(&event(Action::Alloc, 0x10, 50));
-        live.apply(&event(Action::Alloc, 0x20, 60));
-        let sum = |n_blocks, bytes, peak_bytes| StackSum { stack: StackId(1), n_blocks, bytes, peak_bytes };
-        assert_eq!(live.sums(), [sum(4, 240, 130)], "110 are live, of the last two");
+        apply(&mut live, Action::Alloc, 0x10, 100);
+        apply(&mut live, Action::Alloc, 0x20, 30);
+        apply(&mut live, Action::FreeRequested, 0x10, 100);
+        apply(&mut live, Action::FreeCompleted, 0x10, 100);
+        apply(&mut live, Action::Alloc, 0x10, 50);
+        apply(&mut live, Action::Alloc, 0x20, 60);
+        let sum = |live: [u64; 1], allocated: [u64; 2], peak_bytes, at_peak: [u64; 2]| StackSum {
+            stack: StackId(1),
+            n_blocks: allocated[0],
+            bytes: allocated[1],
+            live_bytes: live[0],
+            peak_bytes,
+            n_at_peak: at_peak[0],
+            bytes_at_peak: at_peak[1],
+        };
+        assert_eq!(live.sums().stacks, [sum([110], [4, 240], 130, [2, 130])]);
         let mut again = Live::of(&live.inventory()).with_sums(&live.sums());
         assert_eq!(again.sums(), live.sums());
-        again.apply(&event(Action::Alloc, 0x30, 21));
-        assert_eq!(again.sums(), [sum(5, 261, 131)]);
+        apply(&mut again, Action::Alloc, 0x30, 21);
+        assert_eq!(again.sums().stacks, [sum([131], [5, 261], 131, [3, 131])]);
         let mut of_child = Live::of(&again.inventory());
-        of_child.apply(&event(Action::FreeCompleted, 0x10, 50));
-        of_child.apply(&event(Action::Alloc, 0x10, 7));
-        assert_eq!(of_child.sums(), [sum(1, 7, 7)], "without what the parent allocated");
+        apply(&mut of_child, Action::FreeCompleted, 0x10, 50);
+        apply(&mut of_child, Action::Alloc, 0x10, 7);
+        assert_eq!(
+            of_child.sums().stacks,
+            [sum([7], [1, 7], 7, [3, 131])],
+            "without what the parent allocated, which was live when the child began"
+        );
         let mut of_device = Live::default();
-        of_device.apply(&event(Action::SegmentAlloc, 0x10000, 4096));
-        of_device.apply(&event(Action::Alloc, 0x10000, 100));
-        assert!(of_device.sums().is_empty());
+        apply(&mut of_device, Action::SegmentAlloc, 0x10000, 4096);
+        apply(&mut of_device, Action::Alloc, 0x10000, 100);
+        assert!(of_device.sums().stacks.is_empty());
+    }
+
+    /// A tape of an older memreel has no peak of the device.
+    #[test]
+    fn a_peak_that_a_tape_lacks_is_not_known() {
+        let mut live = Live::of(&[loose(&[])]);
+        apply(&mut live, Action::Alloc, 0x10, 100);
+        let mut before = live.sums();
+        before.peak_us = None;
+        before
+            .stacks
+            .iter_mut()
+            .for_each(|sum| (sum.live_bytes, sum.n_at_peak, sum.bytes_at_peak) = (0, 0, 0));
+        let mut again = Live::of(&live.inventory()).with_sums(&before);
+        apply(&mut again, Action::Alloc, 0x20, 30);
+        let run = again.sums();
+        assert_eq!((run.stacks[0].peak_bytes, run.peak_us), (130, None));
     }
 
     #[test]
@@ -373,18 +384,18 @@ mod tests {
             (Action::FreeRequested, 0x10200, 10),
             (Action::Alloc, 0x10000, 200),
         ] {
-            live.apply(&event(action, at, bytes));
+            apply(&mut live, action, at, bytes);
         }
         let expected = vec![vec![(0x10000, 512, true), (0x10200, 256, true), (0x10300, 3328, true)]];
         assert_eq!(blocks(&live), expected);
         assert_eq!(live.inventory()[0].blocks[1].state, BlockState::ActivePendingFree);
-        live.apply(&event(Action::FreeCompleted, 0x10200, 10));
-        live.apply(&event(Action::FreeCompleted, 0x10300, 4000));
+        apply(&mut live, Action::FreeCompleted, 0x10200, 10);
+        apply(&mut live, Action::FreeCompleted, 0x10300, 4000);
         assert_eq!(blocks(&live), [[(0x10000, 512, true), (0x10200, 3584, false)]]);
         let again = Live::of(&live.inventory());
         assert_eq!(again.inventory(), live.inventory());
-        live.apply(&event(Action::SegmentAlloc, 0x20000, 4096));
-        live.apply(&event(Action::SegmentFree, 0x10000, 4096));
+        apply(&mut live, Action::SegmentAlloc, 0x20000, 4096);
+        apply(&mut live, Action::SegmentFree, 0x10000, 4096);
         let found = blocks(&live);
         assert_eq!(found.iter().flatten().count(), 2, "{found:?}");
         for alone in [(0x10000, 512, true), (0x20000, 4096, false)] {
@@ -393,7 +404,7 @@ mod tests {
                 "a block that outlives its segment is shown alone: {found:?}"
             );
         }
-        live.apply(&event(Action::SegmentFree, 0x20000, 4096));
+        apply(&mut live, Action::SegmentFree, 0x20000, 4096);
         assert!(!live.has_segments());
         assert_eq!(
             blocks(&live),
@@ -408,8 +419,10 @@ mod tests {
         let mut live = Live::default();
         assert!(live.has_segments());
         for action in [Action::Alloc, Action::FreeRequested, Action::FreeCompleted] {
-            live.apply(&event(action, 0x10000, 200));
+            apply(&mut live, action, 0x10000, 200);
             assert!(!live.has_segments(), "{action:?}");
+            let again = Live::of(&live.inventory()).with_sums(&live.sums());
+            assert!(!again.has_segments(), "{action:?}");
         }
         assert!(live.inventory().is_empty());
     }
@@ -419,12 +432,12 @@ mod tests {
         const PAGE: u64 = 20 << 20;
         let mut live = Live::default();
         for at in [0, 2, 1] {
-            live.apply(&event(Action::SegmentMap, at * PAGE, PAGE));
+            apply(&mut live, Action::SegmentMap, at * PAGE, PAGE);
         }
         assert_eq!(blocks(&live), [[(0, 3 * PAGE, false)]]);
-        live.apply(&event(Action::SegmentUnmap, PAGE, PAGE));
+        apply(&mut live, Action::SegmentUnmap, PAGE, PAGE);
         assert_eq!(blocks(&live), [[(0, PAGE, false)], [(2 * PAGE, PAGE, false)]]);
-        live.apply(&event(Action::SegmentUnmap, 0, 3 * PAGE));
+        apply(&mut live, Action::SegmentUnmap, 0, 3 * PAGE);
         assert!(live.inventory().is_empty());
     }
 }

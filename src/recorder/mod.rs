@@ -50,6 +50,8 @@ mod chunk;
 pub(crate) mod explored;
 mod tiling;
 #[cfg(not(loom))]
+mod sums;
+#[cfg(not(loom))]
 mod live;
 #[cfg(not(loom))]
 mod keeper;

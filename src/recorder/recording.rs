@@ -299,7 +299,14 @@ impl Recording {
             min_size_bytes: self.min_size_bytes,
             sample_bytes: self.sample_bytes,
             has_gaps,
+            heap_frees_as_allocated: self.heap_frees_as_allocated(),
         }
+    }
+
+    /// Returns whether frees of the process's heap have the stacks of their allocations.
+    pub(crate) fn heap_frees_as_allocated(&self) -> bool {
+        let mode = self.mode();
+        mode.keeps_stacks() && !mode.captures(CapturePoint::HeapFree)
     }
 
     /// Returns the options of a tape's file.
@@ -309,6 +316,7 @@ impl Recording {
             max_entries: usize::try_from(note.capacity).unwrap_or(usize::MAX),
             min_size_bytes: note.min_size_bytes,
             sample_bytes: note.sample_bytes,
+            has_heap_free_stacks: !note.heap_frees_as_allocated,
             ..Recording::all()
         }
     }

@@ -29,8 +29,8 @@ use crate::{
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
-    DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, SeededMap, SettingsReport, StackId,
-    StackSum, StreamId,
+    DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, RunSums, SeededMap, SettingsReport,
+    StackId, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -44,7 +44,7 @@ pub(crate) struct PastInventory {
     /// The device's own sampling interval.
     sample_bytes: Option<u64>,
     /// What was allocated with each stack; `None` if events are lost that no list has.
-    allocated: Option<Vec<StackSum>>,
+    allocated: Option<RunSums>,
 }
 
 impl Inventory for PastInventory {
@@ -64,7 +64,7 @@ impl Inventory for PastInventory {
         self.sample_bytes
     }
 
-    fn allocated(&self) -> Option<Vec<StackSum>> {
+    fn allocated(&self) -> Option<RunSums> {
         self.allocated.clone()
     }
 
@@ -316,7 +316,7 @@ fn restore_tapes(
         }
         let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
         let cut = Cut::whole(&chunks, after);
-        cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event));
+        cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
         let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
         let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
         let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
@@ -328,9 +328,9 @@ fn restore_tapes(
         let has_all = has_list || n_dropped == 0 || slots.len() <= most_kept(history.capacity());
         let is_all = !history.leaves_gaps() && sample_bytes.unwrap_or(0) == 0;
         let is_whole = has_all && is_sound && n_missing == 0 && is_all;
-        let known = |sum: &StackSum| StackSum { stack: known_stack(sum.stack, n_stacks), ..*sum };
-        let allocated = Some(live.sums()).filter(|sums| is_whole && !sums.is_empty());
-        let allocated = allocated.map(|sums| sums.iter().map(known).collect());
+        let mut allocated = Some(live.sums()).filter(|sums| is_whole && !sums.stacks.is_empty());
+        let stacks = allocated.iter_mut().flat_map(|sums| &mut sums.stacks);
+        stacks.for_each(|sum| sum.stack = known_stack(sum.stack, n_stacks));
         inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes, allocated });
     }
     if inventories.is_empty() {

@@ -190,7 +190,7 @@ impl Kept {
         let chunks: Vec<Arc<Chunk>> =
             contents.chunks.iter().map(|chunk| Arc::new(chunk_of(chunk.events.iter().map(known)))).collect();
         let cut = Cut { until: due, ..Cut::whole(&chunks, self.folded) };
-        cut.read().entries(&tables).for_each(|entry| self.live.apply(&entry.event));
+        cut.read().entries(&tables).for_each(|entry| self.live.apply(&entry.event, entry.time_us));
         self.folded = self.folded.max(due);
     }
 }

@@ -20,7 +20,7 @@ use super::{
     source::{self, Source},
 };
 use crate::process::plain_file;
-use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, SeededMap, SeededSet, StackSum};
+use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, RunSums, SeededMap, SeededSet};
 
 /// The words of an event.
 type Words = [u64; 4];
@@ -95,7 +95,7 @@ pub(crate) struct Base {
     pub(crate) n_missing: u64,
     pub(crate) segments: Vec<InventorySegment>,
     /// What was allocated with each stack, by the events up to there.
-    pub(crate) sums: Vec<StackSum>,
+    pub(crate) sums: RunSums,
 }
 
 /// What decides whether a slot is read.

@@ -68,6 +68,8 @@ pub(crate) struct RecordingNote {
     pub(crate) min_size_bytes: u64,
     pub(crate) sample_bytes: u64,
     pub(crate) has_gaps: bool,
+    /// Whether frees of the heap have the stacks of their allocations.
+    pub(crate) heap_frees_as_allocated: bool,
 }
 
 /// A module as it was loaded.
@@ -105,8 +107,9 @@ impl Note {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Out::default();
         match self {
-            Note::Recording(RecordingNote { capacity, min_size_bytes, sample_bytes, has_gaps }) => {
-                out.kind(1).u64(*capacity).u64(*min_size_bytes).u64(*sample_bytes).u32((*has_gaps).into());
+            Note::Recording(of) => {
+                let flags = u32::from(of.has_gaps) | u32::from(of.heap_frees_as_allocated) << 1;
+                out.kind(1).u64(of.capacity).u64(of.min_size_bytes).u64(of.sample_bytes).u32(flags);
             }
             Note::Context { number, stream, graph, user, scope } => {
                 out.kind(2).u32(*number).i64(*stream).u64(*graph).u64(*user).u32(*scope);
@@ -167,12 +170,18 @@ impl Note {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Note> {
         let mut of = In(bytes);
         let note = match of.u32()? {
-            1 => Note::Recording(RecordingNote {
-                capacity: of.u64()?,
-                min_size_bytes: of.u64()?,
-                sample_bytes: of.u64()?,
-                has_gaps: of.u32()? != 0,
-            }),
+            1 => {
+                let (capacity, min_size_bytes, sample_bytes) = (of.u64()?, of.u64()?, of.u64()?);
+                let flags = of.u32()?;
+                let (has_gaps, heap_frees_as_allocated) = (flags & 1 != 0, flags & 2 != 0);
+                Note::Recording(RecordingNote {
+                    capacity,
+                    min_size_bytes,
+                    sample_bytes,
+                    has_gaps,
+                    heap_frees_as_allocated,
+                })
+            }
             2 => Note::Context {
                 number: of.u32()?,
                 stream: of.i64()?,
@@ -359,7 +368,8 @@ mod tests {
                 capacity: 5,
                 min_size_bytes: 6,
                 sample_bytes: 7,
-                has_gaps: true,
+                has_gaps: false,
+                heap_frees_as_allocated: true,
             }),
             Note::Context { number: 1, stream: -2, graph: 3, user: 4, scope: 5 },
             Note::Scope { number: 1, path: "a/b".into() },

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::words::{
-    Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StackSum, StreamId,
+    Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, RunSums, StackId, StackSum,
+    StreamId,
 };
 
 /// The bytes of a row.
@@ -12,6 +13,8 @@ pub(crate) const ROW_BYTES: usize = 64;
 const SEGMENT: u64 = 1;
 const BLOCK: u64 = 2;
 const SUM: u64 = 3;
+/// When the most was live; older tapes have none.
+const PEAK: u64 = 4;
 /// A segment of small blocks, and one that is expandable.
 const IS_SMALL: u64 = 1 << 8;
 const IS_EXPANDABLE: u64 = 1 << 9;
@@ -24,7 +27,7 @@ pub(crate) struct Rows(pub(crate) Vec<u8>);
 
 impl Rows {
     /// Encodes segments and sums.
-    pub(crate) fn of(segments: &[InventorySegment], sums: &[StackSum]) -> Rows {
+    pub(crate) fn of(segments: &[InventorySegment], sums: &RunSums) -> Rows {
         let mut rows = Rows::default();
         for segment in segments {
             let small = if segment.kind == PoolKind::Small { IS_SMALL } else { 0 };
@@ -54,8 +57,20 @@ impl Rows {
                 ]);
             }
         }
-        for sum in sums {
-            rows.push([SUM, sum.stack.0.into(), sum.n_blocks, sum.bytes, sum.peak_bytes, 0, 0, 0]);
+        for sum in &sums.stacks {
+            rows.push([
+                SUM,
+                sum.stack.0.into(),
+                sum.n_blocks,
+                sum.bytes,
+                sum.peak_bytes,
+                sum.live_bytes,
+                sum.n_at_peak,
+                sum.bytes_at_peak,
+            ]);
+        }
+        if let Some(peak_us) = sums.peak_us {
+            rows.push([PEAK, peak_us, 0, 0, 0, 0, 0, 0]);
         }
         rows
     }
@@ -66,8 +81,8 @@ impl Rows {
 
     /// Decodes segments and sums; what is not a row is left out.
     #[allow(clippy::cast_possible_truncation)] // The number of a stack has 32 bits.
-    pub(crate) fn decoded(&self) -> (Vec<InventorySegment>, Vec<StackSum>) {
-        let (mut segments, mut sums): (Vec<InventorySegment>, Vec<StackSum>) = Default::default();
+    pub(crate) fn decoded(&self) -> (Vec<InventorySegment>, RunSums) {
+        let (mut segments, mut sums): (Vec<InventorySegment>, RunSums) = Default::default();
         for row in self.0.chunks_exact(ROW_BYTES) {
             let word = |at: usize| u64::from_le_bytes(row[8 * at..8 * at + 8].try_into().unwrap_or_default());
             match word(0) & 0xff {
@@ -93,12 +108,16 @@ impl Rows {
                         });
                     }
                 }
-                SUM => sums.push(StackSum {
+                SUM => sums.stacks.push(StackSum {
                     stack: StackId(word(1) as u32),
                     n_blocks: word(2),
                     bytes: word(3),
                     peak_bytes: word(4),
+                    live_bytes: word(5),
+                    n_at_peak: word(6),
+                    bytes_at_peak: word(7),
                 }),
+                PEAK => sums.peak_us = Some(word(1)),
                 _ => {}
             }
         }
@@ -136,7 +155,18 @@ mod tests {
             ..segment.clone()
         };
         let all = vec![segment, large];
-        let sums = vec![StackSum { stack: StackId(3), n_blocks: 2, bytes: u64::MAX, peak_bytes: 9 }];
-        assert_eq!(Rows::of(&all, &sums).decoded(), (all, sums));
+        let stacks = vec![StackSum {
+            stack: StackId(3),
+            n_blocks: 2,
+            bytes: u64::MAX,
+            live_bytes: 8,
+            peak_bytes: 9,
+            n_at_peak: 1,
+            bytes_at_peak: 7,
+        }];
+        for peak_us in [None, Some(0), Some(u64::MAX)] {
+            let sums = RunSums { stacks: stacks.clone(), peak_us };
+            assert_eq!(Rows::of(&all, &sums).decoded(), (all.clone(), sums));
+        }
     }
 }

@@ -28,6 +28,7 @@ use crate::{
     fit::{print_text, wrapped},
     input::{Opened, is_stdin, list, name, open},
     json::print_line,
+    moment::{earlier, of_the_last},
     options::Input,
     output::{self, replaces_no_snapshot},
     share,
@@ -58,8 +59,11 @@ events, has the events of every allocation and free (no min_size, sample_every
 or skip_actions) and contradicts itself nowhere. One that is not whole may have
 had any peak, and a program that failed, or whose request failed, may need more
 than it had: --strict fails these, also as a baseline; without --strict the
-figures that are known are compared, and a note says what is not known. A program
-failed if its status was not 0, which the snapshot of the one that
+figures that are known are compared, and a note says what is not known. If the
+ring lost events, or the file is a window of a history, a peak of the others is
+not known and fails too, unless --allow-partial compares what is there. Of a heap
+that memreel record recorded, --max-peak is about the whole run all the same. A
+program failed if its status was not 0, which the snapshot of the one that
 `memreel record` started says.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
@@ -110,6 +114,10 @@ pub(crate) struct Options {
     /// Compare the memory at the end if no history was recorded, instead of failing
     #[arg(long)]
     allow_no_history: bool,
+
+    /// Compare the highest figures of the events that are there if the others are lost or cut off, instead of failing
+    #[arg(long)]
+    allow_partial: bool,
 
     /// Allow the baseline to be exceeded by this share
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
@@ -183,7 +191,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         checks.extend(history.check_scopes(&limits));
         let mut failures = options.unmeasured(history, "");
         failures.extend(unknown_scopes(history, &limits));
-        let mut unsure = warnings_of(history, "");
+        let mut unsure = warnings_of(history, "", &checks);
         match of_baseline.as_ref().map(|baseline| (baseline, baseline.counterpart(opened, device))) {
             Some((baseline, Ok(other))) => {
                 let before = baseline.histories.of(other);
@@ -193,11 +201,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 checks.extend(of_baseline.into_iter().filter(|check| !is_heap || check.what != "reserved"));
                 checks.extend(history.check_owners_baseline(&limits, &before, options.tolerance));
                 failures.extend(options.unmeasured(&before, "baseline: "));
-                unsure.extend(warnings_of(&before, "baseline: "));
+                unsure.extend(warnings_of(&before, "baseline: ", &checks));
             }
             Some((_, Err(why))) => failures.push(("baseline", why)),
             None => {}
         }
+        failures.extend(options.partial(history, &checks));
         let is_over = checks.iter().any(|check| !check.is_passed);
         let is_doubted = options.strict && !unsure.is_empty();
         let is_failed = is_over || is_doubted || !failures.is_empty();
@@ -274,6 +283,29 @@ impl Options {
         let absence = history.trust().absence.filter(|_| !self.allow_no_history);
         let why = |absence| format!("{whose}{absence} (--allow-no-history compares the memory at the end)");
         absence.map(|absence| ("history", why(absence))).into_iter().collect()
+    }
+}
+
+impl Options {
+    /// Returns why figures are not those of the whole run, if some are not.
+    fn partial(&self, history: &DeviceHistory<'_>, checks: &[Check]) -> Option<(&'static str, String)> {
+        let mut unknown: Vec<String> =
+            history.known_in_part(checks).iter().map(|check| clean(&check.what).into_owned()).collect();
+        unknown.dedup();
+        if self.allow_partial || unknown.is_empty() {
+            return None;
+        }
+        let (trust, what) = (history.trust(), unknown.join(", "));
+        let missing = match trust.n_lost.max(trust.n_cut) {
+            0 => "older ones".to_owned(),
+            n => count(n, "other"),
+        };
+        let last = of_the_last(&trust);
+        let why = format!(
+            "{what} is known {last} alone, and {missing} are not in the file: record with a larger ring, or compare \
+             what is there with --allow-partial"
+        );
+        Some(("partial", why))
     }
 }
 
@@ -356,8 +388,12 @@ impl<'a> Baseline<'a> {
 }
 
 /// Returns why the figures of a history may be too low.
-fn warnings_of(history: &DeviceHistory<'_>, whose: &str) -> Vec<String> {
-    let mut all = if history.trust().is_whole() { Vec::new() } else { warnings(history) };
+fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Vec<String> {
+    let trust = history.trust();
+    // What the recorder knows of the events that it lost is all that is compared.
+    let is_known =
+        trust.run_peak_bytes.is_some() && trust.is_exact() && history.known_in_part(checks).is_empty();
+    let mut all = if is_known || trust.is_whole() { Vec::new() } else { warnings(history) };
     all.extend(history.oom().map(|report| {
         let n = count(report.n_ooms, "request");
         // Addresses are no memory.
@@ -413,10 +449,15 @@ fn print(
     print_unknown_owners(history, checks, out)?;
     let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
-    let moment = over.moment(figures, history);
     let is_of_owner = over.owner().is_some();
-    let sites = Sites::new(history, 4);
     let heading = if is_of_owner { owner_heading() } else { Sites::heading() };
+    if let Some(peak) = history.earlier_peak_of(over) {
+        let (stacks, when) = (peak.stacks(), earlier(history, peak));
+        writeln!(out, "the biggest of {when}:\n{heading}")?;
+        let groups = peak.top(&stacks, By::Stack).unwrap_or_default();
+        return Sites::new(&stacks, 4).print_groups(&groups[..groups.len().min(5)], peak.bytes, out);
+    }
+    let (moment, sites) = (over.moment(figures, history), Sites::new(history, 4));
     writeln!(out, "the biggest {}:\n{heading}", crate::moment::words(history, moment))?;
     let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
@@ -434,6 +475,11 @@ fn grouping(check: &Check) -> By {
 /// Returns who holds the most where the first limit is exceeded.
 fn holds_most(history: &DeviceHistory<'_>, figures: &Figures, checks: &[Check]) -> Option<String> {
     let over = checks.iter().find(|check| !check.is_passed)?;
+    if let Some(peak) = history.earlier_peak_of(over) {
+        let stacks = peak.stacks();
+        let most = peak.top(&stacks, By::Stack)?.into_iter().next()?;
+        return Some(Sites::new(&stacks, 4).plain(&most.site));
+    }
     let most = history.top(over.moment(figures, history), grouping(over)).into_iter().next()?;
     Some(Sites::new(history, 4).plain(&most.site))
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel::whatif::explain;
 use memreel_snapshot::analysis::{
-    By, DeviceHistory, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
+    By, DeviceHistory, EarlierPeak, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
 };
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use crate::{
     fit::{self, columns, wrapped},
     input::Opened,
     json::{self, List, WithList},
-    moment,
+    moment::{self, of_the_last},
     options::Input,
     rest::rest,
     sites::{Sites, figures, print_rows},
@@ -109,11 +109,18 @@ struct Summary<'a> {
     oom: Option<OomReport>,
     growing: Vec<LeakSite>,
     holders: Vec<Group>,
+    /// The peak if it was before the events, with the stacks of the holders.
+    earlier: Option<(&'a EarlierPeak, DeviceHistory<'a>)>,
 }
 
 impl<'a> Summary<'a> {
     fn new(history: &'a DeviceHistory<'a>) -> Summary<'a> {
-        let peak = history.peak();
+        let earlier = history.earlier_peak().map(|peak| (peak, peak.stacks()));
+        let peak = earlier.as_ref().map_or_else(|| history.peak(), |(peak, _)| peak.totals());
+        let holders = match &earlier {
+            Some((peak, stacks)) => peak.top(stacks, By::Stack).unwrap_or_default(),
+            None => history.top(peak.moment, By::Stack),
+        };
         let mut growing: Vec<LeakSite> = history.leaks().into_iter().filter(LeakSite::is_leak).collect();
         // It has the memory of all sites.
         growing.shrink_to_fit();
@@ -124,8 +131,14 @@ impl<'a> Summary<'a> {
             most_reserved: history.highest(|totals| totals.reserved_bytes),
             oom: history.oom(),
             growing,
-            holders: history.top(peak.moment, By::Stack),
+            holders,
+            earlier,
         }
+    }
+
+    /// Returns the history that has the stacks of the holders.
+    fn stacks(&self) -> &DeviceHistory<'a> {
+        self.earlier.as_ref().map_or(self.history, |(_, stacks)| stacks)
     }
 
     fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -148,13 +161,15 @@ impl<'a> Summary<'a> {
             "is_whole": trust.is_whole(),
             "is_exact": trust.is_exact(),
             "peak": json::figures(&self.peak),
+            "peak_is_of_run": trust.knows_peak(),
             "end": json::figures(&self.end),
             "most_reserved": json::figures(&self.most_reserved),
             "oom": oom,
             "n_growing": self.growing.len(),
         });
         let growing = sites.first_with_frames(&self.growing, N_SITES);
-        let holders = sites.first_with_frames(&self.holders, N_SITES);
+        let of_holders = Sites::new(self.stacks(), N_SITES);
+        let holders = of_holders.first_with_frames(&self.holders, N_SITES);
         let rest = rest(&self.holders, N_SITES, |group| group.bytes);
         let holders = WithList { head: json!({}), list: List("holders", &holders), rest };
         asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
@@ -195,7 +210,7 @@ impl<'a> Summary<'a> {
             writeln!(out, "\n{bold}the most at the peak{bold:#}, of {}", count(self.holders.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
-            sites.print_groups(listed, self.peak.active_bytes, out)?;
+            Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)?;
         }
         Ok(())
     }
@@ -207,11 +222,15 @@ impl<'a> Summary<'a> {
             let [active, reserved] = [totals.active_bytes, totals.reserved_bytes].map(Bytes);
             format!("  {name:5} {active} in use, {reserved} reserved{}", of_it_pending(totals))
         };
-        if !history.entries().is_empty() {
-            let text = format!("{}, {}", line("peak", peak), moment::words(history, peak.moment));
+        let trust = history.trust();
+        if let Some((peak, _)) = &self.earlier {
+            writeln!(out, "{}", wrapped(&format!("  peak  {}", moment::earlier(history, peak)), 8))?;
+        } else if !history.entries().is_empty() {
+            let of = if trust.knows_peak() { String::new() } else { format!(" {},", of_the_last(&trust)) };
+            let text = format!("{},{of} {}", line("peak", peak), moment::words(history, peak.moment));
             writeln!(out, "{}", wrapped(&text, 8))?;
         }
-        if peak.moment != end.moment || history.entries().is_empty() {
+        if self.earlier.is_some() || peak.moment != end.moment || history.entries().is_empty() {
             writeln!(out, "{}", line("end", end))?;
         }
         match self.most_reserved.reserved_bytes {

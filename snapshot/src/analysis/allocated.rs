@@ -1,6 +1,7 @@
 //! What each site allocated: in the events of a history, or by the sums of a recorder over a whole run.
 
 use super::{
+    levels::highest_levels,
     same_calls::SameCalls,
     site::Site,
     state::DeviceHistory,
@@ -8,7 +9,8 @@ use super::{
 };
 use crate::{
     history::Moment,
-    model::{Allocated, StackTable},
+    model::{Allocated, AllocatedOfRun, StackTable},
+    words::SeededMap,
 };
 
 impl DeviceHistory<'_> {
@@ -18,8 +20,29 @@ impl DeviceHistory<'_> {
         self.by_calls(self.new_lives(Moment::START))
     }
 
+    /// Returns the same groups with the most bytes of each that were live at once in the history.
+    #[must_use]
+    pub fn allocated_with_peaks(&self) -> Vec<Group> {
+        let mut groups = self.allocated();
+        let mut same = SameCalls::new(self);
+        let places: SeededMap<Site, usize> =
+            groups.iter().enumerate().map(|(place, group)| (same.site(&group.site), place)).collect();
+        let mut changes = Vec::new();
+        for life in self.new_lives(Moment::START) {
+            if let Some(place) = places.get(&same.site(&Site::from_life(life))) {
+                let bytes = i128::from(life.represented_bytes);
+                changes.extend([(life.from, bytes, *place), (life.until, -bytes, *place)]);
+            }
+        }
+        for (place, (bytes, _)) in highest_levels(changes) {
+            groups[place].peak_bytes = Some(bytes);
+        }
+        groups
+    }
+
     /// Returns the groups of what was allocated over a whole recording, by stack, the largest first. The stacks are those of this
-    /// history's snapshot ([`Snapshot::allocated`](crate::model::Snapshot::allocated)).
+    /// history's snapshot ([`Snapshot::allocated`](crate::model::Snapshot::allocated)). The peak of several stacks that are one
+    /// site is at most the sum of theirs.
     ///
     /// ```
     /// use memreel::{Recovered, Reel, recorder::Recording};
@@ -36,16 +59,29 @@ impl DeviceHistory<'_> {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     #[must_use]
-    pub fn groups_of(&self, sums: &[Allocated]) -> Vec<Group> {
-        let group = |sum: &Allocated| {
-            let has_stack = sum.stack != StackTable::EMPTY;
-            let site = if has_stack { Site::Stack(sum.stack) } else { Site::NoStack };
-            let mut group = Group::new(site);
-            group.add(sum.bytes, usize::try_from(sum.n_blocks).unwrap_or(usize::MAX));
-            let (n_stacks, peak_bytes) = (usize::from(has_stack), sum.peak_bytes);
-            Group { total_bytes: sum.bytes, n_stacks, peak_bytes, ..group }
+    pub fn groups_of(&self, run: &AllocatedOfRun) -> Vec<Group> {
+        let group = |sum: &Allocated| Group {
+            peak_bytes: sum.peak_bytes,
+            least_peak_bytes: sum.least_peak_bytes,
+            at_peak_bytes: sum.bytes_at_peak,
+            ..group_of(sum, sum.n_blocks, sum.bytes)
         };
-        let of_stacks = sorted(sums.iter().map(group).collect());
-        sorted(SameCalls::new(self).add_up(of_stacks, |group| &group.site, Group::join))
+        let of_stacks = sorted(run.sums.iter().filter(|sum| sum.n_blocks > 0).map(group).collect());
+        let mut groups = SameCalls::new(self).add_up(of_stacks, |group| &group.site, Group::join);
+        let most = run.peak().map_or(u64::MAX, |(bytes, _)| bytes);
+        for group in &mut groups {
+            group.peak_bytes = group.peak_bytes.map(|bytes| bytes.min(most));
+            group.peak_is_at_most = group.peak_bytes.is_some_and(|bytes| bytes > group.least_peak_bytes);
+        }
+        sorted(groups)
     }
+}
+
+/// Returns blocks of a stack as a group.
+pub(super) fn group_of(sum: &Allocated, n_blocks: u64, bytes: u64) -> Group {
+    let has_stack = sum.stack != StackTable::EMPTY;
+    let site = if has_stack { Site::Stack(sum.stack) } else { Site::NoStack };
+    let mut group = Group::new(site);
+    group.add(bytes, usize::try_from(n_blocks).unwrap_or(usize::MAX));
+    Group { total_bytes: bytes, n_stacks: usize::from(has_stack), ..group }
 }

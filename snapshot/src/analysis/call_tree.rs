@@ -47,10 +47,14 @@ impl DeviceHistory<'_> {
     /// Returns the tree of the calls that allocated these blocks. Otherwise like [`DeviceHistory::tree`].
     #[must_use]
     pub fn tree_of<'l>(&self, lives: impl Iterator<Item = &'l Life>, least_bytes: u64) -> Vec<Branch> {
+        self.tree_of_groups(&self.grouped(lives, Site::from_life), least_bytes)
+    }
+
+    /// Returns the tree of groups by stack.
+    pub(super) fn tree_of_groups(&self, groups: &[Group], least_bytes: u64) -> Vec<Branch> {
         let same = SameCalls::new(self);
-        let branches = self.grouped(lives, Site::from_life);
         let mut chains: Vec<Chain> =
-            (0..).zip(branches).map(|(place, group)| Chain::new(place, &group, &same)).collect();
+            (0..).zip(groups).map(|(place, group)| Chain::new(place, group, &same)).collect();
         chains.sort_unstable_by(|one, other| one.calls.cmp(&other.calls));
         branches_of(&chains, least_bytes)
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{
     histories::Histories,
+    run_peak::EarlierPeak,
     site::Site,
     state::{DeviceHistory, devices},
     top::By,
@@ -28,8 +29,10 @@ use crate::{
 pub struct Figures {
     /// The most bytes in use at any moment, those that wait for a stream included.
     pub peak_bytes: u64,
-    /// The first moment of this peak.
+    /// The first moment of this peak; of one before the events, the first moment of theirs.
     pub peak: Moment,
+    /// Whether this peak was before the events of the file ([`DeviceHistory::earlier_peak`]).
+    pub is_peak_earlier: bool,
     /// The bytes that the program holds at the end.
     pub live_bytes: u64,
     /// The most bytes that are held from the device at any moment.
@@ -46,11 +49,12 @@ impl DeviceHistory<'_> {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn figures(&self) -> Figures {
-        let peak = self.peak();
+        let (peak, earlier) = (self.peak(), self.earlier_peak());
         let most = self.highest(|totals| totals.reserved_bytes);
         Figures {
-            peak_bytes: peak.active_bytes,
+            peak_bytes: earlier.map_or(peak.active_bytes, |earlier| earlier.bytes),
             peak: peak.moment,
+            is_peak_earlier: earlier.is_some(),
             live_bytes: self.totals_at(self.end()).allocated_bytes,
             reserved_bytes: most.reserved_bytes,
             most_reserved: most.moment,
@@ -179,6 +183,29 @@ impl Check {
             "live" => history.end(),
             _ => figures.most_reserved,
         }
+    }
+}
+
+impl DeviceHistory<'_> {
+    /// Returns the peak that a check is about, if it was before the events.
+    #[must_use]
+    pub fn earlier_peak_of(&self, check: &Check) -> Option<&EarlierPeak> {
+        self.earlier_peak().filter(|_| check.what == "peak")
+    }
+
+    /// Returns the figures among checks that are known of the last events alone, because the others are lost or cut off.
+    #[must_use]
+    pub fn known_in_part<'c>(&self, checks: &'c [Check]) -> Vec<&'c Check> {
+        let trust = self.trust();
+        if !trust.has_lost && trust.n_cut == 0 {
+            return Vec::new();
+        }
+        let is_known = |check: &&Check| match &*check.what {
+            "live" => true,
+            "peak" => trust.knows_peak(),
+            _ => false,
+        };
+        checks.iter().filter(|check| !is_known(check)).collect()
     }
 }
 
@@ -342,20 +369,25 @@ impl fmt::Display for Measure {
 
 fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> String {
     let what = if over.what == "live" { "live at the end" } else { &over.what };
-    let moment = over.moment(figures, history);
-    let shown = history.shown_frames();
+    let earlier = history.earlier_peak_of(over).map(|peak| (peak, peak.stacks()));
+    let stacks = earlier.as_ref().map_or(history, |(_, stacks)| stacks);
+    let groups = match &earlier {
+        Some((peak, stacks)) => peak.top(stacks, By::Stack).unwrap_or_default(),
+        None => history.top(over.moment(figures, history), By::Stack),
+    };
+    let shown = stacks.shown_frames();
     let most = match over.most {
         Measure::Bytes(bytes) => bytes.to_string(),
         percent @ Measure::Percent(_) => percent.to_string(),
     };
     let (device, actual) = (history.device(), over.actual);
     let mut text = format!("{what}: {actual} on device {device}, more than {most}");
-    for group in history.top(moment, By::Stack).iter().take(3) {
+    for group in groups.iter().take(3) {
         let noun = if group.n_blocks == 1 { "block" } else { "blocks" };
         let _ = write!(text, "\n  {} bytes in {} {noun}", group.bytes, group.n_blocks);
         let Site::Stack(stack) = group.site else { continue };
         for frame in shown.identifying(stack).take(4) {
-            let frame = history.snapshot().stacks.frame(frame);
+            let frame = stacks.snapshot().stacks.frame(frame);
             let _ = write!(text, "\n    {} ({}:{})", frame.name, base_name(&frame.filename), frame.line);
         }
     }

@@ -127,13 +127,13 @@ impl DeviceHistory<'_> {
 
     /// Counts what sites allocated over the whole run, where a recorder says so: the history may have only the newest events.
     fn count_over_run(&self, sites: &mut [LeakSite]) {
-        let Some((stacks, sums)) = self.snapshot().allocated(self.device()) else { return };
-        let of_run = DeviceHistory::new(&stacks, self.device());
+        let Some(run) = self.snapshot().allocated(self.device()) else { return };
+        let of_run = DeviceHistory::new(&run.stacks, self.device());
         let (shown, shown_of_run) = (self.shown_frames(), of_run.shown_frames());
         let mut keys = SiteKeys::default();
         // None where sites that are several here have one key.
         let mut counts: SeededMap<SiteKey, Option<usize>> = SeededMap::default();
-        for group in of_run.groups_of(&sums) {
+        for group in of_run.groups_of(&run) {
             let count = counts.entry(keys.of(&group.site, &shown_of_run));
             count.and_modify(|n| *n = None).or_insert(Some(group.n_blocks));
         }

@@ -41,7 +41,8 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    pub(super) fn new(entries: &[TraceEntry], segments: &[&Segment]) -> Lives {
+    /// Reads the entries and the segments of a device, of which `recorded` says more.
+    pub(super) fn new(entries: &[TraceEntry], segments: &[&Segment], recorded: RecordedSettings) -> Lives {
         let has = |action| entries.iter().any(|entry| entry.action == Some(action));
         let mut lives = Lives {
             of_entry: vec![NONE; entries.len()],
@@ -59,12 +60,15 @@ impl Lives {
         } else if !lives.has_completions {
             lives.end_with_the_requests();
         }
-        lives.name_the_freed(entries);
+        if recorded.frees_as_allocated || lives.free_stacks.are_of_allocations() {
+            lives.name_the_freed(entries);
+        }
+        lives.weigh(recorded);
         lives
     }
 
     /// Lets sampled blocks stand for others of their size.
-    pub(super) fn weigh(&mut self, recorded: RecordedSettings) {
+    fn weigh(&mut self, recorded: RecordedSettings) {
         if recorded.weight_bytes > 0 {
             for life in &mut self.all {
                 life.represented_bytes = recorded.represented_bytes(life.requested_bytes);
@@ -239,12 +243,8 @@ impl Lives {
         }
     }
 
-    /// Takes the stacks of blocks from before the history from their frees, if frees have the stacks of
-    /// their allocations.
+    /// Takes the stacks of blocks from before the history from their frees, which have the stacks of their allocations.
     fn name_the_freed(&mut self, entries: &[TraceEntry]) {
-        if !self.free_stacks.are_of_allocations() {
-            return;
-        }
         let nameless = self.all.iter_mut().filter(|life| life.is_from_before() && life.stack.is_none());
         for life in nameless {
             let freed = if life.requested > Moment::START { life.requested } else { life.until };

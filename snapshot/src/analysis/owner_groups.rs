@@ -1,11 +1,10 @@
 //! Memory by its owner: at a moment, and the most that each had at any.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::{
     holdings::{Holding, has_requests, holdings, of_blocks},
+    levels::highest_levels,
     owner::Owners,
     state::DeviceHistory,
 };
@@ -74,21 +73,7 @@ impl DeviceHistory<'_> {
             changes.push((from, i128::from(bytes), owner.clone()));
             changes.push((until, -i128::from(bytes), owner));
         }
-        changes.sort_by_key(|(moment, ..)| *moment);
-        let mut levels: BTreeMap<Text, (i128, OwnerPeak)> = BTreeMap::new();
-        for of_moment in changes.chunk_by(|one, next| one.0 == next.0) {
-            for (_, change, owner) in of_moment {
-                let none = || (0, OwnerPeak { owner: owner.to_string(), bytes: 0, moment: Moment::START });
-                levels.entry(owner.clone()).or_insert_with(none).0 += change;
-            }
-            for (moment, _, owner) in of_moment {
-                if let Some((level, peak)) = levels.get_mut(owner)
-                    && *level > i128::from(peak.bytes)
-                {
-                    (peak.bytes, peak.moment) = (u64::try_from(*level).unwrap_or(u64::MAX), *moment);
-                }
-            }
-        }
-        levels.into_values().map(|(_, peak)| peak).collect()
+        let peaks = highest_levels(changes).into_iter();
+        peaks.map(|(owner, (bytes, moment))| OwnerPeak { owner: owner.to_string(), bytes, moment }).collect()
     }
 }

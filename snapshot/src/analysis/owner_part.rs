@@ -1,18 +1,20 @@
 //! One device of one snapshot, as the table of owners adds it up: what each owner held, and what the device reported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    earlier_peak::OfOwner,
     holdings::{Holding, has_requests, holdings, of_blocks},
     lives::Lives,
     mapped::Mapped,
     owner::Owners,
     resident::{Sight, sights},
     rounded::Rounded,
+    run_peak::EarlierPeak,
 };
 use crate::{
-    history::{ByDevice, Moment, Times},
-    model::{DeviceUsage, ResidentReport, Segment, Snapshot, Text, TimedUsage, TraceEntry},
+    history::{Moment, Times},
+    model::{DeviceUsage, RecordedDevices, ResidentReport, Segment, Snapshot, Text, TimedUsage},
     words::DeviceId,
 };
 
@@ -83,12 +85,19 @@ impl<'a> Part<'a> {
         let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
         let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
         let times = Times::new(entries).rising();
-        let lives = is_of_blocks.then(|| lives_of_heap(snapshot, device, entries, &segments));
+        let recorded = RecordedDevices::new(snapshot).of(device);
+        let lives = is_of_blocks.then(|| Lives::new(entries, &segments, recorded));
         let holdings =
             lives.as_ref().map_or_else(|| holdings(&segments, entries), |lives| of_blocks(&lives.all));
         let moment_at = |time_us| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
-        let of_lives =
-            |lives: &Lives| sights(resident, lives, moment_at, judge, &Mapped::of(snapshot, device));
+        let earlier = lives.as_ref().and_then(|lives| {
+            EarlierPeak::of(snapshot, device, recorded, || most_active(lives, entries.len()))
+        });
+        let owners = earlier.as_ref().map(EarlierPeak::owners);
+        let of_lives = |lives: &Lives| {
+            let earlier = owners.as_ref().zip(times.get(0));
+            sights(resident, lives, moment_at, judge, &Mapped::of(snapshot, device), earlier)
+        };
         let sights = lives.as_ref().map(of_lives).unwrap_or_default();
         let owned = |holding: Holding| (holding, judge.of(holding.stack));
         let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
@@ -100,7 +109,7 @@ impl<'a> Part<'a> {
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
         let (name, holdings): (_, Vec<_>) =
             (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
-        Part {
+        let part = Part {
             number,
             stacks_of: number,
             device,
@@ -111,11 +120,42 @@ impl<'a> Part<'a> {
             holdings,
             sights,
             is_of_blocks,
-            sample_bytes: ByDevice::new(snapshot).recorded(device).weight_bytes,
+            sample_bytes: recorded.weight_bytes,
             times,
             n_entries: entries.len(),
             last_us,
+        };
+        match earlier.zip(owners) {
+            Some((peak, owners)) => part.behind(&peak, &owners),
+            None => part,
         }
+    }
+
+    /// Puts a peak before the history, which begins two entries later: at the first its blocks are there, at the second they are
+    /// gone. Of their stacks the table has the owners.
+    fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> Part<'a> {
+        const N: u32 = 2;
+        let later = |moment: &mut Moment| {
+            if *moment != Moment::NEVER {
+                moment.0 = moment.0.saturating_add(N);
+            }
+        };
+        for (holding, _) in &mut self.holdings {
+            later(&mut holding.from);
+            later(&mut holding.until);
+        }
+        let (from, until) = (Moment::after(0), Moment::after(1));
+        self.holdings.extend(
+            owners
+                .iter()
+                .map(|(owner, of)| (Holding { bytes: of.bytes, stack: None, from, until }, owner.clone())),
+        );
+        let first_us = self.times.get(0).unwrap_or(0);
+        let peak_us = i64::try_from(peak.time_us).unwrap_or(i64::MAX).min(first_us);
+        let times = (0..self.n_entries).filter_map(|entry| self.times.get(entry));
+        self.times = Times::of([peak_us, first_us].into_iter().chain(times).collect());
+        self.n_entries += N as usize;
+        self
     }
 
     pub(super) fn end(&self) -> Moment {
@@ -140,15 +180,21 @@ impl<'a> Part<'a> {
     }
 }
 
-fn lives_of_heap(
-    snapshot: &Snapshot,
-    device: DeviceId,
-    entries: &[TraceEntry],
-    segments: &[&Segment],
-) -> Lives {
-    let mut lives = Lives::new(entries, segments);
-    lives.weigh(crate::model::RecordedDevices::new(snapshot).of(device));
-    lives
+/// Returns the most bytes of the blocks that are in use at any moment.
+fn most_active(lives: &Lives, n_entries: usize) -> u64 {
+    let mut changes = vec![0_i128; n_entries + 1];
+    for life in &lives.all {
+        let bytes = i128::from(life.represented_bytes);
+        for (moment, change) in [(life.from, bytes), (life.until, -bytes)] {
+            changes.get_mut(moment.n_entries()).into_iter().for_each(|sum| *sum += change);
+        }
+    }
+    let mut level = 0;
+    let levels = changes.into_iter().map(|change| {
+        level += change;
+        level
+    });
+    u64::try_from(levels.max().unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
 /// Returns the time of a report, in microseconds since the Unix epoch.

@@ -6,6 +6,7 @@
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{
+    earlier_peak::OfOwner,
     lives::Lives,
     mapped::{Mapped, MappedStack, MappedThen, has_one},
     owner::Owners,
@@ -36,6 +37,9 @@ const MOST_REPORTS: usize = 64;
 /// The owner of what `malloc` has and no block has.
 pub(super) const MALLOC_FREE: &str = "malloc, unused";
 pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
+
+/// What the program maps itself, where nothing else is known of it.
+const ANONYMOUS: &str = "anonymous maps";
 
 /// What the libraries of allocators that programs load instead of the C library's begin with, and what these are called.
 const ALLOCATORS: [(&str, &str); 3] =
@@ -76,19 +80,30 @@ pub(super) struct SightRow {
     pub(super) file: Option<(String, u64)>,
 }
 
-/// Returns a sight for each report of a heap, oldest first. `moment_at` finds the moment of a time.
+/// Returns a sight for each report of a heap, oldest first. `moment_at` finds the moment of a time. Of a time before the events,
+/// `earlier` is what owners had at the peak, with the time of the first event.
 pub(super) fn sights(
     reports: &[ResidentReport],
     lives: &Lives,
     moment_at: impl Fn(i64) -> Moment,
     judge: &mut Owners<'_>,
     mapped: &Mapped,
+    earlier: Option<(&BTreeMap<Text, OfOwner>, i64)>,
 ) -> Vec<Sight> {
     let mut of_mapped = Owners::new(&mapped.stacks);
     let sight = |report: &ResidentReport| {
         let time_us = i64::try_from(report.time_us).unwrap_or(i64::MAX);
-        let blocks = Blocks::of(report, moment_at(time_us), &lives.all);
-        blocks.sight(report, time_us, judge, &mut mapped.at(time_us, &mut of_mapped))
+        let mapped = &mut mapped.at(time_us, &mut of_mapped);
+        match earlier {
+            Some((owners, first_us)) if time_us < first_us => {
+                let blocks = Blocks { live: Vec::new(), all: Vec::new() };
+                blocks.sight(report, time_us, judge, mapped, Some(owners))
+            }
+            _ => {
+                let blocks = Blocks::of(report, moment_at(time_us), &lives.all);
+                blocks.sight(report, time_us, judge, mapped, None)
+            }
+        }
     };
     reports[reports.len().saturating_sub(MOST_REPORTS)..].iter().map(sight).collect()
 }
@@ -153,6 +168,7 @@ impl<'a> Blocks<'a> {
         time_us: i64,
         judge: &mut Owners<'_>,
         mapped: &mut MappedThen<'_, '_>,
+        owners: Option<&BTreeMap<Text, OfOwner>>,
     ) -> Sight {
         let (mut rows, mut unused_page_bytes) = (Rows::default(), 0);
         let mut unused_of_arenas = BTreeMap::<String, u64>::new();
@@ -203,8 +219,10 @@ impl<'a> Blocks<'a> {
                 rows.add(kind, owner, left, area).file(&area.name, left);
             }
         }
-        // Which pages no block is in is not known of a sampled heap.
-        if self.live.iter().any(|life| life.represented_bytes != life.requested_bytes) {
+        owners.into_iter().for_each(|owners| rows.give_to(owners));
+        // Which pages no block is in is not known of a sampled heap, nor where only sums are known.
+        let is_sampled = self.live.iter().any(|life| life.represented_bytes != life.requested_bytes);
+        if is_sampled || owners.is_some() {
             (unused_page_bytes, unused_of_arenas) = (0, BTreeMap::new());
         }
         let sum =
@@ -224,6 +242,12 @@ impl<'a> Blocks<'a> {
 
 fn end(life: &Life) -> u64 {
     life.address.0.saturating_add(life.requested_bytes)
+}
+
+/// Returns a share of bytes.
+fn part_of(bytes: u64, part: u128, of: u128) -> u64 {
+    // The part is no larger than the whole.
+    u64::try_from(u128::from(bytes) * part / of.max(1)).unwrap_or(bytes)
 }
 
 /// Returns what a sampled block stands for.
@@ -268,7 +292,7 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
         AreaKind::File => (RowKind::Files, "mapped files"),
         AreaKind::Shared => (RowKind::Shared, "shared memory"),
         AreaKind::Recorder => (RowKind::Recorder, "memreel"),
-        _ => (RowKind::Mapped, "anonymous maps"),
+        _ => (RowKind::Mapped, ANONYMOUS),
     }
 }
 
@@ -340,6 +364,8 @@ struct Row {
     shared_out_bytes: u64,
     stacks: SeededMap<StackIndex, u64>,
     mapped: SeededMap<StackIndex, u64>,
+    /// The stack with the most, of blocks of which the sums alone are known.
+    of_sums: Option<MappedStack>,
     files: BTreeMap<String, u64>,
 }
 
@@ -371,6 +397,27 @@ impl Rows {
         row
     }
 
+    /// Gives owners what is resident of blocks whose addresses are not known: as much as they have, and first of what would be
+    /// unused otherwise. If less is resident, each has the same share of what it asked for.
+    fn give_to(&mut self, owners: &BTreeMap<Text, OfOwner>) {
+        let asked: u128 = owners.values().map(|of| u128::from(of.bytes)).sum();
+        let (mut given, mut shared_out) = (0_u64, 0_u64);
+        for (kind, name) in [(RowKind::Allocator, MALLOC_FREE), (RowKind::Mapped, ANONYMOUS)] {
+            let Some(row) = self.0.get_mut(&(kind, name.into())) else { continue };
+            let wanted = u64::try_from(asked.saturating_sub(u128::from(given))).unwrap_or(u64::MAX);
+            let bytes = wanted.min(row.bytes);
+            let of_it = part_of(row.shared_out_bytes, bytes.into(), row.bytes.into());
+            (row.bytes, row.shared_out_bytes) = (row.bytes - bytes, row.shared_out_bytes - of_it);
+            (given, shared_out) = (given.saturating_add(bytes), shared_out.saturating_add(of_it));
+        }
+        for (owner, of) in owners {
+            let row = self.0.entry((RowKind::Owner, owner.clone())).or_default();
+            row.bytes = part_of(given, of.bytes.into(), asked);
+            row.shared_out_bytes = part_of(shared_out, of.bytes.into(), asked);
+            row.of_sums = Some(of.largest.clone());
+        }
+    }
+
     /// Returns the rows. `stacks` has those that mapped memory.
     fn all(self, stacks: &Arc<Snapshot>) -> Vec<SightRow> {
         let mapped = |(stack, bytes)| MappedStack { stacks: stacks.clone(), stack, bytes };
@@ -380,7 +427,7 @@ impl Rows {
             bytes: row.bytes,
             shared_out_bytes: row.shared_out_bytes,
             largest: largest(row.stacks),
-            mapped: largest(row.mapped).map(mapped),
+            mapped: row.of_sums.or_else(|| largest(row.mapped).map(mapped)),
             file: row.files.into_iter().max_by_key(|(_, bytes)| *bytes),
         };
         self.0.into_iter().map(row).filter(|row| row.bytes > 0).collect()
@@ -410,6 +457,7 @@ mod tests {
             0,
             &mut judge,
             &mut mapped.at(0, &mut of_mapped),
+            None,
         )
     }
 
@@ -444,6 +492,32 @@ mod tests {
         assert_eq!(page_bytes(&[large.clone(), hole]), 16 << 10);
         assert_eq!(page_bytes(&[small, large]), 4 << 10);
         assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
+    }
+
+    /// Of what owners asked for, less may be resident, or more with what `malloc` keeps.
+    #[test]
+    fn owners_get_what_is_resident_of_their_sums() {
+        let area = |kind, resident_bytes| ResidentArea { kind, resident_bytes, ..ResidentArea::default() };
+        let rows = |malloc: u64, anonymous: u64| {
+            let areas = vec![area(AreaKind::Malloc, malloc), area(AreaKind::Anonymous, anonymous)];
+            let report = ResidentReport { areas, ..ResidentReport::default() };
+            let snapshot = Snapshot::default();
+            let mapped = Mapped::default();
+            let of = |bytes| {
+                let largest = MappedStack { stacks: Arc::default(), stack: StackTable::EMPTY, bytes };
+                OfOwner { bytes, n_blocks: 1, n_stacks: 1, largest }
+            };
+            let owners = BTreeMap::from([("a".into(), of(300)), ("b".into(), of(100))]);
+            let lives = Lives::default();
+            let earlier = Some((&owners, 1));
+            let start = |_| Moment::START;
+            let sights = sights(&[report], &lives, start, &mut Owners::new(&snapshot), &mapped, earlier);
+            let row = |row: &SightRow| (row.owner.to_string(), row.bytes, row.mapped.is_some());
+            sights[0].rows.iter().map(row).collect::<Vec<_>>()
+        };
+        let row = |owner: &str, bytes| (owner.to_owned(), bytes, ["a", "b"].contains(&owner));
+        assert_eq!(rows(10, 190), [row("a", 150), row("b", 50)]);
+        assert_eq!(rows(420, 30), [row("a", 300), row("b", 100), row(MALLOC_FREE, 20), row(ANONYMOUS, 30)]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::{
     frames::ShownFrames,
     lives::{Lives, NONE},
     names::BlockNameTable,
+    run_peak::{EarlierPeak, of_run},
     segments::{self, SegmentRange},
     shared::Shared,
 };
@@ -125,6 +126,7 @@ pub struct DeviceHistory<'a> {
     names: OnceLock<BlockNameTable>,
     /// Judged when it is first asked for, because that takes a walk over all moments.
     trust: OnceLock<Trust>,
+    earlier_peak: OnceLock<Option<Box<EarlierPeak>>>,
 }
 
 /// Returns the devices that have events or segments, in ascending order.
@@ -149,8 +151,7 @@ impl<'a> DeviceHistory<'a> {
         let snapshot = shared.records.snapshot();
         let entries = snapshot.trace(device);
         let segments: Vec<&Segment> = shared.records.segments(device).map(|(_, segment)| segment).collect();
-        let mut lives = Lives::new(entries, &segments);
-        lives.weigh(shared.records.recorded(device));
+        let lives = Lives::new(entries, &segments, shared.records.recorded(device));
         let reserved_bytes = reserved_at_start(entries, segments.iter().copied());
         let mut start = Totals { reserved_bytes, ..Totals::default() };
         for life in lives.all.iter().filter(|life| life.is_active_at(Moment::START)) {
@@ -159,8 +160,19 @@ impl<'a> DeviceHistory<'a> {
                 start.allocate(life);
             }
         }
-        let (names, trust) = (OnceLock::new(), OnceLock::new());
-        DeviceHistory { shared, snapshot, device, entries, segments, lives, start, names, trust }
+        let (names, trust, earlier_peak) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        DeviceHistory {
+            shared,
+            snapshot,
+            device,
+            entries,
+            segments,
+            lives,
+            start,
+            names,
+            trust,
+            earlier_peak,
+        }
     }
 
     pub(super) fn shared(&self) -> &Shared<'a> {
@@ -309,7 +321,16 @@ impl<'a> DeviceHistory<'a> {
         totals
     }
 
-    /// Returns the figures of the first moment with the most bytes in use.
+    /// Returns the peak of the whole run, if the file says that more was in use before its events than at any moment of them.
+    #[must_use]
+    pub fn earlier_peak(&self) -> Option<&EarlierPeak> {
+        let recorded = self.shared.records.recorded(self.device);
+        let earlier = || EarlierPeak::of(self.snapshot, self.device, recorded, || self.peak().active_bytes);
+        self.earlier_peak.get_or_init(|| earlier().map(Box::new)).as_deref()
+    }
+
+    /// Returns the figures of the first moment with the most bytes in use, of those that the events have
+    /// ([`DeviceHistory::earlier_peak`]).
     #[must_use]
     pub fn peak(&self) -> Totals {
         self.highest(|totals| totals.active_bytes)
@@ -427,6 +448,8 @@ impl<'a> DeviceHistory<'a> {
             lacks_segments: self.segments.is_empty() && is_held,
             lacks_segment_events: has_more_than_reserved || end.reserved_bytes != segments_bytes,
             absence: Absence::of(&self.shared.records, self.device),
+            run_peak_bytes: of_run(self.snapshot, self.device, self.shared.records.recorded(self.device))
+                .map(|(_, bytes)| bytes),
             ..Trust::from_settings(&self.shared.records, self.device)
         }
     }

@@ -58,9 +58,17 @@ pub struct Group {
     /// of the allocations.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "texts")]
     pub names: Vec<Text>,
-    /// Of sums of a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once; of several stacks, at most.
+    /// Of what was allocated over a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
+    /// Whether `peak_bytes` is only known not to be exceeded: the peaks of several stacks need not have come at one time.
+    #[serde(skip_serializing_if = "is_false")]
+    pub peak_is_at_most: bool,
+    /// What the peak is at least, and what the group had when the device had the most.
+    #[serde(skip)]
+    pub(super) least_peak_bytes: u64,
+    #[serde(skip)]
+    pub(super) at_peak_bytes: u64,
 }
 
 impl DeviceHistory<'_> {
@@ -93,7 +101,7 @@ impl DeviceHistory<'_> {
                 |numbers| self.site_of_names(numbers),
             )),
             By::Owner => None,
-            By::Function | By::File => Some(by_frame(self, lives, by)),
+            By::Function | By::File => Some(by_frame(self, self.grouped(lives, Site::from_life), by)),
         }
     }
 }
@@ -157,6 +165,11 @@ pub(super) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
 fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(texts.iter().map(|text| &**text))
 }
@@ -171,6 +184,9 @@ impl Group {
             n_stacks: 0,
             names: Vec::new(),
             peak_bytes: None,
+            peak_is_at_most: false,
+            least_peak_bytes: 0,
+            at_peak_bytes: 0,
         }
     }
 
@@ -192,6 +208,8 @@ impl Group {
         self.total_bytes = self.total_bytes.saturating_add(other.total_bytes);
         self.n_stacks += other.n_stacks;
         self.peak_bytes = self.peak_bytes.zip(other.peak_bytes).map(|(one, other)| one.saturating_add(other));
+        self.at_peak_bytes = self.at_peak_bytes.saturating_add(other.at_peak_bytes);
+        self.least_peak_bytes = self.least_peak_bytes.max(other.least_peak_bytes).max(self.at_peak_bytes);
     }
 }
 
@@ -218,7 +236,7 @@ fn keep_names_once(groups: &mut [Group]) {
 
 /// Groups blocks by the functions or the files of frames. It looks at each stack once, with the sum of its blocks,
 /// and at each text once.
-fn by_frame<'l>(history: &DeviceHistory<'_>, lives: impl Iterator<Item = &'l Life>, by: By) -> Vec<Group> {
+pub(super) fn by_frame(history: &DeviceHistory<'_>, of_stacks: Vec<Group>, by: By) -> Vec<Group> {
     let snapshot = history.snapshot();
     let shown = history.shown_frames();
     let mut ids = TextIds::default();
@@ -237,7 +255,7 @@ fn by_frame<'l>(history: &DeviceHistory<'_>, lives: impl Iterator<Item = &'l Lif
     };
     let mut groups: SeededMap<_, Group> = SeededMap::default();
     let mut keys = Vec::new();
-    for of_stack in history.grouped(lives, Site::from_life) {
+    for of_stack in of_stacks {
         keys.clear();
         if let Site::Stack(stack) = of_stack.site {
             keys.extend(shown.identifying(stack).map(|frame| (key(frame), Some(frame))));

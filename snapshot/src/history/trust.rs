@@ -70,6 +70,9 @@ pub struct Trust {
     /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, made from the sampled
     /// ones; otherwise 0.
     pub weight_bytes: u64,
+    /// The most bytes that were in use over the whole run, if the recorder knows it of the entries that it lost too.
+    #[serde(skip)]
+    pub run_peak_bytes: Option<u64>,
 }
 
 /// The confidence in an answer that depends on what was there before the history.
@@ -125,6 +128,7 @@ impl Trust {
             n_cut,
             n_stacks_refused,
             weight_bytes,
+            ..
         } = records.recorded(device);
         Trust {
             keeps_events: records.keeps_events(),
@@ -157,6 +161,12 @@ impl Trust {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.has_history() && self.begins_empty() && self.n_cut == 0 && self.is_exact()
+    }
+
+    /// Returns whether the peak is that of the whole run: no entry is missing, or the recorder knows it of those that it lost.
+    #[must_use]
+    pub fn knows_peak(&self) -> bool {
+        self.n_cut == 0 && (!self.has_lost || self.run_peak_bytes.is_some())
     }
 
     /// Whether there are entries, or there are none because nothing happened.
@@ -321,9 +331,18 @@ impl Trust {
             n => format!("{} in {n} blocks", bytes(self.bytes_before)),
         };
         let window = if window.is_empty() { window } else { format!("{window}; ") };
-        Some(format!(
-            "{window}the history begins with {before}{lost}{nameless}; what happened before it is unknown"
-        ))
+        let known = match (self.run_peak_bytes, self.has_lost) {
+            (Some(peak), _) => format!(
+                "of what happened before it, the peak of the run ({}) and what each stack allocated are known",
+                bytes(peak)
+            ),
+            (None, true) => format!(
+                "what happened before it is unknown, and peaks are those of the last {} events",
+                self.n_entries
+            ),
+            (None, false) => "what happened before it is unknown".to_owned(),
+        };
+        Some(format!("{window}the history begins with {before}{lost}{nameless}; {known}"))
     }
 }
 

@@ -40,7 +40,7 @@ impl Start {
     pub(super) fn new(torch: &Side, device: DeviceId, dumped_us: Option<i64>, shapes: &mut Shapes) -> Start {
         let own: Vec<usize> = (0..torch.segments.len()).collect();
         let trace = Trace::Slice(&torch.trace);
-        let segments = segments_at(&torch.segments, &own, device, trace, 0, shapes);
+        let segments = segments_at(&torch.segments, &own, (device, false), trace, 0, shapes);
         let first = torch.trace.iter().map(|entry| entry.time_us).find(|time_us| *time_us != 0);
         Start { segments, time_us: first.or(dumped_us).unwrap_or(i64::MAX) }
     }

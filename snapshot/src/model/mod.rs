@@ -34,8 +34,8 @@ mod use_counts;
 mod value;
 mod value_reader;
 
-pub use allocated::Allocated;
 pub(crate) use allocated::forget as forget_allocated;
+pub use allocated::{Allocated, AllocatedOfRun};
 pub(crate) use build::{Builder, MAX_RECORD_KEYS, last_of_each, stack as stack_from_value};
 pub(crate) use field_ref::{FieldRef, Word};
 pub(crate) use fields::{Record, frame_value};

@@ -21,6 +21,7 @@ const FIXED: &str = "memreel_fixed_events";
 const CUT: &str = "memreel_cut_events";
 const REFUSED: &str = "memreel_stacks_refused";
 const WEIGHT: &str = "memreel_weight_bytes";
+const FREES: &str = "memreel_frees_as_allocated";
 /// What devices reported of their memory.
 pub(super) const USAGE: &str = "memreel_usage";
 /// What the kernel said of the resident memory of processes.
@@ -52,6 +53,8 @@ pub struct RecordedSettings {
     /// Mean sampling interval in bytes if every block of the device is a sampled one, so that it stands for others of
     /// its size; 0 if blocks are there that were not sampled.
     pub weight_bytes: u64,
+    /// Whether frees have the stacks of their allocations, as with PyTorch's context "alloc"; if not, it is not known.
+    pub frees_as_allocated: bool,
 }
 
 impl RecordedSettings {
@@ -64,8 +67,11 @@ impl RecordedSettings {
     fn by_device(devices: &[(DeviceId, RecordedSettings)]) -> Option<Value> {
         let is_same = devices.windows(2).all(|pair| pair[0].1 == pair[1].1);
         let dict = |(device, recorded): &(DeviceId, RecordedSettings)| {
-            let n_pairs = if recorded.weight_bytes > 0 { KEYS.len() } else { KEYS.len() - 1 };
-            (Value::text(&device.to_string()), Value::dict(recorded.pairs().into_iter().take(n_pairs)))
+            let is_left_out = |(key, value): &(&str, Value)| {
+                [WEIGHT, FREES].contains(key) && [Value::Bool(false), Value::Int(0)].contains(value)
+            };
+            let pairs = recorded.pairs().into_iter().filter(|pair| !is_left_out(pair));
+            (Value::text(&device.to_string()), Value::dict(pairs))
         };
         (!is_same).then(|| Value::Dict(devices.iter().map(dict).collect()))
     }
@@ -124,11 +130,12 @@ impl RecordedSettings {
             n_stacks_refused: self.n_stacks_refused.max(other.n_stacks_refused),
             // Blocks of another device do not stand for others; the device's own dictionary has it.
             weight_bytes: 0,
+            frees_as_allocated: self.frees_as_allocated && other.frees_as_allocated,
         }
     }
 
     /// The keys with their values, in the order of [`KEYS`].
-    fn pairs(self) -> [(&'static str, Value); 8] {
+    fn pairs(self) -> [(&'static str, Value); 9] {
         [
             (OVERFLOWED, Value::Bool(self.has_lost)),
             (LOST, Value::unsigned(self.n_lost)),
@@ -138,6 +145,7 @@ impl RecordedSettings {
             (CUT, Value::unsigned(self.n_cut)),
             (REFUSED, Value::unsigned(self.n_stacks_refused)),
             (WEIGHT, Value::unsigned(self.weight_bytes)),
+            (FREES, Value::Bool(self.frees_as_allocated)),
         ]
     }
 
@@ -161,7 +169,7 @@ impl RecordedSettings {
 #[derive(Debug)]
 pub(crate) struct RecordedDevices {
     /// What the keys have for all devices, in the order of [`KEYS`].
-    all: [Option<Value>; 8],
+    all: [Option<Value>; 9],
     /// The dictionary of each device that has one, by its number as a text.
     own: SeededMap<Text, Value>,
     /// Whether all events were recorded, so that a device without events had none. A recorder that is off, or keeps
@@ -169,7 +177,7 @@ pub(crate) struct RecordedDevices {
     pub keeps_events: bool,
 }
 
-const KEYS: [&str; 8] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED, WEIGHT];
+const KEYS: [&str; 9] = [OVERFLOWED, LOST, MIN_SIZE, SAMPLE, FIXED, CUT, REFUSED, WEIGHT, FREES];
 
 impl RecordedDevices {
     pub(crate) fn new(snapshot: &Snapshot) -> RecordedDevices {
@@ -202,6 +210,7 @@ impl RecordedDevices {
             n_cut: number(setting(5)),
             n_stacks_refused: number(setting(6)),
             weight_bytes: number(setting(7)),
+            frees_as_allocated: setting(8) == Some(&Value::Bool(true)),
         }
     }
 }

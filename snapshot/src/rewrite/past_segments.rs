@@ -25,11 +25,12 @@ use crate::{
 
 /// The segments of one device after its first `n_events` events.
 ///
-/// `segments` are those of the file, of all devices; those of the device have the places `own`.
+/// `segments` are those of the file, of all devices; those of the device have the places `own`. `frees_as_allocated` if the file says
+/// that frees have the stacks of their allocations.
 pub(crate) fn segments_at(
     segments: &[Segment],
     own: &[usize],
-    device: DeviceId,
+    (device, frees_as_allocated): (DeviceId, bool),
     trace: Trace<'_>,
     n_events: usize,
     shapes: &mut Shapes,
@@ -42,7 +43,7 @@ pub(crate) fn segments_at(
     let mut past = PastState::at_the_end(&FinalState::new(own()), shape);
     past.undo(trace, n_events);
     past.find_stacks(trace, n_events);
-    past.find_stacks_of_frees(trace);
+    past.find_stacks_of_frees(trace, frees_as_allocated);
     past.segments(segments, device, shapes)
 }
 
@@ -167,13 +168,13 @@ impl PastState {
     }
 
     /// Gives the blocks without an alloc the stacks of their frees, if frees have the stacks of allocations.
-    fn find_stacks_of_frees(&mut self, trace: Trace<'_>) {
+    fn find_stacks_of_frees(&mut self, trace: Trace<'_>, frees_as_allocated: bool) {
         let PastState { block_stacks, free_stacks, .. } = self;
         let is_nameless = |stack: &Option<StackIndex>| stack.is_none_or(|stack| stack == StackTable::EMPTY);
         let nameless = block_stacks.iter_mut().filter(|(_, stack)| is_nameless(stack));
         let mut named: Vec<(&mut Option<StackIndex>, StackIndex)> =
             nameless.filter_map(|(address, stack)| Some((stack, *free_stacks.get(address)?))).collect();
-        if !named.is_empty() && has_stacks_of_allocations(trace) {
+        if !named.is_empty() && (frees_as_allocated || has_stacks_of_allocations(trace)) {
             named.iter_mut().for_each(|(stack, of_free)| **stack = Some(*of_free));
         }
     }

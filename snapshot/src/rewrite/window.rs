@@ -54,9 +54,11 @@ impl<'a> Windowed<'a> {
         let mut head = base.head().without_traces();
         let whole = std::mem::take(&mut head.segments);
         let places = places(whole.iter().map(|segment| segment.device));
+        let recorded = RecordedDevices::new(&head);
         for ((device, trace), range) in (0..).zip(traces()).zip(&ranges) {
+            let of_device = (DeviceId(device), recorded.of(DeviceId(device)).frees_as_allocated);
             let own = places.get(&DeviceId(device)).map_or(&[][..], |places| places);
-            let segments = segments_at(&whole, own, DeviceId(device), trace, range.end, &mut head.shapes);
+            let segments = segments_at(&whole, own, of_device, trace, range.end, &mut head.shapes);
             head.segments.extend(segments);
         }
         // Segments of devices without a trace have no history to cut.
@@ -89,7 +91,7 @@ fn cut_host(head: &mut Snapshot, times: &Range<i64>) {
     let devices = head.host_segments.iter().map(|segment| segment.device);
     let own = places(devices).remove(&DeviceId::HOST).unwrap_or_default();
     head.host_segments =
-        segments_at(&head.host_segments, &own, DeviceId::HOST, trace, range.end, &mut head.shapes);
+        segments_at(&head.host_segments, &own, (DeviceId::HOST, false), trace, range.end, &mut head.shapes);
     head.host_traces.truncate(range.end);
     head.host_traces.drain(..range.start);
 }

@@ -118,6 +118,16 @@ impl InventorySegment {
     }
 }
 
+/// What was allocated over a whole recording, and what of it was live when the device had the most.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RunSums {
+    /// What each stack allocated.
+    pub stacks: Vec<StackSum>,
+    /// When the device had the most, in microseconds since the Unix epoch; 0 if that was before the first event. `None` if it is
+    /// not known, and then no stack has anything at the peak.
+    pub peak_us: Option<u64>,
+}
+
 /// What was allocated with one stack over a whole recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackSum {
@@ -127,8 +137,15 @@ pub struct StackSum {
     pub n_blocks: u64,
     /// The bytes that were requested for them.
     pub bytes: u64,
+    /// How many of these bytes are live.
+    pub live_bytes: u64,
     /// The most of these bytes that were live at once.
     pub peak_bytes: u64,
+    /// The number of blocks with this stack that were live when the device had the most, those from before the recording
+    /// included.
+    pub n_at_peak: u64,
+    /// The bytes that were requested for these.
+    pub bytes_at_peak: u64,
 }
 
 /// The settings of an allocator, for a snapshot's `allocator_settings` (docs/snapshot-format.md 1.6).
@@ -209,7 +226,7 @@ pub trait Inventory: Send + Sync {
 
     /// Returns what was allocated with each stack since the recording began, also by events that are lost; `None` if that is not
     /// known. The default implementation returns `None`.
-    fn allocated(&self) -> Option<Vec<StackSum>> {
+    fn allocated(&self) -> Option<RunSums> {
         None
     }
 

@@ -23,7 +23,7 @@ pub use event::{Action, Address, DeviceId, Event, PoolId, StackId, StreamId};
 pub(crate) use finding::Report;
 pub use finding::{Finding, Rule, Severity};
 pub use inventory::{
-    BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, SettingsReport, StackSum,
+    BlockState, Inventory, InventoryBlock, InventorySegment, PoolKind, RunSums, SettingsReport, StackSum,
 };
 pub use resident::{AreaKind, GroupReport, ResidentArea, ResidentReport};
 pub use sample::sample_weight;

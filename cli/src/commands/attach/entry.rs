@@ -68,7 +68,7 @@ impl<'a> Entry<'a> {
             format!(
                 "{} is in a container, or has a root of its own, which takes gdb from outside; it is not installed. {}",
                 target.name(),
-                target.from_inside()
+                target.inside_command()
             )
         } else if interpreter.has_remote() {
             format!(
@@ -128,9 +128,9 @@ impl<'a> Entry<'a> {
     }
 
     fn without_folder(&self, error: &io::Error) -> Failure {
-        let from_inside =
-            if self.target.is_here { String::new() } else { format!(". {}", self.target.from_inside()) };
-        self.target.failed(format_args!("no folder can be made in its {TEMPORARY}: {error}{from_inside}"))
+        let inside_command =
+            if self.target.is_here { String::new() } else { format!(". {}", self.target.inside_command()) };
+        self.target.failed(format_args!("no folder can be made in its {TEMPORARY}: {error}{inside_command}"))
     }
 
     fn give_up(&self, folder: Folder, waited: Duration) -> Failure {

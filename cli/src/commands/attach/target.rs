@@ -107,7 +107,7 @@ impl Target {
     }
 
     /// Returns how it is attached to from where it runs.
-    pub(super) fn from_inside(&self) -> String {
+    pub(super) fn inside_command(&self) -> String {
         format!(
             "In a container run it inside: `docker exec CONTAINER memreel attach {}`, where the container has \
              `--cap-add SYS_PTRACE`",

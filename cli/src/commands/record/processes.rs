@@ -20,7 +20,7 @@ use super::{
     names::{Names, short_name},
     options::Options,
     recorded::Recorded,
-    table,
+    table::{self, Peak},
 };
 use crate::{
     bytes::Bytes,
@@ -246,7 +246,7 @@ impl Processes {
             path: None,
             n_events,
             n_dropped: 0,
-            peak_bytes: 0,
+            peak: Peak::default(),
             problems: recovered.problems().to_vec(),
             is_running,
         };
@@ -268,7 +268,7 @@ impl Processes {
                 _ => pickle::save_unsynced(&snapshot, &path)?,
             }
             recorded.problems.extend(table::refusals(&snapshot, &path));
-            recorded.peak_bytes = table::peak_bytes(&snapshot);
+            recorded.peak = table::peak(&snapshot);
             recorded.n_dropped = n_dropped(&snapshot, n_events);
             self.owners.add(&snapshot);
             self.files.push(path.display().to_string());
@@ -340,13 +340,13 @@ fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
 }
 
 fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
-    let Recorded { tape, path, n_events, n_dropped, peak_bytes, problems, is_running } = process;
+    let Recorded { tape, path, n_events, n_dropped, peak, problems, is_running } = process;
     let (is_kept, tape_path) = (options.keep_tape || *is_running, Shown(&tape.path));
     if options.json {
         let line = json!({
             "process": tape.process, "rank": tape.rank,
             "file": path.as_ref().map(|path| path.display().to_string()), "events": n_events,
-            "peak_bytes": peak_bytes, "is_running": is_running, "problems": problems,
+            "peak_bytes": peak.bytes, "peak_is_of_run": peak.of_last.is_none(), "is_running": is_running, "problems": problems,
             "tape": is_kept.then(|| tape_path.to_string()),
         });
         return writeln!(out, "{line}");
@@ -359,7 +359,10 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
                 0 => String::new(),
                 n => format!(" ({n} older ones are not kept; --ring COUNT keeps more)"),
             };
-            format!("{}{dropped}, peak {}, {}", count(*n_events, "event"), Bytes(*peak_bytes), shown(path))
+            let of_last =
+                peak.of_last.map_or_else(String::new, |n| format!(" of the last {}", count(n, "event")));
+            let (events, bytes) = (count(*n_events, "event"), Bytes(peak.bytes));
+            format!("{events}{dropped}, peak {bytes}{of_last}, {}", shown(path))
         }
         None if *is_running => "no events yet".to_owned(),
         None => "no events".to_owned(),

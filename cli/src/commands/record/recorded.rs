@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::folder::TapeFile;
+use super::{folder::TapeFile, table::Peak};
 
 /// What one process recorded, or one program of it.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Recorded {
     pub(super) n_events: usize,
     /// The events that its ring dropped.
     pub(super) n_dropped: u64,
-    pub(super) peak_bytes: u64,
+    pub(super) peak: Peak,
     pub(super) problems: Vec<String>,
     pub(super) is_running: bool,
 }

@@ -41,16 +41,26 @@ pub(super) fn refusals(snapshot: &Snapshot, path: &Path) -> Vec<String> {
     devices(snapshot).into_iter().filter_map(refusal).collect()
 }
 
+/// The most bytes that a device had.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct Peak {
+    pub(super) bytes: u64,
+    /// The number of the last events, if it is known of these alone.
+    pub(super) of_last: Option<usize>,
+}
+
 /// Returns the most bytes that a device of a snapshot had: in segments, or of memory of the host in blocks.
-pub(super) fn peak_bytes(snapshot: &Snapshot) -> u64 {
+pub(super) fn peak(snapshot: &Snapshot) -> Peak {
     let usage = snapshot.usage();
     let peak = |device| {
-        let figures = DeviceHistory::new(snapshot, device).figures();
-        if is_host(&usage, device) {
+        let history = DeviceHistory::new(snapshot, device);
+        let (figures, trust) = (history.figures(), history.trust());
+        let bytes = if is_host(&usage, device) {
             figures.peak_bytes
         } else {
             figures.peak_bytes.max(figures.reserved_bytes)
-        }
+        };
+        Peak { bytes, of_last: (!trust.knows_peak()).then_some(trust.n_entries) }
     };
-    devices(snapshot).into_iter().map(peak).max().unwrap_or(0)
+    devices(snapshot).into_iter().map(peak).max().unwrap_or_default()
 }

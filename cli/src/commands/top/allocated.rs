@@ -25,9 +25,13 @@ use crate::{
 pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
     let history = asked.history();
     match history.snapshot().allocated(asked.device) {
-        Some((stacks, sums)) => {
-            let of_run = DeviceHistory::new(&stacks, asked.device);
-            print(options, asked, &of_run, &of_run.groups_of(&sums), true, out)
+        // Of the events, the peak of each site is known, also if its stacks are several.
+        Some(_) if !history.trust().has_lost => {
+            print(options, asked, history, &history.allocated_with_peaks(), true, out)
+        }
+        Some(run) => {
+            let of_run = DeviceHistory::new(&run.stacks, asked.device);
+            print(options, asked, &of_run, &of_run.groups_of(&run), true, out)
         }
         None => print(options, asked, history, &history.allocated(), false, out),
     }
@@ -45,11 +49,15 @@ fn print(
     let (bytes, n) = sum(groups);
     if options.input.json {
         let trust = asked.history().trust();
+        let is_exact = match is_of_run {
+            true => groups.iter().all(|group| !group.peak_is_at_most),
+            false => !trust.has_lost && trust.is_exact(),
+        };
         let head = json!({
             "allocated_bytes": bytes,
             "blocks": n,
             "is_of_run": is_of_run,
-            "is_exact": is_of_run || !trust.has_lost && trust.is_exact(),
+            "is_exact": is_exact,
         });
         let n = options.listing.n;
         let listed = sites.first_with_frames(groups, n);

@@ -15,6 +15,9 @@ use crate::{
     text::percent,
 };
 
+/// What is before a peak that is only known not to be exceeded.
+const AT_MOST: &str = "≤ ";
+
 /// Prints the groups with their heading, what is behind them, and notes about what they lack.
 pub(super) fn print_groups(
     options: &Options,
@@ -50,6 +53,10 @@ pub(super) fn print_groups(
         sites.print_groups(listed, all_bytes, out)?;
     }
     print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
+    if listed.iter().any(|group| group.peak_is_at_most) {
+        let text = "note: ≤ is at most: several stacks are one site, and the peak of each need not have come at one time";
+        print_text(text, out)?;
+    }
     let has_sites =
         groups.iter().any(|group| !matches!(group.site, Site::Size(_) | Site::NoStack | Site::NoFile));
     if !groups.is_empty() && !has_sites && history.snapshot().stacks.is_empty() {
@@ -67,7 +74,8 @@ pub(super) fn print_groups(
 
 fn with_peak(group: &Group, all_bytes: u64) -> String {
     let all = figures(percent(group.bytes, all_bytes), Bytes(group.bytes), group.n_blocks);
-    let peak = group.peak_bytes.map_or_else(String::new, |peak| Bytes(peak).to_string());
+    let at_most = if group.peak_is_at_most { AT_MOST } else { "" };
+    let peak = group.peak_bytes.map_or_else(String::new, |peak| format!("{at_most}{}", Bytes(peak)));
     format!("{all} {peak:>11}")
 }
 

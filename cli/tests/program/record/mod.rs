@@ -27,6 +27,7 @@ mod heap;
 mod limits;
 mod live;
 mod metrics;
+mod past_ring;
 mod python;
 mod resident;
 mod roots;
@@ -92,6 +93,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-o", &at("resident"), &source("resident.c"), "-lpthread", "-lrt"]);
+        cc(&["-o", &at("past_ring"), &source("past_ring.c")]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
         cc(&["-o", &at("events"), &source("events.c")]);
         cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);

@@ -343,7 +343,8 @@ fn of_lines(blocks: impl Iterator<Item = (u64, u64)>) -> Snapshot {
 fn moved_sites_are_not_compared_each_with_each() {
     const N: u64 = 60_000;
     const FAR: u64 = 1 << 40;
-    let kinds: [(&str, fn(u64, u64) -> (u64, u64)); 3] = [
+    type Moved = fn(u64, u64) -> (u64, u64);
+    let kinds: [(&str, Moved); 3] = [
         ("apart", |side, at| (1 + at % 7 + 10 * side, 2 * at + side)),
         ("stayed", |side, at| (1, if at == 0 { FAR } else { 2 * at + side })),
         ("moved", |side, at| match at % 2 {

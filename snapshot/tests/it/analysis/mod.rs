@@ -1,9 +1,11 @@
 //! Tests of questions about a snapshot: all of them on small histories (`questions`), new blocks (`new_blocks`), sites (`sites`), scopes
 //! (`scopes`), failed requests (`oom`), limits in tests (`gate`), growth (`growth`), curves (`timeline`), owners (`owners`), the
-//! frames that answers show (`real_stacks`), and who had an address (`address`).
+//! frames that answers show (`real_stacks`), who had an address (`address`),
+//! and peaks that events do not have (`earlier_peak`).
 #![forbid(unsafe_code)]
 
 mod address;
+mod earlier_peak;
 mod gate;
 mod growth;
 mod hostile;

@@ -4,6 +4,7 @@
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{By, DeviceHistory, Site},
+    model::RecordedSettings,
     rewrite::{Slim, Window},
 };
 use serde_json::{Value, json};
@@ -57,6 +58,19 @@ fn a_line_that_frees_is_not_blamed_for_the_block() {
     assert_eq!(line_of_the_old(&snapshot(&[[10, 10], [10, 10], [10, 10]], 99)), 0, "one line proves nothing");
     assert_eq!(line_of_the_old(&snapshot(&[[10, 10], [11, 12]], 99)), 0, "frees have their own stacks");
     assert_eq!(line_of_the_old(&snapshot(&[[10, 10], [11, 11]], 7)), 7, "frees have stacks of allocations");
+}
+
+/// A ring that has no alloc can say it: the frees of a recorded heap have the stacks of its allocations.
+#[test]
+fn a_file_may_say_that_frees_have_the_stacks_of_allocations() {
+    let mut snapshot = snapshot(&[], 7);
+    assert_eq!(line_of_the_old(&snapshot), 0);
+    let recorded = RecordedSettings { frees_as_allocated: true, ..RecordedSettings::default() };
+    RecordedSettings::store(&mut snapshot, &[(DeviceId(0), recorded)]);
+    assert_eq!(line_of_the_old(&snapshot), 7);
+    let range = 0..1;
+    let cut = Slim::new().window(Window::Events { device: None, range }).apply(snapshot).unwrap();
+    assert_eq!(line_of_the_old(&cut), 7);
 }
 
 #[test]

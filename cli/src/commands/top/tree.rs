@@ -1,0 +1,110 @@
+//! What `memreel top` prints of a moment besides groups: its figures for JSON, and the tree of calls.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use memreel_snapshot::{
+    Snapshot,
+    analysis::{Branch, DeviceHistory, Totals},
+    model::Frame,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::options::Options;
+use crate::{
+    bytes::Bytes,
+    fit::{columns, fill},
+    json,
+    moment::At,
+    sites::{call, figures, heading},
+    text::{count, percent},
+    width::width_left,
+};
+
+/// Returns the pairs before the groups.
+pub(super) fn json_head(options: &Options, history: &DeviceHistory<'_>, totals: &Totals) -> Value {
+    let (mut head, trust) = (json::figures(totals), history.trust());
+    head["is_exact"] = trust.is_exact().into();
+    head["is_whole"] = trust.is_whole().into();
+    // A peak of groups that the sums do not have is that of the events.
+    let is_lost = history.earlier_peak().is_some_and(|peak| totals.active_bytes < peak.bytes);
+    head["is_of_run"] = (options.at == At::Peak && trust.knows_peak() && !is_lost).into();
+    head
+}
+
+/// Returns the lines of the tree for JSON.
+pub(super) fn tree_lines<'a>(branches: &[Branch], snapshot: &'a Snapshot) -> Vec<Line<'a>> {
+    let line = |branch: &Branch| Line {
+        depth: branch.depth,
+        frame: branch.frame.map(|frame| snapshot.stacks.frame(frame)),
+        bytes: branch.bytes,
+        blocks: branch.n_blocks,
+        calls_left_out: branch.n_left_out,
+    };
+    branches.iter().map(line).collect()
+}
+
+/// A line of the tree.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    depth: usize,
+    frame: Option<&'a Frame>,
+    bytes: u64,
+    blocks: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    calls_left_out: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// Prints a heading, and a line for each branch, with the chain of calls that share all of its bytes, shortened if it is long.
+pub(super) fn print_branches(
+    branches: &[Branch],
+    snapshot: &Snapshot,
+    all_bytes: u64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let columns_of = figures("share", "bytes", "blocks");
+    writeln!(out, "{}", heading(&columns_of, "the outermost call, and indented what it called"))?;
+    for line in branches.chunk_by(|_, next| next.continues) {
+        let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
+        let Branch { depth, bytes, n_blocks, .. } = line[0];
+        let figures = figures(percent(bytes, all_bytes), Bytes(bytes), n_blocks) + "  ";
+        // A deep branch keeps a part of the line for its calls.
+        let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
+        let taken = columns(&figures) + indent;
+        // The lines after the first have an indent, and calls an arrow.
+        let mut pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
+        let n_left_out = line.last().map_or(0, |branch| branch.n_left_out);
+        if n_left_out > 0 {
+            pieces.push(format!("→ {} left out", count(n_left_out, "deeper call")));
+        }
+        let lines = fill(&pieces, width_left(taken), width_left(taken + 2));
+        let blank = " ".repeat(taken + 2);
+        writeln!(out, "{figures}{:indent$}{}", "", lines.join(&format!("\n{blank}")))?;
+    }
+    Ok(())
+}
+
+/// Returns the pieces of a chain of calls, of at most `room` columns; of a long one, the first and the last call.
+fn chain(calls: &[&Frame], room: usize) -> Vec<String> {
+    const CALLS: usize = 4;
+    let n = calls.len();
+    let shown: Vec<usize> = if n > CALLS { vec![0, n - 1] } else { (0..n).collect() };
+    let mut pieces = Vec::new();
+    for at in shown {
+        if n > CALLS && at > 0 {
+            pieces.push(format!("→ {} more", n - 2));
+        }
+        let mut call = call(calls[at], room);
+        for (line_at, line) in call.iter_mut().enumerate().filter(|_| at > 0) {
+            line.insert_str(0, if line_at == 0 { "→ " } else { "  " });
+        }
+        pieces.append(&mut call);
+    }
+    if pieces.is_empty() { vec!["(no stack)".to_owned()] } else { pieces }
+}
