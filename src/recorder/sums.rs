@@ -177,7 +177,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use fastrand::Rng;
+    use crate::process::testing::random::Random;
 
     /// Returns the blocks and bytes that each stack had at the peak.
     fn at_peak(run: &RunSums) -> BTreeMap<StackId, (u64, u64)> {
@@ -189,9 +189,9 @@ mod tests {
     #[test]
     fn stacks_have_what_a_copy_at_the_peak_has() {
         for seed in 0..300 {
-            let mut random = Rng::with_seed(seed);
-            let mut live: Vec<(StackId, u64, Counted)> = (0..random.usize(..4))
-                .map(|_| (StackId(random.u32(..3)), random.u64(1..9), Counted::Live))
+            let mut random = Random::new(seed);
+            let mut live: Vec<(StackId, u64, Counted)> = (0..random.below(4))
+                .map(|_| (StackId(random.below(3) as u32), 1 + random.below(8), Counted::Live))
                 .collect();
             let mut sums = Sums::of_before(live.iter().map(|(stack, bytes, _)| (*stack, *bytes)));
             let copy = |live: &[(StackId, u64, Counted)]| {
@@ -206,19 +206,19 @@ mod tests {
                 |live: &[(StackId, u64, Counted)]| live.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
             let (mut most, mut known, mut when) = (total(&live), copy(&live), 0);
             for time_us in 1..200 {
-                if random.bool() || live.is_empty() {
+                if random.chance(2) || live.is_empty() {
                     // Stacks of later ones are others, so that each has blocks of one kind.
-                    let (stack, bytes) = (StackId(10 + random.u32(..4)), random.u64(1..100));
+                    let (stack, bytes) = (StackId(10 + random.below(4) as u32), 1 + random.below(99));
                     live.push((stack, bytes, Counted::Allocated));
                     sums.allocate(stack, bytes, time_us);
                 } else {
-                    let (stack, bytes, counted) = live.swap_remove(random.usize(..live.len()));
+                    let (stack, bytes, counted) = live.swap_remove(random.index(live.len()));
                     sums.let_go(stack, bytes, counted);
                 }
                 if total(&live) > most {
                     (most, known, when) = (total(&live), copy(&live), time_us);
                 }
-                if random.u8(..20) == 0 && !sums.run().stacks.is_empty() {
+                if random.chance(20) && !sums.run().stacks.is_empty() {
                     sums = Sums::of_run(&sums.run());
                     for (stack, bytes, counted) in &live {
                         assert_eq!(sums.hold_again(*stack, *bytes), *counted, "{seed}");

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{fs, path::Path};
+use std::{fs, iter, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use memreel_snapshot::pickle;
@@ -297,8 +297,8 @@ fn a_small_file_makes_no_huge_one() {
     // As JSON, 2 MB for each of these events; as a pickle, the stack once.
     let trace: Vec<Value> = (0..2).map(|n| event("alloc", 1024 * n, 1000, stack)).collect();
     let mut snapshot: memreel_snapshot::Snapshot = serde_json::from_value(file(&[], &trace)).unwrap();
-    let one = snapshot.device_traces[0][1].clone();
-    snapshot.device_traces[0].extend((0..2000).map(|_| one.clone()));
+    let one = snapshot.device_traces[0][1];
+    snapshot.device_traces[0].extend(iter::repeat_n(one, 2000));
     pickle::save(&snapshot, path("small.pickle")).unwrap();
     assert!(fs::metadata(path("small.pickle")).unwrap().len() < 1_000_000);
     let to_null = |options: &[&str]| {

@@ -58,8 +58,8 @@ fn recovered(path: &Path) -> BTreeSet<u64> {
 
 /// Returns how many blocks were ever allocated, and their bytes.
 fn allocated(path: &Path) -> (u64, u64) {
-    let (_, sums) = Recovered::read(path).unwrap().snapshot().allocated(DeviceId(0)).unwrap();
-    sums.iter().fold((0, 0), |(n, bytes), sum| (n + sum.n_blocks, bytes + sum.bytes))
+    let of_run = Recovered::read(path).unwrap().snapshot().allocated(DeviceId(0)).unwrap();
+    of_run.sums.iter().fold((0, 0), |(n, bytes), sum| (n + sum.n_blocks, bytes + sum.bytes))
 }
 
 /// Returns how many events are in the tape's snapshot, and how many are lost.
