@@ -15,6 +15,10 @@ class Part:
 
     # Its time when it runs plain.
     seconds = 300
+    # Words before the command, also before `memreel record`: limits and streams that both have.
+    before = ()
+    # The user whom its folder belongs to, and whom the words before it change to.
+    user = None
 
     def __init__(self, name):
         self.name = name
@@ -37,7 +41,8 @@ class Lines(Part):
         self.pattern, self.word_of = pattern, word_of or {}
 
     def command(self, folder):
-        return [word.replace("FOLDER", str(folder)) for word in self.words], self.variables, self.cwd
+        variables = {name: value.replace("FOLDER", str(folder)) for name, value in self.variables.items()}
+        return [word.replace("FOLDER", str(folder)) for word in self.words], variables, self.cwd
 
     def results(self, status, text, folder):
         text = re.sub(r"\x1b\[[0-9;]*m", "", text)

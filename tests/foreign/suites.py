@@ -8,40 +8,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 from parts import Lines, Missing, Part, needs
+from source import build, source
 from starts import starts
-
-# Whether what is not here yet is fetched and built.
-may_fetch = True
-
-
-def source(cache, package):
-    """Returns the folder of a Debian package's source, which is fetched once."""
-    place = cache / package
-    if not place.is_dir():
-        if not may_fetch:
-            raise Missing(f"the source of {package} was not fetched yet: run tests/foreign/run without --offline")
-        needs("apt-get", "tar")
-        apt = cache / "apt"
-        (apt / "lists/partial").mkdir(parents=True, exist_ok=True)
-        of_system = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
-        if not of_system.is_file():
-            raise Missing("no list of Debian's packages")
-        (apt / "debian.sources").write_text(re.sub(r"^Types: deb$", "Types: deb-src", of_system.read_text(), flags=re.MULTILINE))
-        places = {"Etc::sourcelist": apt / "debian.sources", "Etc::sourceparts": "-", "State::lists": apt / "lists", "Cache": apt / "cache"}
-        lines = [f'Dir::{key} "{place}";' for key, place in places.items()]
-        (apt / "apt.conf").write_text("\n".join([*lines, 'APT::Sandbox::User "root";', ""]))
-        fetched = apt / package
-        fetched.mkdir(exist_ok=True)
-        for words in (["update"], ["source", "--download-only", package]):
-            done = subprocess.run(["apt-get", "-q", *words], cwd=fetched, env={"APT_CONFIG": str(apt / "apt.conf"), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}, capture_output=True, text=True)
-            if done.returncode:
-                raise Missing(f"apt-get {words[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
-        new = cache / f"{package}.new"
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
-        subprocess.run(["tar", "xf", *map(str, fetched.glob("*.orig.tar.*z*")), "-C", str(new), "--strip-components=1"], check=True)
-        new.rename(place)
-    return place
 
 
 class OfPython(Part):
@@ -187,15 +155,10 @@ def git(cache, quick):
     """git's tests of the git that is installed; the tests' own programs are built once."""
     needs("git", "make", "cc", "perl")
     top = source(cache, "git")
-    if not (top / "t/helper/test-tool").exists() or not (top / "templates/blt").exists():
-        if not may_fetch:
-            raise Missing("git's own test programs were not built yet: run tests/foreign/run git without --offline")
-        without = [f"NO_{what}=1" for what in ("CURL", "OPENSSL", "EXPAT", "GETTEXT", "TCLTK", "PYTHON", "ICONV")]
-        tools = ["CFLAGS=-O0", "t/helper/test-tool", "GIT-BUILD-OPTIONS", "bin-wrappers/test-tool"]
-        for words in (tools, ["-C", "templates"]):
-            built = subprocess.run(["make", "-j2", *without, *words], cwd=top, capture_output=True, text=True)
-            if built.returncode:
-                raise Missing(f"git's tests cannot be built: {built.stderr.strip().splitlines()[-1:]}")
+    without = " ".join(f"NO_{what}=1" for what in ("CURL", "OPENSSL", "EXPAT", "GETTEXT", "TCLTK", "PYTHON", "ICONV"))
+    tools = "CFLAGS=-O0 t/helper/test-tool GIT-BUILD-OPTIONS bin-wrappers/test-tool"
+    script = f"make -j2 {without} {tools} && make -j2 {without} -C templates"
+    build(top / "templates/blt", ["sh", "-c", script], top, "git's own test programs")
     for path in sorted((top / "t").glob("t[0-9][0-9][0-9][0-9]-*.sh")):
         if not quick or path.name in ("t0005-signals.sh", "t0008-ignores.sh"):
             words = ["sh", path.name, "--root=FOLDER"]
@@ -212,14 +175,8 @@ def sqlite(cache, quick):
     needs("make", "cc", "tclsh")
     top = source(cache, "sqlite3")
     program = top / "build/testfixture"
-    if not program.exists():
-        if not may_fetch:
-            raise Missing("SQLite's test program was not built yet: run tests/foreign/run sqlite without --offline")
-        program.parent.mkdir(exist_ok=True)
-        for words in (["../configure", "--disable-shared", "CFLAGS=-O1"], ["make", "testfixture"]):
-            built = subprocess.run(words, cwd=program.parent, capture_output=True, text=True)
-            if built.returncode:
-                raise Missing(f"SQLite's tests cannot be built (Debian: tcl-dev): {built.stderr.strip().splitlines()[-1:]}")
+    script = "mkdir -p build && cd build && ../configure --disable-shared CFLAGS=-O1 && make testfixture"
+    build(program, ["sh", "-c", script], top, "SQLite's test programs", "tcl-dev")
     for path in sorted((top / "test").glob("*.test")):
         if re.fullmatch(r"(thread001|lock)" if quick else SQLITE_SCRIPTS, path.stem):
             # A test that fails has no word behind its name.
