@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 
 from parts import Part
 
@@ -75,6 +76,39 @@ GOCACHE=$PWD/cache go run a.go
     ("static", ["cc"], True, r"""
 printf 'int puts(const char*); int main(void) { puts("static"); return 0; }' > a.c && cc -static -o a a.c && ./a
 """, "static"),
+    # A library that was there before the recorder: a fork waits for its lock, and its other thread allocates under the lock.
+    ("fork-handlers", ["cc"], True, r"""
+cat >lib.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void before(void) { pthread_mutex_lock(&lock); free(malloc(100)); }
+static void after(void) { free(malloc(100)); pthread_mutex_unlock(&lock); }
+static void *worker(void *unused) { for (;;) { pthread_mutex_lock(&lock); free(malloc(1000)); pthread_mutex_unlock(&lock); } }
+__attribute__((constructor)) static void begin(void) { pthread_atfork(before, after, after); }
+void work(void) { pthread_t t; pthread_create(&t, 0, worker, 0); }
+END
+cat >a.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void work(void);
+int main(void) {
+  work();
+  for (int i = 0; i < 200; i++) {
+    int status, child = fork();
+    if (!child) _exit(malloc(10) ? 7 : 1);
+    if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 1;
+  }
+  puts("forked");
+}
+END
+cc -pthread -shared -fPIC -o liblib.so lib.c && cc -o a a.c -L. -llib -Wl,-rpath,"$PWD" && ./a
+""", "forked\n"),
+    ("perl-threads", ["perl"], True, r"""
+perl -Mthreads -MPOSIX -e '@t = map { my $n = $_; threads->create(sub { my $p = fork; if (!$p) { POSIX::_exit($n) } waitpid $p, 0; $? >> 8 }) } 1 .. 8; $sum += $_->join for @t; print "$sum\n"'
+""", "36\n"),
     ("asan", ["cc"], True, r"""
 printf 'int puts(const char*); int main(void) { puts("asan"); return 0; }' > a.c && cc -fsanitize=address -o a a.c && ./a
 """, "asan"),
@@ -84,20 +118,34 @@ printf 'int puts(const char*); int main(void) { puts("asan"); return 0; }' > a.c
 class Start(Part):
     """A program that starts and prints a text."""
 
+    seconds = 60
+    status = 0
+
     def __init__(self, name, script, text):
-        super().__init__(f"starts:{name}")
+        super().__init__(name)
         self.script, self.text = script, text
 
     def command(self, folder):
-        return ["sh", "-c", self.script], {}, None
+        return ["sh", "-c", self.script], {"PORT": str(free_port())}, None
 
     def results(self, status, text, folder):
-        if status == 0 and self.text in text:
-            return {self.name: "passed"}
-        return {self.name: f"status {status}" if status else f"printed {text[:200]!r}"}
+        if status != self.status:
+            return {self.name: f"status {status}"}
+        return {self.name: "passed" if self.text in text else f"printed {text[:200]!r}"}
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def of_list(suite, rows, quick):
+    """Yields the parts whose programs are here."""
+    for name, programs, is_quick, script, text in rows:
+        if all(map(shutil.which, programs)) and (is_quick or not quick):
+            yield Start(f"{suite}:{name}", script, text)
 
 
 def starts(_, quick):
-    for name, programs, is_quick, script, text in STARTS:
-        if all(map(shutil.which, programs)) and (is_quick or not quick):
-            yield Start(name, script, text)
+    return of_list("starts", STARTS, quick)

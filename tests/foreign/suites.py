@@ -7,9 +7,15 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+from daemons import daemons
+from languages import go, php, ruby
 from parts import Lines, Missing, Part, needs
+from postgres import postgres
+from pythons import pythons
+from settings import settings
 from source import build, source
 from starts import starts
+from stress import stress
 
 
 class OfPython(Part):
@@ -185,4 +191,11 @@ def sqlite(cache, quick):
 
 
 # In this order: what every machine has is first, so that a limit in seconds leaves out the rest.
-SUITES = {"starts": starts, "cpython": cpython, "bash": bash, "make": make, "redis": redis, "coreutils": coreutils, "git": git, "sqlite": sqlite}
+SUITES = {"starts": starts, "pythons": pythons, "settings": settings, "daemons": daemons, "cpython": cpython, "bash": bash, "make": make}
+SUITES |= {"redis": redis, "coreutils": coreutils, "git": git, "sqlite": sqlite, "php": php, "ruby": ruby, "go": go, "postgres": postgres, "stress": stress}
+
+# Debian's packages with the programs that the suites need; Pythons other than Debian's are those of pyenv.
+PACKAGES = (
+    "apache2-utils bash bubblewrap dbus gcc git gnupg golang-go make memcached nginx-light openssh-client perl php-cli"
+    " postgresql postgresql-server-dev-all pypy3 redis-server ruby sqlite3 stress-ng tcl-dev tmux"
+)
