@@ -159,8 +159,8 @@ fn a_file_without_a_history_says_which_call_was_missing() {
     let cases = [
         ("unused", json!({"segments": [], "device_traces": [[], []]}), "had not used the device"),
         ("none", file(&[segment(&[])], &[]), "no history: call torch.cuda.memory._record_memory_history()"),
-        ("state", file(&[segment(&stack)], &[]), "no events: call"),
-        ("one", file(&[segment(&[])], &[one]), "one event: PyTorch kept no more"),
+        ("state", file(&[segment(&stack)], &[]), "no events: recording was stopped"),
+        ("one", file(&[segment(&[])], &[one]), "one event: recording was switched on with"),
         ("list", json!([segment(&[])]), "no history: the file has segments alone"),
     ];
     for (name, json, part) in cases {

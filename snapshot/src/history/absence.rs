@@ -82,13 +82,14 @@ impl fmt::Display for Absence {
             Absence::Off => write!(f, "no history: call {CALL}() before the model is built"),
             Absence::StateOnly => write!(
                 f,
-                "no events: call {CALL}(enabled=\"all\") before the model is built, and write the file without \
-                 include_traces=False"
+                "no events: recording was stopped before the file was written, which erases the history (dump first, then call \
+                 {CALL}(enabled=None)), or enabled=\"state\" kept the state alone (call {CALL}(enabled=\"all\") before the model is \
+                 built), or PyTorch 2.11 or later left the events out (include_traces=False)"
             ),
             Absence::OneEvent => write!(
                 f,
-                "one event: PyTorch kept no more, as {CALL}(True) asks for in PyTorch 2.0, or recording began too late; \
-                 call {CALL}(max_entries=100000) before the model is built, and in PyTorch 2.0 {CALL}(True, \
+                "one event: recording was switched on with {CALL}(True), which keeps one event in every version, or too late; \
+                 call {CALL}(enabled=\"all\") before the model is built, and in PyTorch 2.0 {CALL}(True, \
                  trace_alloc_max_entries=100000)"
             ),
             Absence::NotRecorded => f.write_str("no history was recorded"),
