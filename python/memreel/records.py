@@ -49,11 +49,13 @@ class LeakGrowth(Record):
     kind: Literal["steady", "late", "larger step"]
     """How it grew: all along, late, or because its step is larger than those before it."""
     grown_bytes: int
-    """Requested bytes beyond its usual level, the most that it held until the program repeated itself."""
+    """Requested bytes beyond the most that it held in any earlier repeat; of a leak, beyond what it had kept before the first repeat in which it grew."""
     began_event: int | None
-    """The alloc that took it above its usual level."""
+    """The alloc that took it above that."""
     grown_blocks: int
     """Blocks that were allocated since and are held."""
+    grown_repeats: int
+    """Whole repeats in which it grew."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,12 @@ class LeakSite(Record):
     """Whether they grew in every quarter."""
     growth: LeakGrowth | None
     """How they grew since the program repeated itself; null if they did not."""
+    claim: Literal["leak", "grew", "may be a leak", "held"]
+    """What is said of the site."""
+    doubt: str | None
+    """Why it only may be a leak; null if that is not said of it."""
+    made: Literal["gradients", "optimizer states", "activations of a forward", "weights", "a captured graph", None]
+    """What its blocks are, if its stack says that they are made once and kept; null of others, and of what grew."""
     stacks: int | None = None
     """The recorded stacks that look the same; absent if there is none."""
     stack: list[Frame] | None = None
@@ -389,9 +397,13 @@ class Leaks(Listing[LeakSite]):
     n_growing: int
     """Sites that grew in every quarter of the history."""
     n_leaks: int
-    """Sites that grew in every quarter, or grew late and gave nothing back."""
+    """Sites that leak: they grew in each of at least three repeats, or over the whole of a long history."""
+    n_grew: int
+    """Sites that hold more than in every earlier step."""
+    n_may_be_leaks: int
+    """Sites that may be leaks, each with its `doubt`."""
     sites: list[LeakSite]
-    """The leaks first, then those with the most bytes; at most `-n`."""
+    """The leaks first, then what grew, what may be a leak, and what is held; of each those with the most bytes first; at most `-n`."""
     rest: Rest
     """The sites behind them."""
     warnings: list[str]
@@ -660,13 +672,15 @@ class GrownSite(Record):
     kind: Literal["steady", "late", "larger step"]
     """How it grew: all along, late, or because its step is larger than those before it."""
     grown_bytes: int
-    """Requested bytes beyond its usual level, the most that it held until the program repeated itself."""
+    """Requested bytes beyond the most that it held in any earlier repeat; of a leak, beyond what it had kept before the first repeat in which it grew."""
     held_bytes: int
     """Requested bytes of its blocks that the program holds."""
     usual_bytes: int
-    """Its usual level."""
+    """The most that it held in any earlier repeat; of a leak, what it had kept before the first in which it grew."""
+    grown_repeats: int
+    """Whole repeats in which it grew."""
     began_event: int | None
-    """The alloc that took it above its usual level."""
+    """The alloc that took it above that."""
     grown_blocks: int
     """Blocks that were allocated since and are held."""
     stacks: int | None = None

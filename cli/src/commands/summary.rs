@@ -6,11 +6,11 @@ use std::io::{self, Write};
 
 use memreel::whatif::explain;
 use memreel_snapshot::analysis::{
-    By, DeviceHistory, EarlierPeak, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
+    By, Claim, DeviceHistory, EarlierPeak, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
 };
 use serde_json::json;
 
-use super::{fragmentation::print_idle_pools, oom::print_causes};
+use super::{fragmentation::print_idle_pools, leaks::claims, oom::print_causes};
 use crate::{
     bytes::Bytes,
     colour::bold,
@@ -121,7 +121,8 @@ impl<'a> Summary<'a> {
             Some((peak, stacks)) => peak.top(stacks, By::Stack).unwrap_or_default(),
             None => history.top(peak.moment, By::Stack),
         };
-        let mut growing: Vec<LeakSite> = history.leaks().into_iter().filter(LeakSite::is_leak).collect();
+        let mut growing: Vec<LeakSite> = history.leaks();
+        growing.retain(|site| site.claim != Claim::Held);
         // It has the memory of all sites.
         growing.shrink_to_fit();
         Summary {
@@ -196,14 +197,14 @@ impl<'a> Summary<'a> {
         if self.oom.is_none() && self.growing.is_empty() && history.growth_at(history.end()).is_some() {
             writeln!(out, "  no request failed, and no site grew beyond what it held before")?;
         }
-        if !self.growing.is_empty() {
-            writeln!(out, "\n{bold}leaks{bold:#}: {}", count(self.growing.len(), "site"))?;
+        for (said, text) in claims(history, &self.growing) {
+            writeln!(out, "\n{}", wrapped(&format!("{bold}{}{bold:#}: {text}", said[0].claim.name()), 2))?;
             writeln!(out, "{}", Sites::heading())?;
             let row = |site: &LeakSite| {
                 let share = percent(site.bytes, self.end.allocated_bytes);
                 figures(share, Bytes(site.bytes), site.n_live)
             };
-            let listed = self.growing.iter().take(N_SITES);
+            let listed = said.into_iter().take(N_SITES);
             print_rows(listed.map(|site| (row(site), &sites, &site.site)), out)?;
         }
         if !self.holders.is_empty() {

@@ -1,9 +1,11 @@
-//! Blocks that are live at the end and may be leaks: sites that grow, and blocks that outlive a scope.
+//! Blocks that are live at the end, and what is said of their sites; and blocks that outlive a scope.
 
 use serde::Serialize;
 
 use super::{
+    claim::{Claim, Doubt},
     growth::{Growth, GrowthKind},
+    made::Made,
     same_calls::SameCalls,
     site::Site,
     site_key::{SiteKey, SiteKeys},
@@ -51,8 +53,12 @@ pub struct LeakSite {
     /// The number of recorded stacks of its allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
-    #[serde(skip)]
-    is_leak: bool,
+    /// What is said of it.
+    pub claim: Claim,
+    /// Why it is only perhaps a leak; `None` if that is not said of it.
+    pub doubt: Option<Doubt>,
+    /// What its blocks are, by the frames of its stack, if these are made once and kept; `None` of others, and of what grew.
+    pub made: Option<Made>,
 }
 
 /// How a site grew until the end.
@@ -70,21 +76,38 @@ pub struct LeakGrowth {
     /// The alloc that took it above its usual level, where it stayed.
     #[serde(rename = "began_event")]
     pub began: Moment,
+    /// The number of whole repeats in which it grew.
+    #[serde(rename = "grown_repeats")]
+    pub n_repeats: usize,
 }
 
 impl LeakSite {
-    /// Returns whether the site is a leak: it grew all along since the program settled, or late by several blocks, and gave
-    /// nothing back. A step that is larger than those before it is none. In a program that has not settled it is one, perhaps,
-    /// if it grew in every quarter and something was freed as often.
+    /// Returns whether the site is a leak.
     #[must_use]
     pub fn is_leak(&self) -> bool {
-        self.is_leak
+        self.claim == Claim::Leak
+    }
+
+    /// Returns the bytes by which it grew, or all that it holds if that is not known.
+    #[must_use]
+    pub fn grown_bytes(&self) -> u64 {
+        self.growth.map_or(self.bytes, |growth| growth.bytes)
+    }
+
+    /// The order in which sites are listed: leaks, what grew, what may be a leak, and the others.
+    fn rank(&self) -> u8 {
+        match self.claim {
+            Claim::Leak => 0,
+            Claim::Grew => 1,
+            Claim::MayBeALeak(_) => 2,
+            Claim::Held => 3,
+        }
     }
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites with blocks that the program holds at the end: the leaks first, and those with the most bytes
-    /// first among the leaks and the others.
+    /// Returns the sites with blocks that the program holds at the end, each with what is said of it: the leaks first, then what
+    /// grew, what may be a leak, and the others; of each kind those with the most bytes first.
     #[must_use]
     pub fn leaks(&self) -> Vec<LeakSite> {
         let end = self.end();
@@ -106,21 +129,19 @@ impl DeviceHistory<'_> {
         sites.retain(|site| site.n_live > 0);
         self.count_over_run(&mut sites);
         sites.iter_mut().for_each(LeakSite::judge);
-        let has_settled = self.add_growth(&mut sites, &mut calls);
+        let is_repeated = self.add_growth(&mut sites, &mut calls);
+        let (shown, is_sampled) = (self.shown_frames(), self.is_sampled());
         for site in &mut sites {
-            site.is_leak = match site.growth {
-                Some(growth) => match growth.kind {
-                    GrowthKind::Steady => true,
-                    GrowthKind::Late => growth.n_blocks > 1,
-                    GrowthKind::LargerStep => false,
-                },
-                // A program that loads weights frees little meanwhile.
-                None => !has_settled && site.is_growing && site.n_live <= n_freed,
+            site.made = match site.site {
+                Site::Stack(stack) if site.growth.is_none() => Made::of(&shown, stack),
+                _ => None,
             };
+            site.claim = Claim::of(site, is_repeated, is_sampled, n_freed);
+            site.doubt = site.claim.doubt();
         }
         sites.sort_by(|one, other| {
-            let key = |site: &LeakSite| (site.is_leak(), site.bytes);
-            key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
+            let key = |site: &LeakSite| (site.rank(), std::cmp::Reverse(site.bytes));
+            key(one).cmp(&key(other)).then_with(|| one.site.cmp(&other.site))
         });
         sites
     }
@@ -145,9 +166,9 @@ impl DeviceHistory<'_> {
         }
     }
 
-    /// Adds how sites grew, and returns whether the program has settled.
+    /// Adds how sites grew, and returns whether the program repeats anything.
     fn add_growth(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) -> bool {
-        let Some(growths) = self.growth_of_leaks() else { return false };
+        let Some(growths) = self.growth_at(self.end()) else { return false };
         let grown: SeededMap<Site, Growth> =
             growths.sites.into_iter().map(|growth| (calls.site(&growth.site), growth)).collect();
         for site in sites {
@@ -156,6 +177,7 @@ impl DeviceHistory<'_> {
                 bytes: growth.bytes,
                 n_blocks: growth.n_blocks,
                 began: growth.began,
+                n_repeats: growth.n_repeats,
             });
         }
         true
@@ -166,7 +188,9 @@ impl LeakSite {
     fn new(site: Site) -> LeakSite {
         LeakSite {
             n_stacks: usize::from(matches!(site, Site::Stack(_))),
-            is_leak: false,
+            claim: Claim::Held,
+            doubt: None,
+            made: None,
             site,
             bytes: 0,
             n_live: 0,

@@ -42,6 +42,12 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         self.shown.identifying(stack).map(|frame| same[frame.index()])
     }
 
+    /// Returns all frames of a stack, innermost first, by the same numbers.
+    pub(super) fn all(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
+        let same = self.shared.same_frames();
+        self.shared.records.snapshot().stacks.members(stack).iter().map(|frame| same[frame.index()])
+    }
+
     /// Returns the first stack that was looked up and is the same site.
     pub(super) fn first(&mut self, stack: StackIndex) -> StackIndex {
         if let Some(first) = self.stacks.get(&stack) {

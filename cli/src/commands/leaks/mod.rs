@@ -10,7 +10,7 @@ pub(crate) use options::Options;
 use std::io::{self, Write};
 
 use memreel_snapshot::{
-    analysis::{DeviceHistory, Group, GrowthKind, LeakSite},
+    analysis::{Claim, DeviceHistory, Group, GrowthKind, LeakSite},
     history::{Life, Moment, ScopeError, ScopePath, step_of},
 };
 use serde_json::json;
@@ -178,10 +178,17 @@ fn print_sites(
     let history = asked.history();
     let found = history.leaks();
     let n_growing = found.iter().filter(|site| site.is_growing).count();
-    let n_leaks = found.iter().filter(|site| site.is_leak()).count();
+    let count_of = |claim: &str| found.iter().filter(|site| site.claim.name() == claim).count();
+    let (n_leaks, n_grew, n_doubtful) = (count_of("leak"), count_of("grew"), count_of("may be a leak"));
     let held = history.totals_at(history.end()).allocated_bytes;
     if options.input.json {
-        let head = json!({"allocated_bytes": held, "n_growing": n_growing, "n_leaks": n_leaks});
+        let head = json!({
+            "allocated_bytes": held,
+            "n_growing": n_growing,
+            "n_leaks": n_leaks,
+            "n_grew": n_grew,
+            "n_may_be_leaks": n_doubtful,
+        });
         return asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out);
     }
     print_text(finding(history, &found), out)?;
@@ -189,8 +196,8 @@ fn print_sites(
     if let Some(failed) = program_failure(history.snapshot()) {
         print_text(format!("note: {failed}, so what it would have freed later may be listed too"), out)?;
     }
-    // The leaks are first.
-    let (leaks, others) = found.split_at(n_leaks);
+    // What is held is last.
+    let (leaks, others) = found.split_at(n_leaks + n_grew + n_doubtful);
     print_list(leaks, held, options.listing.n, sites, out)?;
     if others.is_empty() && !leaks.is_empty() {
         return Ok(());
@@ -226,32 +233,92 @@ fn print_list(
 
 /// Returns what was found, in a sentence.
 pub(super) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String {
-    let leaks: Vec<&LeakSite> = sites.iter().filter(|site| site.is_leak()).collect();
-    let Some(first) = leaks.first() else {
-        if let Some(grown) = grown_at_failure(history) {
-            return grown;
+    let found: Vec<String> = claims(history, sites).into_iter().map(|(_, text)| text).collect();
+    if !found.is_empty() {
+        return found.join("; ");
+    }
+    if let Some(grown) = grown_at_failure(history) {
+        return grown;
+    }
+    if history.is_sampled() {
+        return "no leak is found, but the heap is sampled, and one file cannot tell: three snapshots tell, memreel leaks FIRST \
+                SECOND THIRD"
+            .to_owned();
+    }
+    let n_growing = sites.iter().filter(|site| site.is_growing && site.made.is_none()).count();
+    let found = match history.growth_at(history.end()) {
+        Some(_) if history.trust().has_lost && n_growing > 0 => format!(
+            "no leak is certain: the oldest events are lost, and {} held more after each quarter of the others. \
+             Snapshots of two moments tell: memreel leaks FIRST SECOND",
+            count(n_growing, "site")
+        ),
+        Some(_) => {
+            "no leak: no site grew beyond what it held before (the blocks of a step that is not over are not \
+                    counted)"
+                .to_owned()
         }
-        let n_growing = sites.iter().filter(|site| site.is_growing).count();
-        return match history.growth_at(history.end()) {
-            Some(_) if history.trust().has_lost && n_growing > 0 => format!(
-                "no leak is certain: the oldest events are lost, and {} held more after each quarter of the others. \
-                 Snapshots of two moments tell: memreel leaks FIRST SECOND",
-                count(n_growing, "site")
-            ),
-            Some(_) => "no leak: no site grew beyond what it held before (the blocks of a step that is not over are not \
-                        counted)"
-                .to_owned(),
-            None => "no leak is visible: no step or request is repeated in the history, so there is no usual level \
-                     to compare with"
-                .to_owned(),
-        };
+        None => {
+            "no leak is visible: no step or request is repeated in the history, so there is no usual level \
+                 to compare with"
+                .to_owned()
+        }
     };
-    let grown = |site: &&LeakSite| site.growth.map_or(site.bytes, |growth| growth.bytes);
-    let bytes = Bytes(leaks.iter().map(grown).fold(0, u64::saturating_add));
-    let of = if leaks.len() == 1 { "a leak".to_owned() } else { count(leaks.len(), "leak") };
-    let of = if first.growth.is_some() { of } else { format!("perhaps {of}") };
-    let site = if leaks.len() == 1 { "it" } else { "the first" };
-    format!("{of} of {bytes}: {site} {}", how(history, first))
+    found + &made_once(sites)
+}
+
+/// Returns what was made once, if that is what grew.
+fn made_once(sites: &[LeakSite]) -> String {
+    let made = sites.iter().filter(|site| site.is_growing);
+    let Some(most) = made.filter(|site| site.made.is_some()).max_by_key(|site| site.bytes) else {
+        return String::new();
+    };
+    let same = sites.iter().filter(|site| site.is_growing && site.made == most.made);
+    let bytes = Bytes(same.map(|site| site.bytes).fold(0, u64::saturating_add));
+    most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} are made once"))
+}
+
+/// Returns what is said of the sites that are not just held: the sites of each word that is said, with the sentence.
+pub(super) fn claims<'s>(
+    history: &DeviceHistory<'_>,
+    sites: &'s [LeakSite],
+) -> Vec<(Vec<&'s LeakSite>, String)> {
+    let words = ["leak", "grew", "may be a leak"].into_iter();
+    let of = words.map(|word| sites.iter().filter(|site| site.claim.name() == word).collect::<Vec<_>>());
+    of.filter(|sites| !sites.is_empty()).map(|sites| (sites.clone(), said(history, &sites))).collect()
+}
+
+/// Returns a sentence about sites of which the same is said.
+fn said(history: &DeviceHistory<'_>, sites: &[&LeakSite]) -> String {
+    let (first, n) = (sites[0], sites.len());
+    let bytes = Bytes(sites.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add));
+    let site = if n == 1 { "it" } else { "the first" };
+    match first.claim {
+        Claim::Leak => {
+            let leaks = if n == 1 { "a leak".to_owned() } else { count(n, "leak") };
+            format!("{leaks} of {bytes}: {site} {}{}", how(history, first), estimated(history, first))
+        }
+        Claim::MayBeALeak(doubt) => {
+            let leaks =
+                if n == 1 { "1 site may be a leak".to_owned() } else { format!("{n} sites may be leaks") };
+            format!("{leaks}, of {bytes}: {doubt}")
+        }
+        _ => format!(
+            "{} grew by {bytes}, to more than in every earlier step: {site} {}",
+            count(n, "site"),
+            how(history, first)
+        ),
+    }
+}
+
+/// Returns how far an estimate may be off: of so many samples, twice their standard deviation.
+fn estimated(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
+    if !history.is_sampled() {
+        return String::new();
+    }
+    let n = site.growth.map_or(site.n_live, |growth| growth.n_blocks).max(1);
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let error = (site.grown_bytes() as f64 * 2.0 / (n as f64).sqrt()) as u64;
+    format!(" (an estimate of {}, within {})", count(n, "sample"), Bytes(error))
 }
 
 /// Returns what had grown when a request failed, for a program that freed it afterwards.
@@ -279,9 +346,7 @@ fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
 
 /// Returns how a site grew.
 fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
-    let Some(growth) = site.growth else {
-        return "holds more after each quarter of the history, in which no step is repeated".to_owned();
-    };
+    let Some(growth) = site.growth else { return String::new() };
     let blocks = count(growth.n_blocks, "block");
     let since = match growth.began.entry() {
         None => "from the beginning".to_owned(),

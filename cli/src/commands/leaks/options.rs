@@ -6,16 +6,15 @@ use crate::options::{Input, Listing};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, lists the sites that hold blocks at the end. Leaks come first:
-sites that hold more at the end than they ever held while the
-program did the same before, because they grew all along, or grew late and gave
-nothing back. Weights, caches, warm-up and the blocks of a larger step are no
-leaks. What a history without a repeated step shows is too short to tell.
-Columns: `share` of
-all that is allocated at the end, `bytes` of the site's blocks that are live
-then, `live` their number, and `freed` how many blocks of the site were
-allocated and freed: within the history, or over the whole run of a heap that
-memreel record recorded.
+Without an option, lists the sites that hold blocks at the end. First come leaks,
+which grew in each of at least three steps or over the whole of a long history
+and gave nothing back; then what grew, to more than in every earlier step; then
+what may be a leak, with the reason for the doubt. Weights, caches, warm-up, the
+blocks of a larger step and what one call makes are none of these.
+Columns: `share` of all that is allocated at the end, `bytes` of the site's
+blocks that are live then, `live` their number, and `freed` how many blocks of
+the site were allocated and freed: within the history, or over the whole run of
+a heap that memreel record recorded.
 
 Of several files, which are snapshots of one program in the order of their
 times, lists the sites that hold more in each file than in the one before.

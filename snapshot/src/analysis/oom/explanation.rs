@@ -60,7 +60,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
                 }
                 grew_by_request = true;
                 // The request is part of a larger step. In a leak it is not: it was not served.
-                if growth.kind != GrowthKind::LargerStep {
+                if growth.kind == GrowthKind::Late && growth.n_repeats == 0 {
                     growth.bytes = growth.bytes.saturating_sub(report.requested_bytes);
                     growth.held_bytes = growth.held_bytes.saturating_sub(report.requested_bytes);
                     growth.n_blocks = growth.n_blocks.saturating_sub(1);

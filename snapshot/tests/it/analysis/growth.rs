@@ -2,7 +2,7 @@
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{DeviceHistory, GrowthKind},
+    analysis::{Claim, DeviceHistory, GrowthKind},
 };
 
 use super::questions::{E, MIB, lines, snapshot};
@@ -142,11 +142,8 @@ fn layers_of_a_first_step_are_no_leak() {
         }
     }
     let snapshot = program.snapshot();
-    let found = grown(&snapshot).unwrap();
-    assert!(
-        found.iter().any(|of| of.1 == GrowthKind::Late),
-        "a failed request would have this cause: {found:?}"
-    );
+    let found = grown(&snapshot).unwrap_or_default();
+    assert!(found.is_empty(), "{found:?}");
     let history = DeviceHistory::new(&snapshot, DeviceId(0));
-    assert!(history.leaks().iter().all(|site| !site.is_leak()));
+    assert!(history.leaks().iter().all(|site| site.claim != Claim::Leak && site.claim != Claim::Grew));
 }

@@ -1,0 +1,96 @@
+//! What is said of a site that holds blocks: one of four words, which mean the same everywhere (docs/guides/growth.md).
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{growth::GrowthKind, leaks::LeakSite};
+
+/// What is said of a site that holds blocks at the end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Claim {
+    /// It grew in each of at least three repeats of a step, a cycle or a request, or over the whole of a long history, and
+    /// gives nothing back while memory returns to its floor.
+    Leak,
+    /// It holds more than in every earlier step.
+    Grew,
+    /// It may be a leak, and what speaks against it.
+    MayBeALeak(Doubt),
+    /// It is held for a reason, or for none that the history shows.
+    Held,
+}
+
+/// Why a site is not surely a leak.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// It grew in a few of the last repeats alone.
+    FewRepeats(usize),
+    /// No step or request is repeated in the history.
+    NothingRepeated,
+    /// The heap is sampled, and the site has this number of samples.
+    FewSamples(usize),
+}
+
+impl Claim {
+    /// Returns `leak`, `grew`, `may be a leak` or `held`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Claim::Leak => "leak",
+            Claim::Grew => "grew",
+            Claim::MayBeALeak(_) => "may be a leak",
+            Claim::Held => "held",
+        }
+    }
+
+    /// Returns the reason for the doubt.
+    #[must_use]
+    pub fn doubt(self) -> Option<Doubt> {
+        if let Claim::MayBeALeak(doubt) = self { Some(doubt) } else { None }
+    }
+
+    /// Decides what is said of a site. `is_repeated` is whether the history repeats anything, `n_freed` is of all sites.
+    pub(super) fn of(site: &LeakSite, is_repeated: bool, is_sampled: bool, n_freed: usize) -> Claim {
+        match site.growth {
+            Some(growth) => match (growth.kind, growth.n_repeats) {
+                (GrowthKind::Steady, _) => Claim::Leak,
+                (GrowthKind::LargerStep, _) => Claim::Held,
+                (GrowthKind::Late, 0) if growth.n_blocks < 2 => Claim::Held,
+                (GrowthKind::Late, 0 | 1) => Claim::Grew,
+                (GrowthKind::Late, n) => Claim::MayBeALeak(Doubt::FewRepeats(n)),
+            },
+            None if !site.is_growing || site.made.is_some() => Claim::Held,
+            None if is_sampled && site.n_freed == 0 => Claim::MayBeALeak(Doubt::FewSamples(site.n_live)),
+            // A program that loads weights frees little meanwhile.
+            None if !is_repeated && site.n_live <= n_freed => Claim::MayBeALeak(Doubt::NothingRepeated),
+            None => Claim::Held,
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::FewRepeats(n) => write!(f, "it grew in the last {n} steps alone"),
+            Doubt::NothingRepeated => f.write_str("no step or request is repeated in the history"),
+            Doubt::FewSamples(n) => write!(
+                f,
+                "the heap is sampled, and {n} samples are few: three snapshots tell, memreel leaks FIRST SECOND THIRD"
+            ),
+        }
+    }
+}
+
+impl Serialize for Claim {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Serialize for Doubt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

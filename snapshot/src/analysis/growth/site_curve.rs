@@ -1,0 +1,209 @@
+//! What one site holds over the repeats of a program.
+
+use super::{
+    GrowthKind,
+    walk::{Held, Walk},
+};
+use crate::history::Moment;
+
+/// What a site held in each repeat.
+#[derive(Debug)]
+pub(super) struct SiteCurve {
+    /// By repeat, at its end.
+    levels: Vec<Held>,
+    /// By repeat, the most.
+    most: Vec<Held>,
+    /// What it held before the history.
+    start: Held,
+    /// By repeat, the least from its end on.
+    kept: Vec<u64>,
+    /// By repeat, the place behind its last change among the site's own.
+    n_changes: Vec<usize>,
+    /// At the end of the walk.
+    pub(super) now: Held,
+    /// Whether it allocated before the last repeat ended.
+    pub(super) has_run_before: bool,
+    /// The places of its allocs with what it held behind each.
+    rises: Vec<(u32, u64)>,
+    /// The number of its allocs in whole repeats.
+    n_rises: usize,
+}
+
+/// How a site grew, with the places of the first alloc and the last one by which it did.
+#[derive(Debug)]
+pub(super) struct Grown {
+    pub(super) kind: GrowthKind,
+    pub(super) bytes: u64,
+    pub(super) usual_bytes: u64,
+    pub(super) n_blocks: usize,
+    pub(super) n_repeats: usize,
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// The repeat before it; `None` if it grew from the start on.
+    pub(super) before: Option<usize>,
+}
+
+/// The repeats in which a leak grows at the least.
+const LEAK: usize = 3;
+
+impl SiteCurve {
+    pub(super) fn new(start: Held, places: &[u32], walk: &Walk, ends: &[Moment]) -> SiteCurve {
+        let mut curve = SiteCurve {
+            levels: Vec::with_capacity(ends.len()),
+            most: Vec::with_capacity(ends.len()),
+            start,
+            kept: vec![0; ends.len()],
+            n_changes: Vec::with_capacity(ends.len()),
+            now: start,
+            has_run_before: false,
+            rises: Vec::new(),
+            n_rises: 0,
+        };
+        let mut lowest = vec![u64::MAX; ends.len()];
+        let (mut most, mut n) = (start, 0);
+        let close = |curve: &mut SiteCurve, most: &mut Held, n: usize| {
+            curve.levels.push(curve.now);
+            curve.most.push(*most);
+            curve.n_changes.push(n);
+            *most = curve.now;
+        };
+        for place in places {
+            let change = walk.changes[*place as usize];
+            while curve.levels.len() < ends.len() && ends[curve.levels.len()] < change.moment {
+                close(&mut curve, &mut most, n);
+            }
+            curve.now.apply(change);
+            n += 1;
+            if curve.now.bytes > most.bytes {
+                most = curve.now;
+            }
+            if change.is_alloc {
+                curve.rises.push((*place, curve.now.bytes));
+            }
+            if curve.levels.len() < ends.len() {
+                curve.n_rises = curve.rises.len();
+            }
+            if let Some(at) = curve.levels.len().checked_sub(1) {
+                lowest[at] = lowest[at].min(curve.now.bytes);
+            }
+        }
+        while curve.levels.len() < ends.len() {
+            close(&mut curve, &mut most, n);
+        }
+        curve.has_run_before = curve.n_rises > 0 || start.n_blocks > 0;
+        let mut least = u64::MAX;
+        for at in (0..ends.len()).rev() {
+            least = least.min(lowest[at]).min(curve.levels[at].bytes);
+            curve.kept[at] = least;
+        }
+        curve
+    }
+
+    /// Whether it changed in a repeat.
+    pub(super) fn is_used(&self, repeat: usize) -> bool {
+        let before = repeat.checked_sub(1).map_or(0, |before| self.n_changes[before]);
+        self.n_changes[repeat] > before
+    }
+
+    /// Returns how it grew. In stretches of time it did only if it grew in each of them.
+    pub(super) fn grown(&self, has_repeats: bool) -> Option<Grown> {
+        let n = self.kept.len();
+        let ups: Vec<usize> = (0..n).filter(|at| self.kept[*at] > self.kept_before(*at)).collect();
+        if !has_repeats {
+            // It may have begun a little after the program.
+            let is_steady = ups.first().is_some_and(|first| ups.len() == n - first && *first * 4 <= n);
+            return if is_steady { self.of_repeats(&ups, GrowthKind::Steady) } else { None };
+        }
+        if self.leaks(&ups) {
+            return self.of_repeats(&ups, GrowthKind::Steady);
+        }
+        if self.is_new_level(&ups) {
+            return self.of_repeats(&ups, GrowthKind::Late);
+        }
+        self.of_last()
+    }
+
+    /// What it had kept at the end of the repeat before, or at the start.
+    fn kept_before(&self, repeat: usize) -> u64 {
+        let least = self.kept.first().copied().unwrap_or(0);
+        repeat.checked_sub(1).map_or(self.start.bytes.min(least), |before| self.kept[before])
+    }
+
+    /// Whether it allocates and gives back, so that it is part of a loop.
+    pub(super) fn is_freed_again(&self) -> bool {
+        let n_used = (0..self.kept.len()).filter(|repeat| self.is_used(*repeat)).count();
+        n_used >= LEAK && self.most.iter().zip(&self.levels).any(|(most, level)| most.bytes > level.bytes)
+    }
+
+    fn leaks(&self, ups: &[usize]) -> bool {
+        let (n, [first, .., last]) = (self.kept.len(), ups) else { return false };
+        let longest = ups.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
+        let goes_on = n - 1 - last <= longest && last * 2 >= n;
+        ups.len() >= LEAK && goes_on && (!self.gives_back() || self.is_above(*first))
+    }
+
+    /// Whether less was held at the end of a repeat than at that of the one before.
+    fn gives_back(&self) -> bool {
+        self.levels.windows(2).any(|pair| pair[1].bytes < pair[0].bytes)
+    }
+
+    /// Whether it has kept more than it ever held before a repeat.
+    fn is_above(&self, repeat: usize) -> bool {
+        self.kept.last().is_some_and(|kept| self.most[..repeat].iter().all(|most| most.bytes < *kept))
+    }
+
+    /// Whether it has kept more since one of the last two repeats than it held in any before.
+    fn is_new_level(&self, ups: &[usize]) -> bool {
+        let n = self.kept.len();
+        match ups {
+            [.., last] if last + 2 >= n => {
+                ups.len() < LEAK && ups[0] >= 2 && ups[0] * 2 >= n && self.is_above(ups[0])
+            }
+            _ => false,
+        }
+    }
+
+    fn of_repeats(&self, ups: &[usize], kind: GrowthKind) -> Option<Grown> {
+        let (first, last) = (*ups.first()?, *self.kept.last()?);
+        let before = first.checked_sub(1);
+        let usual_bytes = self.kept_before(first);
+        let usual = before.map_or(self.start, |before| self.levels[before]);
+        let rises = &self.rises[..self.n_rises];
+        // Of what it holds, the first alloc above what it had kept before.
+        let above = rises.iter().rev().take_while(|(_, held)| *held > usual_bytes);
+        let (first, _) = above.last()?;
+        Some(Grown {
+            kind,
+            bytes: last - usual_bytes,
+            usual_bytes,
+            n_blocks: self.levels.last()?.n_blocks.saturating_sub(usual.n_blocks).max(1),
+            n_repeats: ups.len() + usize::from(kind == GrowthKind::Late && self.now.bytes > last),
+            first: *first,
+            last: rises.last()?.0,
+            before,
+        })
+    }
+
+    /// Returns how it grew since the last repeat.
+    fn of_last(&self) -> Option<Grown> {
+        let usual = *self.most.iter().max_by_key(|most| most.bytes)?;
+        let bytes = self.now.bytes.saturating_sub(usual.bytes);
+        let (first, _) = self.rises[self.n_rises..].iter().find(|(_, held)| *held > usual.bytes)?;
+        if bytes == 0 {
+            return None;
+        }
+        let lowest = self.levels.iter().map(|level| level.bytes).min().unwrap_or(0);
+        let most_blocks = self.most.iter().map(|most| most.n_blocks).max().unwrap_or(0);
+        let is_larger = usual.bytes > 0 && (self.now.n_blocks <= most_blocks || lowest <= usual.bytes / 4);
+        Some(Grown {
+            kind: if is_larger { GrowthKind::LargerStep } else { GrowthKind::Late },
+            bytes,
+            usual_bytes: usual.bytes,
+            n_blocks: self.now.n_blocks.saturating_sub(usual.n_blocks),
+            n_repeats: 0,
+            first: *first,
+            last: self.rises.last()?.0,
+            before: self.kept.len().checked_sub(1),
+        })
+    }
+}

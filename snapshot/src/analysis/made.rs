@@ -1,0 +1,99 @@
+//! What is made once, and held for a reason: gradients, optimizer states, activations, weights, captured graphs.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::frames::ShownFrames;
+use crate::{
+    model::{Frame, StackIndex},
+    words::paths::{base_name, with_slashes},
+};
+
+/// What a program makes in one call and keeps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Made {
+    /// Of the way back: frames of `AccumulateGrad` and of `*Backward0`.
+    Gradients,
+    /// Of the first step of an optimizer.
+    OptimizerStates,
+    /// Of a forward call of a module.
+    Activations,
+    /// Loaded, moved or initialised.
+    Weights,
+    /// Of the capture of a graph.
+    Graph,
+}
+
+impl Made {
+    /// Returns `gradients`, `optimizer states`, `activations of a forward`, `weights` or `a captured graph`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Made::Gradients => "gradients",
+            Made::OptimizerStates => "optimizer states",
+            Made::Activations => "activations of a forward",
+            Made::Weights => "weights",
+            Made::Graph => "a captured graph",
+        }
+    }
+
+    /// Returns what the frames of a stack say that its blocks are: by the innermost that says it.
+    pub(super) fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
+        shown.marked(stack).find_map(|marked| Made::by(marked.frame))
+    }
+
+    /// Returns what a call makes.
+    pub(super) fn by(frame: &Frame) -> Option<Made> {
+        let (name, file) = (&*frame.name, &*with_slashes(&frame.filename));
+        let is_in = |folder: &str| file.contains(folder);
+        let is_backward = name.contains("AccumulateGrad")
+            || name.contains("Backward0::")
+            || name.contains("Engine::evaluate_function")
+            || name.contains("Engine::thread_main")
+            || name == "_engine_run_backward";
+        let is_loading = ["__init__", "_apply", "from_pretrained"].contains(&name)
+            || name.starts_with("load")
+            || name.contains("_load_")
+            || name.contains("load_state_dict");
+        if is_backward {
+            Some(Made::Gradients)
+        } else if is_in("torch/optim/")
+            || name == "_init_group"
+            || name == "step" && base_name(file).contains("optim")
+        {
+            Some(Made::OptimizerStates)
+        } else if name.contains("capture") || is_in("torch/cuda/graphs.py") {
+            Some(Made::Graph)
+        } else if is_loading {
+            Some(Made::Weights)
+        } else if name == "forward" || Made::is_module_call(frame) {
+            Some(Made::Activations)
+        } else {
+            None
+        }
+    }
+
+    fn is_module_call(frame: &Frame) -> bool {
+        matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl")
+            && base_name(&with_slashes(&frame.filename)) == "module.py"
+    }
+
+    /// Returns whether a frame only passes a call on to what is called, so that the call may have been made again.
+    pub(super) fn passes_on(frame: &Frame) -> bool {
+        Made::is_module_call(frame)
+    }
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Made {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
