@@ -12,7 +12,9 @@ use std::{
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{DeviceOwners, HostFigures, OwnerRow, RowKind, ShownFrames, Site, SiteFrames, base_name},
+    analysis::{
+        DeviceOwners, HostFigures, OwnerRow, RowKind, ShownFrames, Site, SiteFrames, base_name, line_since,
+    },
     words::ADDRESS_SPACE_BYTES,
 };
 use serde::Serialize;
@@ -115,11 +117,11 @@ fn rounded_line(table: &DeviceOwners) -> Option<String> {
     (unused_bytes >= LEAST_ADVICE_BYTES).then(|| {
         format!(
             "{} of PyTorch with {} in all have sizes that are powers of two: it rounds requests up to them, so up to {} may be \
-             unused. With pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1 in PYTORCH_ALLOC_CONF (PyTorch 2.12 and \
-             later) larger requests keep their sizes",
+             unused. With {} larger requests keep their sizes",
             count(table.n_rounded, "block"),
             Bytes(table.rounded_bytes),
-            Bytes(unused_bytes)
+            Bytes(unused_bytes),
+            line_since("pinned_max_round_threshold_mb:1,pinned_max_cached_size_mb:1")
         )
     })
 }

@@ -1,6 +1,11 @@
 //! Which of several settings to advise, and what each gives and costs.
 
-use super::{answer::Answer, bounds::Bounds, requests::Requests, sweep::Sweep};
+use super::{
+    answer::Answer,
+    bounds::Bounds,
+    requests::Requests,
+    sweep::{Sweep, grid},
+};
 use memreel_snapshot::{analysis::oom::TriedSetting, words::Result};
 
 /// The most settings that are described, if one of them serves the request.
@@ -53,7 +58,10 @@ impl Requests {
     /// of a trace entry, the best first ([`ranked`]). Of settings with the same results the first one alone is described.
     pub(super) fn tried_settings(&self, entry: usize) -> Result<Vec<TriedSetting>> {
         let bounds = self.bounds();
-        let answers = Sweep::new(std::slice::from_ref(self)).bounds(bounds).run()?;
+        let reader = self.recorded().reader();
+        let mut confs = grid(bounds.limit_bytes());
+        confs.retain(|conf| reader.takes(conf));
+        let answers = Sweep::new(std::slice::from_ref(self)).confs(confs).bounds(bounds).run()?;
         let mut described: Vec<(&Answer, TriedSetting)> = Vec::new();
         for answer in ranked(&answers, self.recorded().usable_conf()) {
             if described.iter().any(|(known, _)| is_alike(known, answer)) {

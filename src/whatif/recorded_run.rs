@@ -2,6 +2,7 @@
 
 use crate::allocator::Settings;
 use memreel_snapshot::{
+    analysis::SettingsReader,
     history::{ByDevice, reserved_at_start, reserved_peak},
     model::{TraceEntry, Value},
     words::{Action, DeviceId},
@@ -25,6 +26,7 @@ pub struct RecordedRun {
     /// The number of requests that failed.
     pub num_ooms: u64,
     warnings: Vec<String>,
+    reader: SettingsReader,
 }
 
 impl RecordedRun {
@@ -55,6 +57,7 @@ impl RecordedRun {
             num_device_free: count(&[Action::SegmentFree, Action::SegmentUnmap]),
             num_ooms: count(&[Action::Oom]),
             warnings,
+            reader: SettingsReader::of(snapshot),
         }
     }
 
@@ -69,6 +72,12 @@ impl RecordedRun {
     #[must_use]
     pub fn usable_conf(&self) -> &str {
         &self.usable_conf
+    }
+
+    /// Returns what read the settings, and would read others.
+    #[must_use]
+    pub fn reader(&self) -> &SettingsReader {
+        &self.reader
     }
 
     pub(super) fn warnings(&self) -> &[String] {

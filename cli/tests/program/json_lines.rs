@@ -72,6 +72,7 @@ const RUNS: &[&[&str]] = &[
     &["top", "--new", "FILE"],
     &["top", "--new", "--since", "1us", "--by", "function", "FILE"],
     &["leaks", "FILE", "OUT/own.pickle"],
+    &["leaks", "torch-2.11/ranks/rank1.pickle"],
     &["leaks", "--older-than", "3", "FILE"],
     &["leaks", "--between", "one", "two", "OUT/own.pickle"],
     &["at", "end", "FILE"],

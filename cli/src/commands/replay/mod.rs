@@ -220,7 +220,7 @@ fn confs(options: &Options, requests: &Requests) -> Vec<String> {
     if options.sweep {
         let missing: Vec<String> = grid(bounds(options, requests).limit_bytes())
             .into_iter()
-            .filter(|conf| !confs.contains(conf))
+            .filter(|conf| !confs.contains(conf) && requests.recorded().reader().takes(conf))
             .collect();
         confs.extend(missing);
     }

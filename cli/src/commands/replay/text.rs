@@ -143,8 +143,8 @@ impl Report<'_> {
         if rows.iter().all(|row| row.first().worst_num_ooms() > 0) {
             print_text("no setting that was tried serves every request", out)?;
         }
-        if !row.has(conf) && !best.conf.is_empty() {
-            writeln!(out, "  PYTORCH_ALLOC_CONF={}", best.conf)?;
+        if let Some(line) = self.requests.recorded().reader().line(&best.conf).filter(|_| !row.has(conf)) {
+            writeln!(out, "  {line}")?;
         }
         Ok(())
     }

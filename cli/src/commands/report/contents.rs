@@ -5,7 +5,7 @@
 use memreel::whatif::explain;
 use memreel_snapshot::{
     analysis::{
-        Axis, By, DeviceHistory, Group, Histories, Releases, ShownFrames, Site, Totals,
+        Axis, By, DeviceHistory, Group, Histories, Releases, SettingsReader, ShownFrames, Site, Totals,
         oom::{Explanation, TriedSetting},
     },
     model::Frame,
@@ -65,7 +65,8 @@ fn of_device(opened: &Opened, history: &DeviceHistory<'_>, parts: &mut Vec<Part>
     parts.push(sites(history, &history.top(moment, By::Stack)));
     parts.push(Part::Folded("Memory over the history".to_owned(), Box::new(timeline(history, &name))));
     if let Some(explanation) = explanation.as_ref().filter(|all| !all.tried().settings.is_empty()) {
-        let table = settings(&explanation.tried().settings);
+        let variable = SettingsReader::of(&opened.snapshot).variable();
+        let table = settings(variable, &explanation.tried().settings);
         parts.push(Part::Folded("Settings that were tried".to_owned(), Box::new(table)));
     }
     let is_broken = explanation.is_some() || history.trust().n_contradictions > 0;
@@ -174,7 +175,7 @@ fn timeline(history: &DeviceHistory<'_>, title: &str) -> Part {
     }
 }
 
-fn settings(tried: &[TriedSetting]) -> Part {
+fn settings(variable: &'static str, tried: &[TriedSetting]) -> Part {
     let row = |setting: &TriedSetting| {
         let served = setting.served.n_requests;
         vec![
@@ -189,5 +190,5 @@ fn settings(tried: &[TriedSetting]) -> Part {
         ]
     };
     let rows = tried.iter().take(N_SETTINGS).map(row).collect();
-    Part::Table(vec!["PYTORCH_ALLOC_CONF", "serves the request", "reserved", "device calls"], rows)
+    Part::Table(vec![variable, "serves the request", "reserved", "device calls"], rows)
 }

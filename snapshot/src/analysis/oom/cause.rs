@@ -155,9 +155,13 @@ impl Explanation<'_, '_> {
         let report = &self.report;
         let advice = || {
             let needed = Bytes(self.tried.needed_bytes?);
+            let option = "per_process_memory_fraction";
+            let also = match self.reader.takes(option) {
+                true => format!(", or {option} in {}", self.reader.variable()),
+                false => String::new(),
+            };
             Some(format!(
-                "a limit of {needed} would have served this request (torch.cuda.set_per_process_memory_fraction, or \
-                 per_process_memory_fraction in PYTORCH_ALLOC_CONF)"
+                "a limit of {needed} would have served this request (torch.cuda.set_{option}{also})"
             ))
         };
         report.is_limited().then(|| Cause {
@@ -259,16 +263,13 @@ impl Explanation<'_, '_> {
     }
 
     fn setting_advice(&self) -> Option<String> {
-        if self.tried.settings.is_empty() {
+        if self.tried.settings.is_empty() || !self.reader.takes("max_split_size_mb") {
             return None;
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
                 "{} would {}have served {}{}, with {} reserved at the peak and {} calls to the device",
-                match &*setting.conf {
-                    "" => "the default settings".to_owned(),
-                    conf => format!("PYTORCH_ALLOC_CONF={conf}"),
-                },
+                self.reader.line(&setting.conf).unwrap_or_else(|| "the default settings".to_owned()),
                 if self.tried.is_certain { "" } else { "perhaps " },
                 requests(setting.served),
                 after(setting),

@@ -3,8 +3,8 @@
 use super::{Fit, OomReport, Tried};
 use crate::{
     analysis::{
-        Bytes, DeviceHistory, Group, GrowthKind, Growths, PinnedSegment, ShownFrames, Site, Totals,
-        same_calls::SameCalls,
+        Bytes, DeviceHistory, Group, GrowthKind, Growths, PinnedSegment, SettingsReader, ShownFrames, Site,
+        Totals, same_calls::SameCalls,
     },
     history::{ScopeSpan, step_of},
     model::StackTable,
@@ -38,6 +38,7 @@ pub struct Explanation<'h, 'a> {
     pub(super) live: Vec<Group>,
     pub(super) pending: Vec<Group>,
     pub(super) shown: ShownFrames<'a>,
+    pub(super) reader: SettingsReader,
 }
 
 impl<'h, 'a> Explanation<'h, 'a> {
@@ -82,6 +83,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
             live: history.held_at(moment),
             pending: history.pending_at(moment),
             shown: history.shown_frames(),
+            reader: SettingsReader::of(history.snapshot()),
             report,
         }
     }
@@ -185,8 +187,11 @@ impl<'h, 'a> Explanation<'h, 'a> {
     fn with_expandable_text(&self) -> String {
         match self.tried.with_expandable {
             _ if self.report.is_expandable => "no; they were on".to_owned(),
-            Fit::Yes => "yes: PYTORCH_ALLOC_CONF=expandable_segments:True".to_owned(),
-            fit => fit.to_string(),
+            fit => match self.reader.line("expandable_segments:True") {
+                None => "this PyTorch has none".to_owned(),
+                Some(line) if fit == Fit::Yes => format!("yes: {line}"),
+                Some(_) => fit.to_string(),
+            },
         }
     }
 

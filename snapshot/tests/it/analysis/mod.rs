@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod advice;
 mod claims;
 mod earlier_peak;
 mod gate;
