@@ -21,7 +21,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, totals::Totals};
+use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, root, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -139,7 +139,10 @@ fn open() -> Option<&'static State> {
         return None;
     }
     match State::open() {
-        Ok(state) => _ = STATE.set(Box::new(state)),
+        Ok(state) => {
+            leave_without_tape(&state);
+            _ = STATE.set(Box::new(state));
+        }
         Err(error) => {
             switch_off();
             notice::print(&format!("this process is not recorded: {error}"));
@@ -153,6 +156,14 @@ fn open() -> Option<&'static State> {
 fn has_room() -> bool {
     let Some(folder) = integrate::variable("MEMREEL_RECORD") else { return true };
     Path::new(&folder).is_dir() && Room::of(&folder).wait()
+}
+
+/// Has the programs that this process starts run without a recording, if it may not write a tape: neither may they, and each
+/// would print its own line.
+fn leave_without_tape(state: &State) {
+    if integrate::variable("MEMREEL_RECORD").is_some() && state.recorder().tape().is_none() {
+        root::leave_run();
+    }
 }
 
 /// Records in a child of `fork`, which has left its parent's tape, on a tape of its own. `None` while this thread forks, and in
@@ -169,7 +180,10 @@ fn begin_again(state: &'static State) -> Option<&'static State> {
         addresses::forget();
         state.gpus().for_each(|gpu| gpu.alive().forget_look());
         match has_room() {
-            true => state.reel.record_history(&history()),
+            true => {
+                state.reel.record_history(&history());
+                leave_without_tape(state);
+            }
             false => switch_off(),
         }
     }

@@ -20,6 +20,7 @@ use rustix::{
 };
 use signal_hook::{
     consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ},
+    flag,
     iterator::{
         SignalsInfo,
         exfiltrator::origin::{Origin, WithOrigin},
@@ -121,13 +122,29 @@ fn status_of(status: ExitStatus) -> i32 {
 }
 
 /// Returns the signals that end a program or that it may wait for, as they come, but those that are ignored: `nohup` stays in
-/// force. A file that may not grow is an error of a write, and not the end of this process.
+/// force.
 pub(super) fn signals() -> io::Result<SignalsInfo<WithOrigin>> {
+    let ignored = ignored();
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+    SignalsInfo::new(all.into_iter().filter(|signal| !is_in(*signal, ignored)))
+}
+
+/// Makes a file that may not grow an error of a write, and not the end of this process. The program finds the signal as it was.
+pub(super) fn survive_file_limits() {
+    if !is_in(SIGXFSZ, ignored()) {
+        let _ = flag::register(SIGXFSZ, Arc::default());
+    }
+}
+
+/// Returns the signals that this process ignores, a bit each.
+fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ];
-    SignalsInfo::new(all.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0))
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn is_in(signal: i32, mask: u64) -> bool {
+    mask & (1 << (signal - 1)) != 0
 }
 
 /// Returns whether a signal ends what saves, if it comes so long after the program's end.

@@ -52,6 +52,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let metrics = options.metrics.as_deref().map(listen).transpose()?;
     let page = options.live.then(|| LivePage::listen(0)).transpose()?;
     let beside = options.keep_tape.then(|| names.folder());
+    child::survive_file_limits();
     let folder = Folder::create(names.folder(), options.tapes.as_deref().or(beside))?;
     of_rank.iter().for_each(|line| say(line));
     if let Err(why) = libraries.hook() {
