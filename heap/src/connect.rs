@@ -1,14 +1,13 @@
 //! The start of a recording, when the library is loaded.
 
 use std::{
-    env,
     ffi::{CStr, c_void},
     io::Write,
     ptr,
 };
 
 use super::{
-    forks, handler, imports,
+    asked, forks, handler, imports,
     libraries::{first_of, is_import, library_of},
     loader, next, reports, sanitizers,
 };
@@ -21,7 +20,7 @@ static AT_LOAD: extern "C" fn() = connect;
 /// Finds the other library, if a recording was asked for. Until then nothing is reported.
 extern "C" fn connect() {
     next::find_all();
-    if !is_asked_for() {
+    if !asked::is_asked_for() {
         return;
     }
     let found = reports::FUNCTIONS.map(first_of);
@@ -50,13 +49,6 @@ extern "C" fn connect() {
     handler::find();
     sanitizers::find();
     reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
-}
-
-/// Returns whether the environment asks for a recording; not in a program with more rights than its caller, whose it is.
-pub(crate) fn is_asked_for() -> bool {
-    let is_set = |name: &str| env::var_os(name).is_some();
-    // SAFETY: it reads a table that the kernel wrote before the program began.
-    (unsafe { libc::getauxval(libc::AT_SECURE) }) == 0 && (is_set("MEMREEL_RECORD") || is_set("MEMREEL"))
 }
 
 /// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must

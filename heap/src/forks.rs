@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    connect,
+    asked,
     libraries::{first_of, library_of},
     next,
 };
@@ -54,7 +54,7 @@ unsafe extern "C-unwind" fn __register_atfork(
 /// Has memreel's handlers registered, if a recording was asked for.
 pub(crate) fn begin() {
     if !IS_BEGUN.load(Ordering::Acquire)
-        && connect::is_asked_for()
+        && asked::is_asked_for()
         && let Some(begin) = function(c"memreel_forks_begin")
     {
         // SAFETY: the other library fixes the type of its function.

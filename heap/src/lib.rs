@@ -17,6 +17,7 @@ mod sanitizers;
 mod small_stack;
 mod handler;
 mod reports;
+mod asked;
 mod forks;
 mod connect;
 mod other;

@@ -43,7 +43,7 @@ pub(crate) struct State {
 
 static STATE: OnceBox<State> = OnceBox::new();
 
-/// How long a thread waits for another one that makes the state: 200 ms in all.
+/// How long a thread waits for another one that begins the recording: 200 ms in all.
 const WAIT: Duration = Duration::from_millis(1);
 const MAX_WAITS: u32 = 200;
 
@@ -57,6 +57,9 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process is a child of `fork` that has not recorded yet. Relaxed: it is set while the child has one thread.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread of the child begins its recording.
+static IS_BEGINNING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the state, which the first call makes; `None` if recording is off.
 #[inline]
@@ -120,18 +123,23 @@ pub(crate) fn switch_off() {
     IS_OFF.store(true, Ordering::Relaxed);
 }
 
+/// Waits a little for another thread, or until nothing is recorded.
+fn wait_until(is_done: impl Fn() -> bool) {
+    for _ in 0..MAX_WAITS {
+        thread::sleep(WAIT);
+        if is_done() || IS_OFF.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+}
+
 /// Makes the state. Other threads wait a little, and then do without: what they wait for may need what they have.
 #[cold]
 fn open() -> Option<&'static State> {
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
     let _uncancelled = Uncancelled::begin();
     if IS_OPENING.swap(true, Ordering::Acquire) {
-        for _ in 0..MAX_WAITS {
-            thread::sleep(WAIT);
-            if STATE.get().is_some() || IS_OFF.load(Ordering::Relaxed) {
-                break;
-            }
-        }
+        wait_until(|| STATE.get().is_some());
         return STATE.get();
     }
     if !has_room() {
@@ -166,28 +174,37 @@ fn leave_without_tape(state: &State) {
     }
 }
 
-/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own. `None` while this thread forks, and in
-/// a child whose locks are not sound.
+/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own. Other threads wait as in
+/// [`open`]. `None` while this thread forks, and in a child whose locks are not sound.
 #[cold]
 fn begin_again(state: &'static State) -> Option<&'static State> {
     if !integrate::may_record() {
         return None;
     }
-    if IS_FORKED.swap(false, Ordering::Relaxed) {
-        let _uncancelled = Uncancelled::begin();
-        nested::forget_others();
-        intervals::end();
-        addresses::forget();
-        state.gpus().for_each(|gpu| gpu.alive().forget_look());
-        match has_room() {
-            true => {
-                state.reel.record_history(&history());
-                leave_without_tape(state);
-            }
-            false => switch_off(),
-        }
+    let _uncancelled = Uncancelled::begin();
+    if IS_BEGINNING.swap(true, Ordering::Acquire) {
+        wait_until(|| !IS_FORKED.load(Ordering::Acquire));
+        return Some(state);
     }
+    nested::forget_others();
+    intervals::end();
+    addresses::forget();
+    state.gpus().for_each(|gpu| gpu.alive().forget_look());
+    match has_room() {
+        true => {
+            state.reel.record_history(&history());
+            leave_without_tape(state);
+        }
+        false => switch_off(),
+    }
+    IS_FORKED.store(false, Ordering::Release);
     Some(state)
+}
+
+/// Notes that this process is a child, which has one thread.
+fn in_child() {
+    IS_BEGINNING.store(false, Ordering::Relaxed);
+    IS_FORKED.store(true, Ordering::Relaxed);
 }
 
 /// Returns whether this is a child of `fork` that has not recorded yet.
@@ -225,7 +242,7 @@ impl State {
             .build()?;
         reel.recorder().set_frame_source(Marked::new(Some(python::frames())));
         python::report();
-        integrate::call_in_children(|| IS_FORKED.store(true, Ordering::Relaxed));
+        integrate::call_in_children(in_child);
         Ok(State {
             reel,
             gpus: [const { OnceBox::new() }; MAX_GPUS],
