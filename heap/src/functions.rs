@@ -13,7 +13,7 @@ use super::{
     other::reallocated,
     processor::jump_with_caller,
     reports::{allocated, freed},
-    sanitizers::in_new_thread,
+    sanitizers::{in_new_thread, unseen_of_memreel},
 };
 
 /// Returns null with the error of a request that cannot be served.
@@ -53,7 +53,7 @@ unsafe extern "C-unwind" fn malloc_for(bytes: usize, caller: usize) -> *mut c_vo
         // SAFETY: the caller's promise, here and below.
         Some(next) if loader::is_caller(caller) => unsafe { next(bytes) },
         // SAFETY: as above.
-        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        Some(next) => allocated(unseen_of_memreel(caller, || unsafe { next(bytes) }), bytes),
         None => early::take(bytes, 1),
     }
 }
@@ -62,8 +62,11 @@ unsafe extern "C-unwind" fn calloc_for(n: usize, bytes: usize, caller: usize) ->
     match next::calloc() {
         // SAFETY: the caller's promise. An overflow fails, and null is not reported.
         Some(next) if loader::is_caller(caller) => unsafe { next(n, bytes) },
-        // SAFETY: as above.
-        Some(next) => allocated(unsafe { next(n, bytes) }, n.wrapping_mul(bytes)),
+        Some(next) => {
+            // SAFETY: as above.
+            let block = unseen_of_memreel(caller, || unsafe { next(n, bytes) });
+            allocated(block, n.wrapping_mul(bytes))
+        }
         None => n.checked_mul(bytes).map_or_else(refused, |all| early::take(all, 1)),
     }
 }
@@ -77,7 +80,7 @@ unsafe extern "C-unwind" fn free_for(block: *mut c_void, caller: usize) {
     }
     if let Some(next) = next::free() {
         // SAFETY: the caller's promise.
-        unsafe { next(block) };
+        unseen_of_memreel(caller, || unsafe { next(block) });
     }
 }
 
@@ -96,7 +99,7 @@ unsafe extern "C-unwind" fn realloc_for(block: *mut c_void, bytes: usize, caller
         return unsafe { next(block, bytes) };
     }
     // SAFETY: the caller's promise.
-    reallocated(block, bytes, || unsafe { next(block, bytes) })
+    reallocated(block, bytes, || unseen_of_memreel(caller, || unsafe { next(block, bytes) }))
 }
 
 /// # Safety

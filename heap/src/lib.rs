@@ -9,6 +9,7 @@
 mod apart;
 mod early;
 mod libraries;
+mod code;
 mod loader;
 mod next;
 mod imports;

@@ -9,7 +9,10 @@ use std::{
     sync::atomic::{AtomicBool, AtomicPtr, Ordering},
 };
 
-use super::libraries::first_of;
+use super::{
+    code::Code,
+    libraries::{first_of, library_of},
+};
 
 /// A function that each checker has, and those that have it look away from a thread and look again.
 const THREADS: (&CStr, [&CStr; 2], [&CStr; 2]) = (
@@ -34,6 +37,9 @@ thread_local! {
 static BEFORE: [AtomicPtr<c_void>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
 static AFTER: [AtomicPtr<c_void>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
 
+/// The code of the library that is reported to.
+static OF_MEMREEL: Code = Code::unknown();
+
 /// Finds the checkers of the program. Other libraries may have functions of these names, so one that only a checker has is
 /// asked for first.
 pub(crate) fn find() {
@@ -51,6 +57,10 @@ pub(crate) fn find() {
         store(&BEFORE[2..], &MEMORY.1[..1]);
         store(&AFTER[2..], &MEMORY.1[1..]);
     }
+    if has_threads || has_memory {
+        // SAFETY: the loader has mapped the library there, whose functions were found.
+        unsafe { OF_MEMREEL.find(library_of(first_of(c"memreel_heap_allocated")).addr()) };
+    }
     IS_THERE.store(has_threads || has_memory, Ordering::Relaxed);
 }
 
@@ -64,6 +74,13 @@ pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     let done = work();
     AFTER.iter().for_each(call);
     done
+}
+
+/// Runs what an allocator does for a caller. What memreel allocates outside of a report, as at the end of a thread, is its work
+/// too.
+#[inline]
+pub(crate) fn unseen_of_memreel<T>(caller: usize, work: impl FnOnce() -> T) -> T {
+    if IS_THERE.load(Ordering::Relaxed) && OF_MEMREEL.has(caller) { unseen(work) } else { work() }
 }
 
 /// Runs what a checker calls for a new thread before it knows it: its functions may not be called meanwhile.

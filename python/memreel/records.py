@@ -202,7 +202,7 @@ class TopGroup(Record):
     peak_bytes: int | None = None
     """Only of `--allocated` over a whole run: the most bytes that were live at once."""
     peak_is_at_most: bool | None = None
-    """Only if true: the peaks of several stacks of the site were added up, and need not have come at one time."""
+    """Whether `peak_bytes` is only known not to be exceeded: the peaks of several stacks of the site were added up, and need not have come at one time."""
     stack: list[Frame] | None = None
     """All frames of the stack, innermost first; null if the blocks have none. Absent in a group of something else."""
     size_bytes: int | None = None

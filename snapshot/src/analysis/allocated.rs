@@ -36,6 +36,7 @@ impl DeviceHistory<'_> {
         }
         for (place, (bytes, _)) in highest_levels(changes) {
             groups[place].peak_bytes = Some(bytes);
+            groups[place].peak_is_at_most = Some(false);
         }
         groups
     }
@@ -71,7 +72,7 @@ impl DeviceHistory<'_> {
         let most = run.peak().map_or(u64::MAX, |(bytes, _)| bytes);
         for group in &mut groups {
             group.peak_bytes = group.peak_bytes.map(|bytes| bytes.min(most));
-            group.peak_is_at_most = group.peak_bytes.is_some_and(|bytes| bytes > group.least_peak_bytes);
+            group.peak_is_at_most = group.peak_bytes.map(|bytes| bytes > group.least_peak_bytes);
         }
         sorted(groups)
     }

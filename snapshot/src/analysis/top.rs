@@ -61,9 +61,10 @@ pub struct Group {
     /// Of what was allocated over a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// Whether `peak_bytes` is only known not to be exceeded: the peaks of several stacks need not have come at one time.
-    #[serde(skip_serializing_if = "is_false")]
-    pub peak_is_at_most: bool,
+    /// Whether `peak_bytes`, if there is one, is only known not to be exceeded: the peaks of several stacks need not have come
+    /// at one time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_is_at_most: Option<bool>,
     /// What the peak is at least, and what the group had when the device had the most.
     #[serde(skip)]
     pub(super) least_peak_bytes: u64,
@@ -165,11 +166,6 @@ pub(super) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(is: &bool) -> bool {
-    !is
-}
-
 fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(texts.iter().map(|text| &**text))
 }
@@ -184,7 +180,7 @@ impl Group {
             n_stacks: 0,
             names: Vec::new(),
             peak_bytes: None,
-            peak_is_at_most: false,
+            peak_is_at_most: None,
             least_peak_bytes: 0,
             at_peak_bytes: 0,
         }

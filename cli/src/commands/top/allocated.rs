@@ -50,7 +50,7 @@ fn print(
     if options.input.json {
         let trust = asked.history().trust();
         let is_exact = match is_of_run {
-            true => groups.iter().all(|group| !group.peak_is_at_most),
+            true => groups.iter().all(|group| group.peak_is_at_most != Some(true)),
             false => !trust.has_lost && trust.is_exact(),
         };
         let head = json!({

@@ -53,7 +53,7 @@ pub(super) fn print_groups(
         sites.print_groups(listed, all_bytes, out)?;
     }
     print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
-    if listed.iter().any(|group| group.peak_is_at_most) {
+    if listed.iter().any(|group| group.peak_is_at_most == Some(true)) {
         let text = "note: ≤ is at most: several stacks are one site, and the peak of each need not have come at one time";
         print_text(text, out)?;
     }
@@ -74,7 +74,7 @@ pub(super) fn print_groups(
 
 fn with_peak(group: &Group, all_bytes: u64) -> String {
     let all = figures(percent(group.bytes, all_bytes), Bytes(group.bytes), group.n_blocks);
-    let at_most = if group.peak_is_at_most { AT_MOST } else { "" };
+    let at_most = if group.peak_is_at_most == Some(true) { AT_MOST } else { "" };
     let peak = group.peak_bytes.map_or_else(String::new, |peak| format!("{at_most}{}", Bytes(peak)));
     format!("{all} {peak:>11}")
 }
