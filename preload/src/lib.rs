@@ -49,6 +49,7 @@ mod calls;
 mod behind;
 mod rights;
 mod root;
+mod run;
 mod lookup;
 mod dlsym;
 

@@ -64,12 +64,6 @@ fn has_new_root(status: c_int) {
     }
 }
 
-/// Takes the folder of the run from the environment of this process.
-pub(crate) fn leave_run() {
-    // SAFETY: the C library's function, which holds its lock of the environment and moves words within it.
-    unsafe { libc::unsetenv(c"MEMREEL_RECORD".as_ptr()) };
-}
-
 /// Calls `start` with an environment, or with one like it that has none of memreel's libraries, where they are not.
 ///
 /// # Safety

@@ -21,7 +21,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, root, totals::Totals};
+use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, run, totals::Totals};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -170,7 +170,7 @@ fn has_room() -> bool {
 /// would print its own line.
 fn leave_without_tape(state: &State) {
     if integrate::variable("MEMREEL_RECORD").is_some() && state.recorder().tape().is_none() {
-        root::leave_run();
+        run::leave();
     }
 }
 
