@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{growth::GrowthKind, leaks::LeakSite};
-
 /// What is said of a site that holds blocks at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -49,24 +47,6 @@ impl Claim {
     #[must_use]
     pub fn doubt(self) -> Option<Doubt> {
         if let Claim::MayBeALeak(doubt) = self { Some(doubt) } else { None }
-    }
-
-    /// Decides what is said of a site. `is_repeated` is whether the history repeats anything, `n_freed` is of all sites.
-    pub(super) fn of(site: &LeakSite, is_repeated: bool, is_sampled: bool, n_freed: usize) -> Claim {
-        match site.growth {
-            Some(growth) => match (growth.kind, growth.n_repeats) {
-                (GrowthKind::Steady, _) => Claim::Leak,
-                (GrowthKind::LargerStep, _) => Claim::Held,
-                (GrowthKind::Late, 0) if growth.n_blocks < 2 => Claim::Held,
-                (GrowthKind::Late, 0 | 1) => Claim::Grew,
-                (GrowthKind::Late, n) => Claim::MayBeALeak(Doubt::FewRepeats(n)),
-            },
-            None if !site.is_growing || site.made.is_some() => Claim::Held,
-            None if is_sampled && site.n_freed == 0 => Claim::MayBeALeak(Doubt::FewSamples(site.n_live)),
-            // A program that loads weights frees little meanwhile.
-            None if !is_repeated && site.n_live <= n_freed => Claim::MayBeALeak(Doubt::NothingRepeated),
-            None => Claim::Held,
-        }
     }
 }
 

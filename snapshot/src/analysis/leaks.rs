@@ -82,6 +82,24 @@ pub struct LeakGrowth {
 }
 
 impl LeakSite {
+    /// Decides what is said of it. `is_repeated` is whether the history repeats anything, `n_freed` is of all sites.
+    fn decided(&self, is_repeated: bool, is_sampled: bool, n_freed: usize) -> Claim {
+        match self.growth {
+            Some(growth) => match (growth.kind, growth.n_repeats) {
+                (GrowthKind::Steady, _) => Claim::Leak,
+                (GrowthKind::LargerStep, _) => Claim::Held,
+                (GrowthKind::Late, 0) if growth.n_blocks < 2 => Claim::Held,
+                (GrowthKind::Late, 0 | 1) => Claim::Grew,
+                (GrowthKind::Late, n) => Claim::MayBeALeak(Doubt::FewRepeats(n)),
+            },
+            None if !self.is_growing || self.made.is_some() => Claim::Held,
+            None if is_sampled && self.n_freed == 0 => Claim::MayBeALeak(Doubt::FewSamples(self.n_live)),
+            // A program that loads weights frees little meanwhile.
+            None if !is_repeated && self.n_live <= n_freed => Claim::MayBeALeak(Doubt::NothingRepeated),
+            None => Claim::Held,
+        }
+    }
+
     /// Returns whether the site is a leak.
     #[must_use]
     pub fn is_leak(&self) -> bool {
@@ -136,7 +154,7 @@ impl DeviceHistory<'_> {
                 Site::Stack(stack) if site.growth.is_none() => Made::of(&shown, stack),
                 _ => None,
             };
-            site.claim = Claim::of(site, is_repeated, is_sampled, n_freed);
+            site.claim = site.decided(is_repeated, is_sampled, n_freed);
             site.doubt = site.claim.doubt();
         }
         sites.sort_by(|one, other| {

@@ -5,11 +5,12 @@
 //! (`call`). Where the floor of all memory rises by less than half of what a site grew, the site replaced what another held.
 
 mod call;
+mod kind;
 mod repeats;
 mod site_curve;
 mod walk;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{made::Made, same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero};
 use crate::{
@@ -17,43 +18,11 @@ use crate::{
     words::SeededMap,
 };
 use call::Calls;
+pub use kind::GrowthKind;
 pub use repeats::By as RepeatedBy;
 use repeats::{By, Repeats};
 use site_curve::SiteCurve;
 use walk::Walk;
-
-/// How a site grew.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum GrowthKind {
-    /// In at least three repeats of a step, a cycle or a request, or in each stretch of a long history, and nothing of it was
-    /// given back while memory returned to its floor: a leak.
-    Steady,
-    /// Late: it held no more than before in all repeats, then it rose and did not fall back. A leak that started late, or a
-    /// burst.
-    Late,
-    /// Its blocks are freed and allocated again, and this time there are more of them: a step that is larger than those
-    /// before it.
-    LargerStep,
-}
-
-impl GrowthKind {
-    /// Returns `steady`, `late` or `larger step`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            GrowthKind::Steady => "steady",
-            GrowthKind::Late => "late",
-            GrowthKind::LargerStep => "larger step",
-        }
-    }
-}
-
-impl Serialize for GrowthKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.name().serialize(serializer)
-    }
-}
 
 /// The growth of one site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

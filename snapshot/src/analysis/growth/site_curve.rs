@@ -1,7 +1,7 @@
 //! What one site holds over the repeats of a program.
 
 use super::{
-    GrowthKind,
+    kind::GrowthKind,
     walk::{Held, Walk},
 };
 use crate::history::Moment;
