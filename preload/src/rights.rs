@@ -7,7 +7,7 @@ use libc::{c_int, gid_t, size_t, uid_t};
 
 use super::{
     behind::before_and_after,
-    state::{is_forked, record},
+    state::{is_forked, is_own_process, record},
 };
 
 before_and_after! { begin, nothing;
@@ -25,7 +25,7 @@ before_and_after! { begin, nothing;
 
 /// Begins the recording of a child of `fork`, if its parent is recorded.
 pub(crate) fn begin() {
-    if is_forked() {
+    if is_forked() && is_own_process() {
         // SAFETY: the C library's error number of this thread.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.

@@ -12,13 +12,14 @@ use libc::{c_int, pid_t};
 use super::{
     behind::{Behind, before_and_after},
     rights,
+    state::is_own_process,
 };
 
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
 /// How memreel's libraries begin.
 const OURS: &[u8] = b"libmemreel_";
-/// The most bytes of a path.
-const PATH_BYTES: usize = 4096;
+/// The most bytes of a path that is looked at: a program may start another one on a small stack.
+const PATH_BYTES: usize = 256;
 
 type Words = *const *const c_char;
 
@@ -51,7 +52,8 @@ extern "C" fn find_all() {
 
 /// What the process starts by functions that have no wrapper, such as `system`, has its own environment.
 fn has_new_root(status: c_int) {
-    if status != 0 {
+    // A child of `vfork` has its parent's environment.
+    if status != 0 || !is_own_process() {
         return;
     }
     // SAFETY: the C library's variable, which a program changes with one thread.
@@ -160,7 +162,7 @@ fn is_ours(path: &[u8]) -> bool {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().starts_with(OURS)
 }
 
-/// Returns whether a file cannot be read here.
+/// Returns whether a file cannot be read here. One with a longer path is taken for there.
 fn is_missing(path: &[u8]) -> bool {
     let mut text = [0_u8; PATH_BYTES];
     let Some(room) = text.get_mut(..path.len()).filter(|room| room.len() < PATH_BYTES) else { return false };

@@ -6,7 +6,7 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::Duration,
 };
@@ -178,7 +178,7 @@ fn leave_without_tape(state: &State) {
 /// [`open`]. `None` while this thread forks, and in a child whose locks are not sound.
 #[cold]
 fn begin_again(state: &'static State) -> Option<&'static State> {
-    if !integrate::may_record() {
+    if !integrate::may_record() || !is_own_process() {
         return None;
     }
     let _uncancelled = Uncancelled::begin();
@@ -191,18 +191,26 @@ fn begin_again(state: &'static State) -> Option<&'static State> {
     addresses::forget();
     state.gpus().for_each(|gpu| gpu.alive().forget_look());
     match has_room() {
-        true => {
-            state.reel.record_history(&history());
-            leave_without_tape(state);
-        }
+        true => state.reel.record_history(&history()),
         false => switch_off(),
     }
     IS_FORKED.store(false, Ordering::Release);
     Some(state)
 }
 
+/// The process that has this memory. A child of `vfork` is another one, and has its parent's. Relaxed: it is written while
+/// there is one thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Returns whether this is that process, or none records yet.
+pub(crate) fn is_own_process() -> bool {
+    let process = PROCESS.load(Ordering::Relaxed);
+    process == 0 || process == std::process::id()
+}
+
 /// Notes that this process is a child, which has one thread.
 fn in_child() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     IS_BEGINNING.store(false, Ordering::Relaxed);
     IS_FORKED.store(true, Ordering::Relaxed);
 }
@@ -242,6 +250,7 @@ impl State {
             .build()?;
         reel.recorder().set_frame_source(Marked::new(Some(python::frames())));
         python::report();
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
         integrate::call_in_children(in_child);
         Ok(State {
             reel,

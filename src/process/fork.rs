@@ -74,8 +74,9 @@ pub fn register_allocator(handlers: AllocatorHandlers) {
 static HOLDING: AtomicU32 = AtomicU32::new(0);
 static STUCK: AtomicU32 = AtomicU32::new(0);
 
-/// How often a thread waits for a fork ([`pause::again`]): about a quarter of a second, and 10 ms once a fork was stuck.
-const MOST_WAITS: u32 = 300;
+/// How often a thread waits for a fork ([`pause::again`]): about two seconds, because that of a large process takes some tenths of
+/// one; and 10 ms once a fork was stuck.
+const MOST_WAITS: u32 = 850;
 const FEWER_WAITS: u32 = 224;
 
 /// Returns whether the `n`th wait for a lock is one too many: a fork has it, whose next handlers, of another library, may wait

@@ -101,6 +101,10 @@ fn install() {
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut present) } != 0 {
         return;
     }
+    // Programs that this one starts ignore it too, and would not with a handler.
+    if present.sa_sigaction == libc::SIG_IGN {
+        return;
+    }
     let mut own = present;
     own.sa_sigaction =
         handler as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t;
