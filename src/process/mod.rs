@@ -9,8 +9,10 @@ pub(crate) mod environment;
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;
 pub(crate) mod guard;
-#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
+#[cfg_attr(not(all(target_os = "linux", not(miri), not(loom))), allow(dead_code, reason = "nothing forks"))]
 mod held;
+#[cfg(loom)]
+pub(crate) mod explored;
 #[cfg(target_os = "linux")]
 pub(crate) mod host;
 #[cfg(target_os = "linux")]

@@ -181,4 +181,9 @@ pub use crate::{
 
 #[cfg(loom)]
 #[doc(hidden)]
-pub use crate::{heap::LiveBlocks, recorder::explored::ChunkInFile, stack::Stacks};
+pub use crate::{
+    heap::LiveBlocks,
+    process::explored::{ForkedPart, Forks},
+    recorder::explored::ChunkInFile,
+    stack::Stacks,
+};

@@ -12,6 +12,7 @@
 
 mod allocator;
 mod chunks;
+mod forks;
 mod heap;
 mod recording;
 mod stacks;
