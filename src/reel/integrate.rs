@@ -153,6 +153,7 @@ pub use crate::process::{beside::Beside, inherited::Inherited};
 pub use crate::process::{
     environment::variable,
     host::host,
+    notice::print as notice,
     own_memory,
     rank::{n_ranks, rank},
     time::{duration, time_text},
