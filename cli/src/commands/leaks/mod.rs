@@ -310,7 +310,7 @@ fn said(history: &DeviceHistory<'_>, sites: &[&LeakSite]) -> String {
     }
 }
 
-/// Returns how far an estimate may be off: of so many samples, twice their standard deviation.
+/// Returns how far an estimate may be off: twice the standard deviation of its number of samples.
 fn estimated(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     if !history.is_sampled() {
         return String::new();

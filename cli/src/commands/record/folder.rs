@@ -90,7 +90,7 @@ impl Folder {
     }
 }
 
-/// Makes the file for git in a new folder. Whoever may exchange the folder by now makes nobody write elsewhere.
+/// Creates the file for git in a new folder, by descriptor: an exchange of the folder leads no write elsewhere.
 fn ignore(folder: &Path) -> io::Result<()> {
     let own =
         open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
