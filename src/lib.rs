@@ -186,6 +186,7 @@
 //! | [`rewrite`] | derives snapshots: smaller, repaired, merged |
 //! | [`export`] | writes the formats of other tools |
 //! | [`whatif`] | replays a recorded history under other allocator settings, also to explain a failed request |
+//! | [`fit`] | predicts the peaks of a program at another size from recorded runs |
 //!
 //! # Cargo features
 //!
@@ -220,6 +221,7 @@ pub mod allocator;
 mod typed;
 mod collect;
 pub mod whatif;
+pub mod fit;
 #[cfg(target_os = "linux")]
 mod reel;
 

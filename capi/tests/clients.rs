@@ -227,6 +227,16 @@ fn children_of_a_busy_program_in_c_never_hang() {
     assert!(printed.contains("100 children, 0 hung, 0 failed"), "{}\n{printed}", ran.status);
 }
 
+/// What the threads have of the library is dropped by code that is gone.
+#[test]
+fn threads_may_outlive_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("unloaded");
+    compile("cc", &program, &[&format!("{HERE}/unloaded.c"), "-pthread", "-ldl", "-std=gnu11"]);
+    let ran = run(&program, &[&built(&["memreel-capi"]).join("libmemreel.so")]);
+    assert!(ran.status.success(), "{ran:?}");
+}
+
 #[test]
 fn a_program_with_rights_of_others_obeys_no_variable() {
     const NOBODY: u32 = 65534;

@@ -22,6 +22,7 @@ use crate::{
     files::{Named, named},
     input::{Opened, name, open},
     json::{List, WithList, print_line},
+    labels, log_file,
     options::Input,
     rest::rest,
     sites::Sites,
@@ -47,7 +48,10 @@ fn each_named(
         let failure = Failure::Message(Exit::Unreadable, why).of_file(&name(&path));
         worst = worst.max(failure.report()?);
     }
-    Ok(worst.max(each_path(&found, |path| open(path).and_then(|opened| answer(&opened)))?))
+    Ok(worst.max(each_path(&found, |path| match log_file::named(path) {
+        Some(failure) => Err(failure),
+        None => open(path).and_then(|opened| answer(&opened)),
+    })?))
 }
 
 /// Like [`each_file`], for commands that open the file themselves. The failure of the only file is returned.
@@ -122,24 +126,34 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Answers for every device of every file, under a heading if there are several.
+/// Answers for every device of every file, those on which a request failed first, under a heading if there are several.
 pub(crate) fn each_device<W: Write>(
+    input: &Input,
+    out: &mut W,
+    answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    each_device_of(named(&input.files)?, input, out, answer)
+}
+
+/// Like [`each_device`], of files that were found: their names are no patterns or folders any more.
+pub(crate) fn each_device_of<W: Write>(
+    named: Named,
     input: &Input,
     out: &mut W,
     mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let named = named(&input.files)?;
     let has_several = named.files.len() + named.broken.len() > 1;
     let mut n_answers = 0;
     each_named(named, |opened| {
         let histories = Histories::new(&opened.snapshot);
-        let devices = opened.devices(input.device)?;
+        let devices = opened.failed_first(input.device)?;
         let is_one_of_several = has_several || devices.len() > 1;
         let mut worst = Exit::Fine;
         for device in &devices {
             if !input.json && is_one_of_several {
                 let gap = if n_answers > 0 { "\n" } else { "" };
-                let device = if devices.len() > 1 { format!(", device {device}") } else { String::new() };
+                let device =
+                    if devices.len() > 1 { format!(", {}", labels::device(*device)) } else { String::new() };
                 let bold = bold();
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", clean(&opened.name))?;
             }

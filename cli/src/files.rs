@@ -1,4 +1,4 @@
-//! The files that arguments name: paths, patterns and folders.
+//! The files that arguments name: paths, patterns, folders and files of runs.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{asked, failure::Failure, input::is_stdin};
+use crate::{asked, failure::Failure, input::is_stdin, run_file::RunFile};
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
@@ -26,6 +26,8 @@ pub(crate) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
     for path in paths {
         let found = if asked::snapshot(path).is_some() {
             Ok(vec![path.clone()])
+        } else if RunFile::is_named_so(path) && path.is_file() {
+            RunFile::read(path).map(|run| run.snapshots(path))
         } else if path.is_dir() {
             in_folder(path)
         } else if !path.exists() && has_pattern(path) {

@@ -6,7 +6,6 @@ use std::{
     cell::OnceCell,
     collections::BTreeMap,
     error::Error as _,
-    fs::{File, Metadata},
     io::{self, ErrorKind, Read},
     path::Path,
     sync::Arc,
@@ -15,10 +14,13 @@ use std::{
 use memreel::Recovered;
 use memreel_snapshot::{
     DeviceId, Error, Snapshot,
-    analysis::devices,
+    analysis::{Releases, SettingsReader, devices},
     model::Segment,
     pickle::{self, Inspection},
+    place::{open_plain, open_plain_or_pipe},
+    profile,
     validate::Finding,
+    words::Action,
 };
 use serde_json::error::Category;
 
@@ -59,6 +61,20 @@ impl Opened {
         value.as_text().map(|text| &**text)
     }
 
+    /// Returns what wrote the file, as far as it shows: `of memreel 0.1.0`, `in the format of PyTorch 2.5 to 2.7`.
+    pub(crate) fn writer(&self) -> String {
+        match (
+            self.setting("memreel_version"),
+            SettingsReader::of(&self.snapshot),
+            Releases::of(&self.snapshot),
+        ) {
+            (Some(version), ..) if !version.is_empty() => format!("of memreel {}", clean(version)),
+            (_, SettingsReader::Other(Some(writer)), _) => format!("of {writer}, in PyTorch's format"),
+            (_, _, Some(releases)) => format!("in the format of {releases}"),
+            (_, _, None) => "in PyTorch's format".to_owned(),
+        }
+    }
+
     /// Returns a snapshot made of this one, under another name.
     pub(crate) fn changed(&self, snapshot: Snapshot, name: &str) -> Opened {
         Opened {
@@ -72,12 +88,15 @@ impl Opened {
     pub(crate) fn devices(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
         let found = devices(&self.snapshot);
         let n_traces = self.snapshot.device_traces.len();
-        let n = found.last().map_or(0, |device| device.index().map_or(0, |index| index + 1)).max(n_traces);
+        let indices = found.iter().filter_map(|device| device.index());
+        let n = indices.map(|index| index + 1).max().unwrap_or(0).max(n_traces);
         match which {
             Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
             Devices::All => Ok(found),
-            Devices::One(device) if found.contains(&device.into()) => Ok(vec![device.into()]),
-            Devices::One(device) if found.is_empty() && usize::from(device) < n => Ok(vec![device.into()]),
+            Devices::One(device) if found.contains(&device) => Ok(vec![device]),
+            Devices::One(device) if found.is_empty() && device.index().is_some_and(|index| index < n) => {
+                Ok(vec![device])
+            }
             Devices::One(device) => {
                 let known = list(&found);
                 Err(Failure::usage(format!("no device {device}; devices with memory: {known}")))
@@ -85,9 +104,19 @@ impl Opened {
         }
     }
 
+    /// Like [`Opened::devices`], those on which a request failed first.
+    pub(crate) fn failed_first(&self, which: Devices) -> Result<Vec<DeviceId>, Failure> {
+        let has_failed = |device: DeviceId| {
+            self.snapshot.trace(device).iter().any(|entry| entry.action == Some(Action::Oom))
+        };
+        let mut devices = self.devices(which)?;
+        devices.sort_by_key(|device| !has_failed(*device));
+        Ok(devices)
+    }
+
     /// Returns the segments of a device at the end.
     pub(crate) fn segments(&self, device: DeviceId) -> impl Iterator<Item = &Segment> {
-        let all = &self.snapshot.segments;
+        let (all, host) = (&self.snapshot.segments, &self.snapshot.host_segments);
         let by_device = self.segments.get_or_init(|| {
             let mut by_device = BTreeMap::<DeviceId, Vec<usize>>::new();
             for (at, segment) in all.iter().enumerate() {
@@ -95,7 +124,8 @@ impl Opened {
             }
             by_device
         });
-        by_device.get(&device).into_iter().flatten().map(|at| &all[*at])
+        let own = by_device.get(&device).into_iter().flatten().map(|at| &all[*at]);
+        own.chain(host.iter().filter(move |_| device == DeviceId::HOST))
     }
 
     /// Returns the device of `--device`, or `None` for all.
@@ -158,6 +188,10 @@ fn load(path: &Path) -> Result<Opened, Failure> {
         let is_growing = tape.is_running() && !tape.is_closed();
         return Ok(Opened { is_growing, ..Opened::new(path, Arc::new(tape.snapshot())) });
     }
+    if let Some(bytes) = read_profile(path)? {
+        let snapshot = Arc::new(profile::from_slice(&bytes)?);
+        return Ok(Opened::new(path, snapshot));
+    }
     match read_unmappable(path)? {
         Some(bytes) => {
             let snapshot = Arc::new(parse(&bytes)?);
@@ -165,6 +199,22 @@ fn load(path: &Path) -> Result<Opened, Failure> {
         }
         None => Ok(Opened::new(path, Arc::new(pickle::load(path).map_err(unreadable)?))),
     }
+}
+
+/// How many bytes at the start of a file are looked at to recognise a profile.
+const HEAD_OF_PROFILE: u64 = 4096;
+
+/// Reads a file that is a profile of pprof; `None` for other files.
+pub(crate) fn read_profile(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(mut file) = (!is_stdin(path)).then(|| open_plain(path).ok()).flatten() else { return Ok(None) };
+    let failed = |error: io::Error| Failure::Message(Exit::Unreadable, format!("cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    file.by_ref().take(HEAD_OF_PROFILE).read_to_end(&mut bytes).map_err(failed)?;
+    if !profile::is_profile(&bytes) {
+        return Ok(None);
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes))
 }
 
 /// Reads a tape, and reports on standard error what is missing in it. Returns `None` for other files.
@@ -199,37 +249,20 @@ pub(crate) fn read_unmappable(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
         return Ok(Some(pickle::out_of_page(bytes)?));
     }
-    let Ok(mut file) = File::open(path) else { return Ok(None) };
-    let Ok(found) = file.metadata() else { return Ok(None) };
-    if !found.is_file() && !is_pipe(&found) {
-        return Ok(None);
-    }
+    let Ok(mut file) = open_plain_or_pipe(path) else { return Ok(None) };
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
     let mut first = [0];
     let n_read = match file.read(&mut first) {
         Ok(n_read) => n_read,
         Err(error) if error.kind() == ErrorKind::Interrupted => 0,
         Err(error) => return Err(failed(error)),
     };
-    if found.is_file() && !is_json(&first[..n_read]) {
+    if is_file && !is_json(&first[..n_read]) {
         return Ok(None);
     }
     bytes.extend_from_slice(&first[..n_read]);
     file.read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(pickle::out_of_page(bytes)?))
-}
-
-/// Whether a file is a pipe. A pipe ends; other special files (`/dev/zero`) may not.
-fn is_pipe(found: &Metadata) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        found.file_type().is_fifo()
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = found;
-        false
-    }
 }
 
 /// Text files from Windows may begin with this mark.
@@ -245,6 +278,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if Recovered::is_beginning(bytes) {
         let why = "a tape is read from a file only; give its path instead of a pipe";
         return Err(Failure::Message(Exit::Unreadable, why.to_owned()));
+    }
+    if profile::is_profile(bytes) {
+        return Ok(profile::from_slice(bytes)?);
     }
     if !is_json(bytes) {
         return Ok(pickle::from_slice(bytes)?);
@@ -274,6 +310,10 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
     if let Some(tape) = recovered(path)? {
         return Ok((Ok(Arc::new(tape.snapshot())), Vec::new()));
     }
+    if let Some(bytes) = read_profile(path)? {
+        let made = profile::from_slice(&bytes).map_err(|error| error.to_string());
+        return Ok((made.map(Arc::new), Vec::new()));
+    }
     let Inspection { snapshot, mut findings, .. } = match read_unmappable(path)? {
         Some(bytes) if is_json(&bytes) => {
             return match parse(&bytes) {
@@ -291,3 +331,6 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
     }
     Ok((snapshot.map(Arc::new), findings))
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -1,8 +1,13 @@
-//! Streams and pools, as columns show them.
+//! Devices, streams and pools, as texts show them.
 
 #![forbid(unsafe_code)]
 
-use memreel_snapshot::{PoolId, StreamId, model::Segment};
+use memreel_snapshot::{DeviceId, PoolId, StreamId, analysis::PoolOf, model::Segment};
+
+/// Returns a device: `device 0`, or `host (pinned memory)`.
+pub(crate) fn device(device: DeviceId) -> String {
+    if device == DeviceId::HOST { "host (pinned memory)".to_owned() } else { format!("device {device}") }
+}
 
 /// Returns a stream's handle, in hexadecimal; the default stream is `0`.
 pub(crate) fn stream(StreamId(handle): StreamId) -> String {
@@ -16,5 +21,13 @@ pub(crate) fn pool(segment: &Segment) -> String {
     match segment.pool {
         PoolId::DEFAULT => format!("{kind}{expandable}"),
         PoolId { graph, user } => format!("{kind}{expandable} ({graph},{user})"),
+    }
+}
+
+/// Returns a pool: `default`, `graph (1, 0)` or `MemPool (0, 1)`.
+pub(crate) fn pool_text(pool: PoolId) -> String {
+    match PoolOf::id(pool) {
+        PoolOf::Default => PoolOf::Default.name().to_owned(),
+        of => format!("{} {pool}", of.name()),
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     each::each_path,
     exit::Exit,
     failure::Failure,
-    input::{is_json, name, parse, read_unmappable, recovered, unreadable},
+    input::{is_json, name, parse, read_profile, read_unmappable, recovered, unreadable},
     progress::Waiting,
 };
 
@@ -39,6 +39,9 @@ impl Source {
     pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
         if let Some(snapshot) = asked::snapshot(path) {
             return Ok(Source { name: name(path), content: Content::Memory(snapshot) });
+        }
+        if let Some(bytes) = read_profile(path)? {
+            return Ok(Source { name: name(path), content: Content::Memory(Arc::new(parse(&bytes)?)) });
         }
         let content = match (recovered(path)?, read_unmappable(path)?) {
             (Some(tape), _) => Content::Memory(Arc::new(tape.snapshot())),

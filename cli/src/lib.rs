@@ -11,6 +11,7 @@
 
 mod asked;
 mod bytes;
+mod changes;
 mod colour;
 mod commands;
 mod connections;
@@ -27,13 +28,16 @@ mod instant;
 mod json;
 mod labels;
 mod lazy;
+mod log_file;
 mod moment;
 mod names;
 mod options;
 mod output;
 mod own_memory;
+mod owner_stacks;
 mod owner_table;
 mod plot;
+mod pool_table;
 mod printed;
 #[cfg(target_os = "linux")]
 mod process_root;
@@ -42,10 +46,13 @@ mod progress;
 mod pytorch;
 mod question;
 mod rest;
+mod run_file;
+mod segment_rows;
 mod share;
 mod shown;
 mod site_text;
 mod sites;
+mod stream_table;
 mod situations;
 mod table;
 mod text;
@@ -113,6 +120,13 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
 pub fn load(path: &Path) -> Result<Named, Refusal> {
     let opened = input::open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
     Ok(Named { name: opened.name, snapshot: opened.snapshot })
+}
+
+/// Returns whether a file is a log with the message of a request that failed, which `memreel oom` explains.
+#[must_use]
+pub fn is_log(path: &Path) -> bool {
+    !input::is_stdin(path)
+        && log_file::read(path).is_ok_and(|messages| messages.is_some_and(|all| all.last.is_some()))
 }
 
 /// Reads a size as the options of the program do, 0 included: `24GiB`, `1.5 GiB`, `512M` and `1000000` count in 1024s, `2 GB`

@@ -53,6 +53,16 @@ impl At {
     }
 }
 
+/// Returns how long a history is, as the end of a count of its events.
+pub(crate) fn span_words(history: &DeviceHistory<'_>) -> String {
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = |span_us: i64| format!(" in {:.3} s", span_us as f64 / 1e6);
+    match history.entries().len() {
+        0 | 1 => String::new(),
+        _ => history.span_us().map_or_else(|| ", no times recorded".to_owned(), seconds),
+    }
+}
+
 /// Puts a moment into words.
 pub(crate) fn words(history: &DeviceHistory<'_>, moment: Moment) -> String {
     match moment.entry() {

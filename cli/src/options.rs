@@ -4,15 +4,17 @@
 
 use std::path::PathBuf;
 
+use memreel_snapshot::DeviceId;
+
 /// The options of every question about snapshots.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Input {
     /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
     /// Look at this device, or at all that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     pub(crate) device: Devices,
 
     /// Print one JSON object a line, for each file and device
@@ -62,21 +64,22 @@ impl From<usize> for Calls {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Devices {
     All,
-    One(u16),
+    One(DeviceId),
 }
 
-/// Reads `0`, `all`, or PyTorch's spelling: `cuda:0`, and `xpu:0`, `npu:0` or another type for devices that are not NVIDIA's.
+/// Reads `0`, `all`, `host` (or its number, -1) for pinned host memory, or PyTorch's spelling: `cuda:0`, and `xpu:0`, `npu:0` or another type for devices that are not NVIDIA's.
 pub(crate) fn device(text: &str) -> Result<Devices, String> {
     match text {
         "all" => Ok(Devices::All),
+        "host" | "-1" => Ok(Devices::One(DeviceId::HOST)),
         _ => {
             let is_type = |kind: &str| !kind.is_empty() && kind.bytes().all(|c| c.is_ascii_lowercase());
             let number =
                 text.split_once(':').filter(|(kind, _)| is_type(kind)).map_or(text, |(_, number)| number);
-            let number = number.parse();
+            let number = number.parse::<u16>();
             number
-                .map(Devices::One)
-                .map_err(|_| format!("{text:?} is not a device; use for example 0, cuda:0 or all"))
+                .map(|number| Devices::One(number.into()))
+                .map_err(|_| format!("{text:?} is not a device; use for example 0, cuda:0, host or all"))
         }
     }
 }

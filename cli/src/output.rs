@@ -9,7 +9,7 @@ use std::{
 };
 
 use memreel::Recovered;
-use memreel_snapshot::{model::SnapshotSource, pickle};
+use memreel_snapshot::{model::SnapshotSource, pickle, place::open_plain};
 
 use crate::{failure::Failure, shown::Shown};
 
@@ -27,7 +27,7 @@ pub(crate) fn replaces_no_snapshot<'a>(
     };
     let begins_as_pickle = || {
         let mut first = [0];
-        File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == [PICKLE]
+        open_plain(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == [PICKLE]
     };
     // A pipe or a device is not read.
     if !path.is_file()

@@ -4,16 +4,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    sync::Arc,
-};
+use std::io::{self, Write};
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{
-        DeviceOwners, HostFigures, OwnerRow, RowKind, ShownFrames, Site, SiteFrames, base_name, line_since,
+        DeviceOwners, HostFigures, MarkedFrame, OwnerRow, RowKind, ShownFrames, base_name, line_since,
     },
     words::ADDRESS_SPACE_BYTES,
 };
@@ -23,7 +19,8 @@ use crate::{
     bytes::{Bytes, signed},
     colour::bold,
     fit::{columns, fill, print_text, shortened},
-    sites::{Sites, heading},
+    owner_stacks::{RowStacks, ShownStack, stacks_of},
+    sites::heading,
     text::{clean, count, percent},
     width::width_left,
 };
@@ -85,16 +82,16 @@ fn print_table(
         "{}",
         heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most requested by")
     )?;
-    let stacks = shown_stacks(&table.rows, shown);
+    let stacks = stacks_of(&table.rows, shown);
     let rows = table.rows.iter().zip(&stacks);
     let (unexplained, known): (Vec<_>, Vec<_>) = rows.partition(|(row, _)| row.kind == RowKind::Unexplained);
-    known.iter().try_for_each(|(row, stack)| form.row(row, stack.as_ref(), out))?;
+    known.iter().try_for_each(|(row, stacks)| form.row(row, stacks, out))?;
     let sums = |bytes: fn(&OwnerRow) -> Option<i128>| -> i128 {
         known.iter().filter_map(|(row, _)| bytes(row)).sum()
     };
     form.line("sum", [Some(sums(|row| row.now_bytes)), Some(sums(|row| row.peak_bytes))], out)?;
-    for (row, stack) in unexplained {
-        form.row(row, stack.as_ref(), out)?;
+    for (row, stacks) in unexplained {
+        form.row(row, stacks, out)?;
         form.line(
             "used",
             [table.used_now_bytes, table.used_peak_bytes].map(|bytes| bytes.map(i128::from)),
@@ -103,12 +100,28 @@ fn print_table(
     }
     if !table.outside.is_empty() {
         writeln!(out, "outside the sum:")?;
-        let stacks = shown_stacks(&table.outside, shown);
+        let stacks = stacks_of(&table.outside, shown);
         let mut rows = table.outside.iter().zip(&stacks);
-        rows.try_for_each(|(row, stack)| form.row(row, stack.as_ref(), out))?;
+        rows.try_for_each(|(row, stacks)| form.row(row, stacks, out))?;
     }
-    let lines = rounded_line(table).into_iter().chain(addresses_line(table));
+    let lines = below_zero_line(table).into_iter().chain(rounded_line(table)).chain(addresses_line(table));
     lines.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
+}
+
+/// Returns what it means that the rows of a device have more than the device reports.
+fn below_zero_line(table: &DeviceOwners) -> Option<String> {
+    let of_device = table.rows.iter().find(|row| row.kind == RowKind::Unexplained && table.host.is_none())?;
+    let below = [(of_device.now_bytes, table.used_now_bytes), (of_device.peak_bytes, table.used_peak_bytes)];
+    let bytes = |(bytes, used): (Option<i128>, Option<u64>)| {
+        let below = u64::try_from(-bytes?).ok()?;
+        (below >= LEAST_ADVICE_BYTES && below >= used? / 100).then_some(below)
+    };
+    let most = below.into_iter().filter_map(bytes).max()?;
+    Some(format!(
+        "the rows have {} more than the device reports: memory was booked twice, or is not in the GPU's memory, or this process \
+         is checkpointed (cuCheckpointProcessCheckpoint), which gives its memory back without a free",
+        Bytes(most)
+    ))
 }
 
 /// Returns what pinned memory may have unused because PyTorch rounds its requests up.
@@ -257,13 +270,20 @@ impl Form {
         writeln!(out, "{}", self.figures(owner, bytes.map(figure), &self.share(bytes[1])).trim_end())
     }
 
-    fn row(&self, row: &OwnerRow, stack: Option<&ShownStack<'_>>, out: &mut impl Write) -> io::Result<()> {
+    fn row(&self, row: &OwnerRow, stacks: &RowStacks<'_>, out: &mut impl Write) -> io::Result<()> {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
         let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
-        if let Some(stack) = stack {
-            let sites = Sites::of(stack.shown.clone(), self.n_calls);
-            return writeln!(out, "{}", sites.row(&figures, &stack.site));
+        if let Some([now, peak]) = stacks.both(self.n_calls) {
+            writeln!(out, "{}", figures.trim_end())?;
+            let bytes = |stack: &ShownStack<'_>| Bytes(stack.bytes).to_string();
+            let now_figures = self.figures("  now", [bytes(now), String::new()], "");
+            let peak_figures = self.figures("  at the peak", [String::new(), bytes(peak)], "");
+            writeln!(out, "{}", now.row(&now_figures, self.n_calls))?;
+            return writeln!(out, "{}", peak.row(&peak_figures, self.n_calls));
+        }
+        if let Some(stack) = &stacks.peak {
+            return writeln!(out, "{}", stack.row(&figures, self.n_calls));
         }
         let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) else {
             return writeln!(out, "{}", figures.trim_end());
@@ -307,21 +327,15 @@ struct Line<'a> {
     host: Option<&'a HostFigures>,
 }
 
-/// A row with the frames of its largest stack.
+/// A row with the frames of its largest stacks.
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]
     row: &'a OwnerRow,
     stack_bytes: Option<u64>,
-    #[serde(flatten)]
-    stack: Stack<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Stack<'a> {
-    Frames(SiteFrames<'a>),
-    None { stack: Option<()> },
+    stack: Option<Vec<MarkedFrame<'a>>>,
+    now_stack_bytes: Option<u64>,
+    now_stack: Option<Vec<MarkedFrame<'a>>>,
 }
 
 /// Prints a JSON object a line, for each device; `names` are those of the snapshots.
@@ -333,8 +347,8 @@ pub(crate) fn print_json(
 ) -> io::Result<()> {
     let shown = shown_frames(snapshots);
     tables.iter().try_for_each(|table| {
-        let of_rows = shown_stacks(&table.rows, &shown);
-        let of_outside = shown_stacks(&table.outside, &shown);
+        let of_rows = stacks_of(&table.rows, &shown);
+        let of_outside = stacks_of(&table.outside, &shown);
         let line = Line {
             files: table.parts.iter().map(|part| names[*part]).collect(),
             device: table.device,
@@ -363,41 +377,15 @@ fn shown_frames<'a>(snapshots: &[&'a Snapshot]) -> Vec<ShownFrames<'a>> {
     snapshots.iter().map(|snapshot| ShownFrames::new(snapshot)).collect()
 }
 
-/// The stack that a row shows, with the frames that are shown of its snapshot.
-struct ShownStack<'a> {
-    site: Site,
-    bytes: u64,
-    shown: ShownFrames<'a>,
-}
-
-/// Returns the stack of each row that has one: of its blocks, or of who mapped it. `shown` are the frames of the snapshots.
-fn shown_stacks<'a>(rows: &'a [OwnerRow], shown: &[ShownFrames<'a>]) -> Vec<Option<ShownStack<'a>>> {
-    // The rows of one process have one snapshot for what it mapped.
-    let mut of_mapped: BTreeMap<*const Snapshot, ShownFrames<'a>> = BTreeMap::new();
-    let stack = |row: &'a OwnerRow| {
-        if let Some(mapped) = &row.mapped {
-            let of_it = of_mapped.entry(Arc::as_ptr(&mapped.stacks));
-            let shown = of_it.or_insert_with(|| ShownFrames::new(&mapped.stacks)).clone();
-            return Some(ShownStack { site: Site::Stack(mapped.stack), bytes: mapped.bytes, shown });
-        }
-        let largest = row.largest?;
-        let shown = shown[largest.part].clone();
-        Some(ShownStack { site: Site::Stack(largest.stack), bytes: largest.bytes, shown })
-    };
-    rows.iter().map(stack).collect()
-}
-
-fn with_stacks<'a>(rows: &'a [OwnerRow], stacks: &'a [Option<ShownStack<'a>>]) -> Vec<Row<'a>> {
-    rows.iter().zip(stacks).map(|(row, stack)| with_stack(row, stack.as_ref())).collect()
-}
-
-fn with_stack<'a>(row: &'a OwnerRow, stack: Option<&'a ShownStack<'a>>) -> Row<'a> {
-    let frames = stack.map(|stack| Stack::Frames(SiteFrames::new(&stack.site, &stack.shown)));
-    Row {
+fn with_stacks<'a>(rows: &'a [OwnerRow], stacks: &[RowStacks<'a>]) -> Vec<Row<'a>> {
+    let with_stacks = |(row, stacks): (&'a OwnerRow, &RowStacks<'a>)| Row {
         row,
-        stack_bytes: stack.map(|stack| stack.bytes),
-        stack: frames.unwrap_or(Stack::None { stack: None }),
-    }
+        stack_bytes: stacks.peak.as_ref().map(|stack| stack.bytes),
+        stack: stacks.peak.as_ref().map(ShownStack::frames),
+        now_stack_bytes: stacks.now.as_ref().map(|stack| stack.bytes),
+        now_stack: stacks.now.as_ref().map(ShownStack::frames),
+    };
+    rows.iter().zip(stacks).map(with_stacks).collect()
 }
 
 #[cfg(test)]

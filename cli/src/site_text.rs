@@ -12,7 +12,7 @@ use std::{
 };
 
 use memreel_snapshot::{
-    analysis::{Call, Site, is_own},
+    analysis::{Call, NO_STACK, Site, is_own},
     model::Frame,
 };
 
@@ -20,6 +20,7 @@ use crate::{
     bytes::Bytes,
     colour::{bold, faint},
     fit::{broken, columns, fill, fits, path_ending},
+    labels::{pool_text, stream},
     names::{plain, short},
     text::{clean, clean_base_name, clean_display},
     width::width_left,
@@ -68,18 +69,18 @@ impl<'a> SiteText<'a> {
     /// Returns the text of a stack with these frames, innermost first, of which `n` are shown.
     pub(crate) fn calls(frames: Vec<&'a Frame>, n: usize, has_paths: bool) -> SiteText<'a> {
         if frames.is_empty() {
-            return SiteText::other(&Site::NoStack);
+            return SiteText::other(&Site::NoStack, NO_STACK);
         }
         let shown = shown(&frames, n);
         SiteText::Calls { frames, shown, has_paths, differing: BTreeMap::new() }
     }
 
-    /// Returns the text of a site without a stack.
-    pub(crate) fn other(site: &Site) -> SiteText<'a> {
+    /// Returns the text of a site without a stack, which has these words in its place.
+    pub(crate) fn other(site: &Site, no_stack: &str) -> SiteText<'a> {
         let same = |text: String| (text.clone(), text);
         let (text, full) = match site {
             Site::Size(bytes) => {
-                let of = |size: String| format!("(no stack) {size} each");
+                let of = |size: String| format!("{no_stack} {size} each");
                 (of(Bytes(*bytes).to_string()), of(format!("{bytes} B")))
             }
             Site::Function { name, filename } => {
@@ -91,13 +92,19 @@ impl<'a> SiteText<'a> {
                 return SiteText::Function { name: clean(name).into_owned(), place, full, is_full: false };
             }
             Site::File(file) if matches!(&**file, "" | "??") => same("(no file)".to_owned()),
+            Site::Line { filename, line } => {
+                let path = format!("{}:{line}", clean(filename));
+                return SiteText::File { path, is_full: false };
+            }
+            Site::Stream(of) => same(stream(*of)),
+            Site::Pool(of) => same(of.map_or_else(|| "(not known)".to_owned(), pool_text)),
             Site::File(file) => return SiteText::File { path: clean(file).into_owned(), is_full: false },
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean_display(scope)),
             Site::Name(names) => same(clean_display(names)),
             Site::Owner(owner) => same(clean(owner).into_owned()),
             Site::NoName => same("(no name)".to_owned()),
-            Site::NoStack | Site::NoFile => same("(no stack)".to_owned()),
+            Site::NoStack | Site::NoFile => same(no_stack.to_owned()),
             Site::Before => same("(before the history)".to_owned()),
             _ => same("(other)".to_owned()),
         };
@@ -322,7 +329,8 @@ mod tests {
         );
         let both = rows(&[one(&long("int"), "m.h"), one(&long("char"), "m.h")], 4);
         assert!(both[0].contains("<int>") && both[1].contains("<char>"), "{both:?}");
-        let mut sizes = [Site::Size(1 << 20), Site::Size((1 << 20) + 1)].map(|site| SiteText::other(&site));
+        let mut sizes =
+            [Site::Size(1 << 20), Site::Size((1 << 20) + 1)].map(|site| SiteText::other(&site, NO_STACK));
         add_differences(&mut sizes, usize::MAX);
         assert_eq!(sizes[1].row(""), "  (no stack) 1048577 B each");
     }

@@ -43,7 +43,7 @@ impl<'a> Sites<'a> {
                 let frames = self.shown.identifying_frames(*stack).collect();
                 SiteText::calls(frames, self.calls.n, self.calls.has_paths)
             }
-            site => SiteText::other(site),
+            site => SiteText::other(site, self.shown.no_stack()),
         }
     }
 

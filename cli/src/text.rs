@@ -7,7 +7,10 @@ use std::{
     fmt::{self, Display, Write},
 };
 
-use memreel_snapshot::analysis::{Totals, base_name};
+use memreel_snapshot::{
+    DeviceId,
+    analysis::{Totals, base_name},
+};
 
 use crate::bytes::Bytes;
 
@@ -101,11 +104,30 @@ pub(crate) fn count(n: impl TryInto<u64>, noun: &str) -> String {
 }
 
 /// Returns what a heading adds to the bytes in use if some of them wait for a stream.
-pub(crate) fn of_it_pending(totals: &Totals) -> String {
-    match totals.active_bytes.saturating_sub(totals.allocated_bytes) {
-        0 => String::new(),
-        bytes => format!("; {} of it freed and waiting for a stream", Bytes(bytes)),
+pub(crate) fn of_it_pending(totals: &Totals, device: DeviceId) -> String {
+    match pending(totals, device) {
+        None => String::new(),
+        Some((bytes, waiting)) => format!("; {bytes} of it {waiting}"),
     }
+}
+
+/// Returns what the program has in use, and what it has freed and waits.
+pub(crate) fn used_and_pending(totals: &Totals, device: DeviceId) -> String {
+    match pending(totals, device) {
+        None => format!("{} in use", Bytes(totals.active_bytes)),
+        Some((bytes, waiting)) => format!("{} in use, {bytes} {waiting}", Bytes(totals.allocated_bytes)),
+    }
+}
+
+/// Returns the bytes whose free waits, and for what; `None` if there are none.
+fn pending(totals: &Totals, device: DeviceId) -> Option<(Bytes, &'static str)> {
+    let bytes = totals.active_bytes.saturating_sub(totals.allocated_bytes);
+    // What copies to and from host memory is recorded as events.
+    let waiting = match device {
+        DeviceId::HOST => "freed and waiting for events",
+        _ => "freed and waiting for a stream",
+    };
+    (bytes > 0).then_some((Bytes(bytes), waiting))
 }
 
 /// Returns a share in percent, as wide as a column.

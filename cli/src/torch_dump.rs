@@ -28,8 +28,11 @@ impl TorchDump {
     pub(crate) fn remove(tape: &Path, process: u32) {
         let folder = tape.parent().unwrap_or(Path::new(""));
         for end in ["pickle", "json"] {
-            // Most processes have none.
-            let _ = fs::remove_file(folder.join(format!("{process}-torch.{end}")));
+            let file = folder.join(format!("{process}-torch.{end}"));
+            // Most processes have none. To look takes no lock of the folder, in which other processes make their tapes.
+            if file.symlink_metadata().is_ok() {
+                let _ = fs::remove_file(file);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 // Two files, or two moments of one, side by side: both curves on one axis, and what differs by stack.
 
-import {bytes, counted, element, file_names, number, percent, plain, reason_of} from "./text.js";
+import {bytes, counted, element, file_names, moment_words, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
 import {button, labelled} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
@@ -114,7 +114,7 @@ export function create(app) {
     const side = (name, ink, totals, key) => {
       const mark = element("span", `swatch ${ink}`);
       const place = app.state[key] === null ? "at its peak" : "at the moment chosen";
-      return element("p", "", null, [mark, ` ${name}, ${place} (moment ${number(totals.moment)}): active ${bytes(totals.active_bytes)}, allocated ${bytes(totals.allocated_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`]);
+      return element("p", "", null, [mark, ` ${name}, ${place} (${moment_words(totals.moment)}): active ${bytes(totals.active_bytes)}, allocated ${bytes(totals.allocated_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`]);
     };
     const change = got.after.active_bytes - got.before.active_bytes;
     const share = got.before.active_bytes ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / got.before.active_bytes)})` : "";

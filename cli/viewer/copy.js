@@ -1,6 +1,6 @@
 // Copies of the view that is open: its text, a PNG of what is on the screen, and a drawing as SVG.
 
-import {base_name, bytes, device_name, element, number, plain, reason_of} from "./text.js";
+import {base_name, bytes, device_name, element, moment_words, number, plain, reason_of} from "./text.js";
 import {button} from "./controls.js";
 import {decode} from "./picture.js";
 import {create as create_drawing} from "./drawing.js";
@@ -91,7 +91,7 @@ function title_of(app) {
   const {state} = app;
   const filters = Object.entries(state.filters).map(([key, value]) => `${key} ${value}`);
   if (state.search) filters.push(`search ${state.search}`);
-  return plain([base_name(app.file()?.name), `device ${device_name(state.device)}`, state.view, state.view === "state" || state.view === "stacks" ? `moment ${number(app.moment())}` : "", ...filters].filter(Boolean).join(", "), 400);
+  return plain([base_name(app.file()?.name), `device ${device_name(state.device)}`, state.view, state.view === "state" || state.view === "stacks" ? moment_words(app.moment()) : "", ...filters].filter(Boolean).join(", "), 400);
 }
 
 /** @param {App} app */
@@ -106,8 +106,8 @@ async function text_of(app) {
   const device = app.shown();
   const totals = await app.source.totals({...app.query(), moment: app.moment()});
   /** @param {string} name @param {Totals} of */
-  const line = (name, of) => of.is_approximate ? `${name}: moment ${number(of.moment)}, about ${bytes(of.active_bytes)} active` : `${name}: moment ${number(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
-  const marks = device.markers.map(of => `${of.kind} at moment ${number(of.moment)}: ${plain(of.text, 1000)}`);
+  const line = (name, of) => of.is_approximate ? `${name}: ${moment_words(of.moment)}, about ${bytes(of.active_bytes)} active` : `${name}: ${moment_words(of.moment)}, allocated ${bytes(of.allocated_bytes)}, active ${bytes(of.active_bytes)}, reserved ${bytes(of.reserved_bytes)}, ${number(of.n_blocks)} blocks`;
+  const marks = device.markers.map(of => `${of.kind} ${moment_words(of.moment)}: ${plain(of.text, 1000)}`);
   return [line("Cursor", totals), line("Peak", device.peak), `${number(device.n_events)} events, ${number(device.n_lives)} blocks`, ...marks].join("\n");
 }
 

@@ -1,7 +1,7 @@
 // The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
 
 import {css, text_on, token} from "./colours.js";
-import {WHOLE, bytes, counted, element, exact_bytes, file_line, frame, number, percent, plain, reason_of} from "./text.js";
+import {WHOLE, bytes, counted, element, exact_bytes, file_line, frame, moment_words, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {button} from "./controls.js";
@@ -75,7 +75,7 @@ export function create(app) {
     const sum = mark(tree, app.state.search);
     const {what, interval} = app.state;
     const parts = [`${bytes(answer.bytes)} in ${counted(answer.n_blocks, "block")}`];
-    if (what === "live") parts.push(`at moment ${number(app.moment())}`);
+    if (what === "live") parts.push(moment_words(app.moment()));
     else parts.push(interval ? `between moments ${number(interval[0])} and ${number(interval[1])}` : "in the whole history (brush an interval in the timeline)");
     if (app.state.search) parts.push(`${bytes(sum)} (${percent(answer.bytes ? sum / answer.bytes : 0)}) match`);
     if (answer.n_left_out) parts.push(`${number(answer.n_left_out)} small branches not shown`);

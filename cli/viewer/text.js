@@ -35,6 +35,14 @@ export function number(count) {
 }
 
 /**
+ * Returns a moment as `memreel at` names it, by the event that has just happened: "after event 1,113".
+ * @param {number | null | undefined} moment
+ */
+export function moment_words(moment) {
+  return moment === 0 ? "before the first event" : `after event ${number(moment && moment - 1)}`;
+}
+
+/**
  * Returns "1 block" or "2,000 blocks".
  * @param {number | null | undefined} count @param {string} noun
  */

@@ -6,7 +6,7 @@ import {create as create_minimap} from "./minimap.js";
 import {create as create_tiles} from "./tiles.js";
 import {create as create_tip} from "./tip.js";
 import {listen} from "./gestures.js";
-import {bytes, element, number, plain, reason_of} from "./text.js";
+import {bytes, element, moment_words, number, plain, reason_of} from "./text.js";
 import * as curves from "./curves.js";
 import * as picture_of from "./picture.js";
 import * as ruler from "./ruler.js";
@@ -122,7 +122,7 @@ export function create(app) {
     if (!is_ready()) return;
     const of = lens.geometry();
     const [mark, cell] = [above(of, at), under(of, at)];
-    if (mark) tip.text(plain(mark.text), `moment ${number(mark.moment === undefined ? mark.from : mark.moment)}`, at.left, at.top);
+    if (mark) tip.text(plain(mark.text), moment_words(mark.moment === undefined ? mark.from : mark.moment), at.left, at.top);
     else if (!cell) tip.hide();
     else if (cell.life !== null) tip.block(cell, at.left, at.top);
     else if (of.picture) describe(of.picture, cell, at);
@@ -131,7 +131,7 @@ export function create(app) {
   /** @param {Picture} picture @param {Cell & {column: number}} cell @param {Spot} at */
   const describe = (picture, {column, value, sum}, {left, top}) => {
     const name = sum !== undefined ? `Small blocks of ${plain(app.group_name?.(sum) ?? "", 120)}` : value === picture_of.REST ? (app.source.is_offline ? "Blocks too small to draw here, or whose details were left out of the file" : "Blocks too small to draw here, or filtered out") : `Active ${bytes(picture.active_max[column])}`;
-    tip.text(name, `allocated ${bytes(picture.allocated_max[column])}, reserved ${bytes(picture.reserved_max[column])}, moment ${number(picture.moments[column])}`, left, top);
+    tip.text(name, `allocated ${bytes(picture.allocated_max[column])}, reserved ${bytes(picture.reserved_max[column])}, ${moment_words(picture.moments[column])}`, left, top);
   };
   /** @param {number | null} life */
   const set_hovered = life => {

@@ -37,6 +37,7 @@ extern "C" fn connect() {
     if [c"malloc", c"calloc", c"realloc", c"free"].into_iter().any(is_behind) {
         let behind = "memreel: the heap is not recorded: another library's malloc is in front of memreel's\n";
         let _ = std::io::stderr().write_all(behind.as_bytes());
+        report_behind();
         return;
     }
     imports::report();
@@ -49,6 +50,16 @@ extern "C" fn connect() {
     handler::find();
     sanitizers::find();
     reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
+}
+
+/// Has the other library report that the heap is not recorded.
+fn report_behind() {
+    let report = first_of(c"memreel_heap_is_behind");
+    if !report.is_null() {
+        // SAFETY: the other library has it under this name, with this type.
+        let report = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn()>(report) };
+        report();
+    }
 }
 
 /// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must

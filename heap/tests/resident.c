@@ -27,14 +27,14 @@ static long resident(void) {
 }
 
 // Small blocks that are freed around survivors. Returns the bytes of these.
-static long survivors(void) {
-  enum { N = 348000, SIZE = 200, EVERY = 50 };
-  static void *blocks[N];
+static long survivors(int n, int size) {
+  enum { MOST = 1200000, EVERY = 50 };
+  static void *blocks[MOST];
   long kept = 0;
-  for (int i = 0; i < N; i++) memset(blocks[i] = malloc(SIZE), 1, SIZE);
-  for (int i = 0; i < N; i++) {
+  for (int i = 0; i < n; i++) memset(blocks[i] = malloc(size), 1, size);
+  for (int i = 0; i < n; i++) {
     if (i % EVERY) free(blocks[i]);
-    else kept += SIZE;
+    else kept += size;
   }
   return kept;
 }
@@ -146,8 +146,9 @@ int main(int n, char **arguments) {
   const char *mode = n > 1 ? arguments[1] : "";
   // A huge page is resident whole, however little of it was touched.
   if (strcmp(mode, "huge")) prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-  if (!strcmp(mode, "survivors")) {
-    row("program", survivors());
+  if (!strcmp(mode, "survivors") || !strcmp(mode, "many")) {
+    // The recorder's table of so many live blocks is larger than anything that `malloc` takes from its heap.
+    row("program", strcmp(mode, "many") ? survivors(348000, 200) : survivors(1200000, 40));
     row("malloc, unused", mallinfo2().fordblks);
   } else if (!strcmp(mode, "shared")) {
     for (int i = 0; i < 16; i++) {
@@ -163,6 +164,19 @@ int main(int n, char **arguments) {
   } else if (!strcmp(mode, "stacks")) {
     threads(64, with_stack);
     row("stacks of threads", 64 * MIB);
+  } else if (!strcmp(mode, "beside")) {
+    // The kernel makes one mapping of both and the stack of the first thread, which is below them. A new one has to be told not
+    // to have huge pages there, as in stacks.
+    char *block = malloc(64 * MIB);
+    char *map = mmap(NULL, 128 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(block - 16, 64 * MIB, MADV_NOHUGEPAGE);
+    madvise(map, 128 * MIB, MADV_NOHUGEPAGE);
+    threads(16, with_stack);
+    memset(block, 1, 64 * MIB);
+    memset(map, 1, 128 * MIB);
+    row("anonymous maps", 128 * MIB);
+    row("program", 64 * MIB);
+    row("stacks of threads", 16 * MIB);
   } else if (!strcmp(mode, "file")) {
     int file = open(arguments[2], O_RDWR | O_CREAT, 0600);
     ftruncate(file, 256 * MIB);

@@ -12,6 +12,12 @@ use crate::files::Roots;
 /// The arguments that name files to be read. Others that take a path are not parameters: they name files to be written.
 const FILES: [&str; 4] = ["files", "before", "after", "baseline"];
 
+/// The arguments whose values are `SIZE=FILE`.
+const SIZED_FILES: [&str; 1] = ["sized_files"];
+
+/// Those that name files in a way that is not checked, because another argument does it too.
+const NOT_CHECKED: [&str; 1] = ["size"];
+
 /// The flags with which a command writes a file that it reads otherwise, which are no parameters either.
 const WRITES: [&str; 1] = ["update_baseline"];
 
@@ -29,6 +35,8 @@ enum Kind {
     Text,
     /// A file that is read.
     File,
+    /// A size, `=`, and a file that is read.
+    SizedFile,
 }
 
 /// How many values there are.
@@ -84,7 +92,7 @@ impl Parameter {
             kind,
             count,
             // Of a command whose first file may stand for a moment, both are optional.
-            is_required: arg.is_required_set() || id == "files",
+            is_required: arg.is_required_set() || ["files", "sized_files"].contains(&id),
             default: arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned()),
             help,
         })
@@ -106,7 +114,7 @@ impl Parameter {
         let name = match &self.kind {
             Kind::Flag => "boolean",
             Kind::Number => "integer",
-            Kind::Word(_) | Kind::Text | Kind::File => "string",
+            Kind::Word(_) | Kind::Text | Kind::File | Kind::SizedFile => "string",
         };
         one.insert("type".to_owned(), name.into());
         match &self.kind {
@@ -177,7 +185,17 @@ impl Parameter {
     fn text(&self, value: &Value, roots: &Roots) -> Result<OsString, String> {
         match (&self.kind, value) {
             (Kind::File, Value::String(name)) => roots.file(name).map(OsString::from),
-            (Kind::File, _) => Err(format!("{}: give the path of a file", self.name)),
+            (Kind::SizedFile, Value::String(text)) => {
+                // A size may have an `=` of its own. What is found is a whole path, in which the program finds no other size.
+                let found = text.match_indices('=').map(|(at, _)| {
+                    let mut word = OsString::from(&text[..=at]);
+                    word.push(roots.file(&text[at + 1..])?);
+                    Ok(word)
+                });
+                let refused = Err(format!("{}: give SIZE=FILE", self.name));
+                found.reduce(|before, next| before.or(next)).unwrap_or(refused)
+            }
+            (Kind::File | Kind::SizedFile, _) => Err(format!("{}: give the path of a file", self.name)),
             // A process cannot be given it.
             (_, Value::String(text)) if text.contains('\0') => {
                 Err(format!("{}: a value cannot have a zero byte", self.name))
@@ -197,6 +215,8 @@ fn kind(arg: &Arg, id: &str) -> Option<Kind> {
     // A size may have a unit.
     let is_size = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with("BYTES")));
     match arg.get_action() {
+        _ if NOT_CHECKED.contains(&id) => None,
+        _ if SIZED_FILES.contains(&id) => Some(Kind::SizedFile),
         ArgAction::SetTrue => (!WRITES.contains(&id)).then_some(Kind::Flag),
         ArgAction::Set | ArgAction::Append if is_any_of(&[TypeId::of::<PathBuf>()]) => {
             FILES.contains(&id).then_some(Kind::File)

@@ -99,10 +99,6 @@ impl Alive {
         self.has_context.load(Ordering::Acquire)
     }
 
-    pub(crate) fn has_pool(&self, pool: usize) -> bool {
-        self.all().pools.contains(&pool)
-    }
-
     pub(crate) fn add_pool(&self, pool: usize) {
         let mut all = self.all();
         if !all.pools.contains(&pool) {

@@ -31,12 +31,20 @@ pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Sta
     if is_known != Some(false) {
         return call();
     }
+    // SAFETY: after success the driver wrote the context.
+    made_with(device, call, || (!context.is_null()).then(|| unsafe { *context }.expose_provenance()))
+}
+
+/// Notes the first context of a device, which a call makes and `find` returns.
+pub(crate) fn made_with(
+    device: Ordinal,
+    call: &dyn Fn() -> Status,
+    find: impl FnOnce() -> Option<usize>,
+) -> Status {
     let before = record(|state| others::used_bytes(state.gpu(device)?)).flatten();
     let status = call();
-    if status.is_success() && !context.is_null() {
-        // SAFETY: after success the driver wrote the context.
-        let context = unsafe { *context }.expose_provenance();
-        record(|state| begin(state, device, context, before));
+    if status.is_success() {
+        record(|state| begin(state, device, find()?, before));
     }
     status
 }

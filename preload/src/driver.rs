@@ -41,6 +41,8 @@ functions! {
     device_of_context = c"cuCtxGetDevice"(*mut Ordinal);
     push_context = c"cuCtxPushCurrent_v2"(Handle);
     pop_context = c"cuCtxPopCurrent_v2"(*mut Handle);
+    retain_primary = c"cuDevicePrimaryCtxRetain"(*mut Handle, Ordinal);
+    release_primary = c"cuDevicePrimaryCtxRelease_v2"(Ordinal);
     primary_state = c"cuDevicePrimaryCtxGetState"(Ordinal, *mut c_uint, *mut c_int);
     memory_info = c"cuMemGetInfo_v2"(*mut usize, *mut usize);
     handle_properties = c"cuMemGetAllocationPropertiesFromHandle"(*mut Properties, u64);
@@ -153,6 +155,22 @@ impl Driver {
         // SAFETY: the driver writes two numbers.
         let status = unsafe { call(device, &raw mut flags, &raw mut is_active) };
         !status.is_success() || is_active != 0
+    }
+
+    /// The primary context of a device, if it exists.
+    pub(crate) fn primary(&self, device: Ordinal) -> Option<usize> {
+        let (retain, release) = (self.retain_primary?, self.release_primary?);
+        if !self.has_primary(device) {
+            return None;
+        }
+        let mut context = ptr::null_mut();
+        // SAFETY: the driver writes the context, which this call retains and the next one releases.
+        let is_retained = unsafe { retain(&raw mut context, device) }.is_success();
+        if is_retained {
+            // SAFETY: as above.
+            unsafe { release(device) };
+        }
+        is_retained.then(|| context.expose_provenance())
     }
 
     /// The bytes of the allocation that an address is in.

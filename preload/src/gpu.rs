@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use memreel::{
-    Address, DeviceId, StreamId,
+    DeviceId,
     integrate::hold_at_forks,
     recorder::{Ledger, Recorder},
 };
@@ -121,12 +121,6 @@ impl Gpu {
 
     pub(crate) fn set_shared(&self, is_shared: bool) {
         self.is_shared.store(is_shared, Ordering::Relaxed);
-    }
-
-    /// Records a block, and accounts for it.
-    pub(crate) fn alloc(&self, address: u64, bytes: u64, stream: usize, account: Account) {
-        self.ledger.alloc(Address(address), bytes, StreamId::from_handle(stream as u64));
-        self.account(account, bytes, 1);
     }
 
     /// Adds bytes to an account, or with a sign of -1 takes them away.

@@ -1,4 +1,4 @@
-//! What programs allocate and free on GPUs, by address: every device has its own addresses.
+//! What programs allocate and free on GPUs, and of pools also on the host, by address: every device has its own addresses.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memreel::{
     Address, StreamId,
     integrate::{Refusal, hold_at_forks},
+    recorder::Ledger,
 };
 use once_cell::race::OnceBox;
 use rustc_hash::FxHashMap;
@@ -16,7 +17,7 @@ use super::{
     gpu::{Account, Gpu},
     intervals, looks,
     marks::marked,
-    pools,
+    pools::{self, PoolPlace},
     state::{State, record},
     types::Status,
 };
@@ -32,15 +33,54 @@ pub(crate) enum Kind {
     Imported,
 }
 
+/// What the frame of a block of managed memory says.
+const MANAGED: &str = "memory:managed";
+
 /// A block that is allocated.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    device: i32,
+    /// The number of its device; `None` on the host.
+    device: Option<i32>,
     bytes: u64,
     stream: usize,
     account: Account,
+    is_managed: bool,
     /// How often it is open: memory of another process has one address, however often it is opened.
     n_opened: u32,
+}
+
+impl Block {
+    fn gpu(self, state: &State) -> Option<&Gpu> {
+        state.gpu(self.device?)
+    }
+
+    fn ledger(self, state: &State) -> Option<&Ledger> {
+        if self.device.is_none() { Some(state.pinned()) } else { Some(self.gpu(state)?.ledger()) }
+    }
+
+    /// Whether a free in the order of a stream waits for the stream: what is in no sum of a device is free at once.
+    fn waits(self) -> bool {
+        self.account != Account::Outside
+    }
+
+    fn alloc(self, state: &State, address: u64) -> Option<()> {
+        let (ledger, stream) = (self.ledger(state)?, StreamId::from_handle(self.stream as u64));
+        let mark = self.is_managed.then_some(MANAGED);
+        marked(mark, || ledger.alloc(Address(address), self.bytes, stream));
+        self.account(state, 1);
+        Some(())
+    }
+
+    fn free(self, state: &State, address: u64) {
+        if let Some(ledger) = self.ledger(state) {
+            ledger.free(Address(address));
+        }
+        self.account(state, -1);
+    }
+
+    fn account(self, state: &State, sign: i64) {
+        self.gpu(state).into_iter().for_each(|gpu| gpu.account(self.account, self.bytes, sign));
+    }
 }
 
 /// The blocks of all devices by address.
@@ -60,7 +100,7 @@ fn blocks() -> MutexGuard<'static, FxHashMap<u64, Block>> {
 pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
     let (account, mark) = match kind {
         Kind::Plain => (Account::Pages, None),
-        Kind::Managed => (Account::Outside, Some("memory:managed")),
+        Kind::Managed => (Account::Outside, None),
         Kind::Imported => (Account::Outside, Some("memory:imported")),
     };
     record(|state| {
@@ -71,16 +111,24 @@ pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
         let place =
             if kind == Kind::Imported { driver().and_then(|driver| driver.device_at(address)) } else { None };
         let gpu = place.map_or_else(|| state.current_gpu(), |device| state.gpu(device))?;
-        marked(mark, || add(state, gpu, (address, bytes), 0, account));
-        Some(())
+        let (device, is_managed) = (Some(gpu.device), kind == Kind::Managed);
+        let block = Block { device, bytes, stream: 0, account, is_managed, n_opened: 1 };
+        marked(mark, || add(state, address, block))
     });
 }
 
 /// Records an allocation in the order of a stream, from a pool or, without one, from the device's current one.
 pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option<usize>) {
     record(|state| {
-        let gpu = pool.and_then(|pool| pools::gpu_of(state, pool)).or_else(|| state.current_gpu());
-        gpu.map(|gpu| add(state, gpu, (address, bytes), stream, Account::Pool))
+        let current = || Some(state.current_gpu()?.device);
+        let (device, account) = match pool.and_then(pools::place_of) {
+            Some(PoolPlace::Device(device)) => (Some(device), Account::Pool),
+            Some(PoolPlace::Managed) => (Some(current()?), Account::Outside),
+            Some(PoolPlace::Host) => (None, Account::Outside),
+            None => (Some(current()?), Account::Pool),
+        };
+        let is_managed = device.is_some() && account == Account::Outside;
+        add(state, address, Block { device, bytes, stream, account, is_managed, n_opened: 1 })
     });
 }
 
@@ -89,16 +137,19 @@ fn is_open_again(address: u64) -> bool {
     blocks().get_mut(&address).map(|block| block.n_opened += 1).is_some()
 }
 
-fn add(state: &'static State, gpu: &Gpu, (address, bytes): (u64, u64), stream: usize, account: Account) {
-    if account == Account::Pool {
+fn add(state: &'static State, address: u64, block: Block) -> Option<()> {
+    let (Block { bytes, account, .. }, gpu) = (block, block.gpu(state));
+    if let Some(gpu) = gpu.filter(|_| account == Account::Pool) {
         let freed_bytes = gpu.pending().forget(address, bytes);
         gpu.account(account, freed_bytes, -1);
     }
-    gpu.alloc(address, bytes, stream, account);
-    state.totals.add(bytes, gpu);
-    let block = Block { device: gpu.device, bytes, stream, account, n_opened: 1 };
+    block.alloc(state, address)?;
+    if let Some(gpu) = gpu {
+        state.totals.add(bytes, gpu);
+    }
     blocks().insert(address, block);
-    looks::note(state, gpu);
+    looks::note(state, gpu?);
+    Some(())
 }
 
 /// Records a free, before the memory can be allocated again.
@@ -106,16 +157,12 @@ pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
     let closed = record(|state| {
         let block = closed(address)?;
         if block.n_opened == 0 {
-            let gpu = state.gpu(block.device)?;
-            gpu.ledger().free(Address(address));
-            gpu.account(block.account, block.bytes, -1);
+            block.free(state, address);
         }
         Some(block)
     });
     let status = call();
-    still_has(status, address, closed.flatten(), |gpu, block| {
-        gpu.alloc(address, block.bytes, block.stream, block.account);
-    });
+    still_has(status, address, closed.flatten(), |state, block| block.alloc(state, address));
     status
 }
 
@@ -131,8 +178,10 @@ fn closed(address: u64) -> Option<Block> {
 pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) -> Status {
     let closed = record(|state| {
         let block = closed(address)?;
-        if block.n_opened == 0 {
-            state.gpu(block.device)?.ledger().free_requested(Address(address));
+        match block.n_opened {
+            0 if block.waits() => drop(block.ledger(state)?.free_requested(Address(address))),
+            0 => block.free(state, address),
+            _ => {}
         }
         Some(block)
     });
@@ -140,8 +189,8 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
     let closed = closed.flatten();
     if status.is_success() {
         record(|state| {
-            let Block { device, bytes, account, .. } = closed.filter(|block| block.n_opened == 0)?;
-            let gpu = state.gpu(device)?;
+            let block = closed.filter(|block| block.n_opened == 0 && block.waits())?;
+            let (Block { bytes, account, .. }, gpu) = (block, block.gpu(state)?);
             // What is freed in the order of a stream may have been allocated at once.
             if account != Account::Pool {
                 gpu.account(account, bytes, -1);
@@ -150,22 +199,29 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
             completions::await_free(gpu, (address, bytes), stream)
         });
     }
-    still_has(status, address, closed, |gpu, block| {
-        gpu.ledger().free_completed(Address(address));
-        gpu.account(block.account, block.bytes, -1);
-        gpu.alloc(address, block.bytes, block.stream, block.account);
+    still_has(status, address, closed, |state, block| {
+        if block.waits() {
+            block.ledger(state)?.free_completed(Address(address));
+            block.account(state, -1);
+        }
+        block.alloc(state, address)
     });
     status
 }
 
 /// Takes back that a block was closed, whose free failed; records it again if the table has lost it.
-fn still_has(status: Status, address: u64, closed: Option<Block>, again: impl FnOnce(&Gpu, Block)) {
+fn still_has(
+    status: Status,
+    address: u64,
+    closed: Option<Block>,
+    again: impl FnOnce(&'static State, Block) -> Option<()>,
+) {
     let Some(block) = closed.filter(|_| !status.is_success()) else { return };
     record(|state| {
         if is_open_again(address) {
             return None;
         }
-        again(state.gpu(block.device)?, block);
+        again(state, block)?;
         blocks().insert(address, Block { n_opened: 1, ..block })
     });
 }
@@ -174,6 +230,7 @@ fn still_has(status: Status, address: u64, closed: Option<Block>, again: impl Fn
 pub(crate) fn refused(bytes: u64, stream: usize) {
     record(|state| {
         let gpu = state.current_gpu()?;
+        looks::look_at_refusal(state, gpu);
         let info = driver()?.memory();
         let device_free_bytes = info.map_or(0, |info| info.total_bytes - info.used_bytes);
         let stream = StreamId::from_handle(stream as u64);
@@ -188,7 +245,7 @@ pub(crate) fn refused(bytes: u64, stream: usize) {
 pub(crate) fn forget(gpu: &Gpu) {
     let mut gone = Vec::new();
     blocks().retain(|address, block| {
-        let stays = block.device != gpu.device;
+        let stays = block.device != Some(gpu.device);
         if !stays {
             gone.push((*address, *block));
         }

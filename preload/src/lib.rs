@@ -24,6 +24,9 @@ mod alive;
 mod gpu;
 mod totals;
 mod python;
+mod run;
+mod readable;
+mod cleaned;
 mod state;
 mod pools;
 mod completions;
@@ -33,6 +36,7 @@ mod unmapped;
 mod looks;
 mod intervals;
 mod ending;
+mod errno;
 mod forks;
 mod heap;
 mod own_bytes;
@@ -45,12 +49,19 @@ mod mappings;
 mod pinned;
 mod captures;
 mod contexts;
+mod green_contexts;
 mod calls;
 mod behind;
+mod brief_file;
 mod rights;
+mod told;
+mod failed;
 mod root;
-mod run;
 mod lookup;
 mod dlsym;
 
 pub use dlsym::dlsym;
+
+/// What this library has is in no heap of the program's.
+#[global_allocator]
+static OWN_PAGES: memreel::integrate::OwnPages = memreel::integrate::OwnPages;

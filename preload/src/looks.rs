@@ -34,6 +34,8 @@ enum Reason {
     Interval,
     /// By the thread of a call that has reached a new peak.
     Peak,
+    /// By the thread of a call that was refused.
+    Refusal,
     /// By the thread of a call that ends a context, or of the exit, which counts as a call.
     End,
 }
@@ -96,6 +98,12 @@ fn look_at_peak(state: &State, gpu: &Gpu) -> Option<()> {
     driver.relaxed(|| look(state, (gpu, driver), begun, Reason::Peak))
 }
 
+/// Reports what a device uses when it refuses a request, so that the event of the refusal has a report to be explained by.
+pub(crate) fn look_at_refusal(state: &State, gpu: &Gpu) -> Option<()> {
+    let (driver, begun) = (driver()?, gpu.alive().look_within(PATIENCE)?);
+    driver.relaxed(|| look(state, (gpu, driver), begun, Reason::Refusal))
+}
+
 /// Reports what the devices use now, before the program ends.
 pub(crate) fn last_look(state: &State) {
     for gpu in state.gpus() {
@@ -141,7 +149,7 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
         let is_needed = match reason {
             Reason::Interval => look.seen.is_late(),
             Reason::Peak => look.seen.is_most(sight.used_bytes),
-            Reason::End => true,
+            Reason::Refusal | Reason::End => true,
         };
         if !is_needed && reason == Reason::Interval {
             // The call that is under way may be the only one.
@@ -164,7 +172,7 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
 
 /// Looks at the device of this thread's context.
 fn sight(gpu: &Gpu, driver: &Driver, look: &Look<'_>, reason: Reason) -> Option<Sight> {
-    let n_own = u64::from(reason == Reason::End);
+    let n_own = u64::from(matches!(reason, Reason::Refusal | Reason::End));
     let (calls, n_accounted) = (nested::quiet(n_own), gpu.n_accounted());
     let held = || (pools::reserved_bytes(gpu, driver, look), driver.graph_bytes(gpu.device));
     let (pools_bytes, graph_bytes) = held();

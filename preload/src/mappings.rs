@@ -21,8 +21,7 @@ use super::{
 /// Notes memory that was created under a handle.
 pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
     record(|state| {
-        let owner =
-            if location.kind == Location::DEVICE { Owner::Device(location.number) } else { Owner::Host };
+        let owner = location.device().map_or(Owner::Host, Owner::Device);
         given_out(state, handle, Physical::new(owner, bytes));
         account(state, owner, Account::Physical, bytes, 1);
         let Owner::Device(device) = owner else { return None };
@@ -42,7 +41,7 @@ fn given_out(state: &State, handle: u64, physical: Physical) {
 pub(crate) fn imported(handle: u64) {
     record(|state| {
         let place = match driver().and_then(|driver| driver.location(handle)) {
-            Some(location) => (location.kind == Location::DEVICE).then_some(location.number),
+            Some(location) => location.device(),
             None => state.current_gpu().map(|gpu| gpu.device),
         };
         let mut table = table();
@@ -250,20 +249,21 @@ fn still_there(state: &State, owner: Owner, address: u64, mapping: Mapping) {
     write(state, owner, address, &mapping, &pieces.unwrap_or_default());
 }
 
-/// Records the pieces of a mapping, each of which is a segment.
+/// Records the pieces of a mapping, each of which is a segment in use: blocks of an allocator that are in it, as PyTorch's,
+/// take the place of its own when their history is merged.
 fn write(state: &State, owner: Owner, address: u64, mapping: &Mapping, pieces: &[Piece]) {
     let Some(ledger) = ledger(state, owner) else { return };
     for Piece { range, is_counted } in pieces {
         let at = Address(address + (range.start - mapping.range.start));
         let stack = if *is_counted { mapping.stack } else { mapping.uncounted };
-        ledger.segment_map_by(at, range.end - range.start, StreamId::DEFAULT, stack);
+        ledger.block_map_by(at, range.end - range.start, StreamId::DEFAULT, stack);
     }
 }
 
 /// Records the end of the pieces of a mapping.
 fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     if let Some(ledger) = ledger(state, owner) {
-        ledger.segment_unmap(Address(address), mapping.range.end - mapping.range.start);
+        ledger.block_unmap(Address(address), mapping.range.end - mapping.range.start);
     }
 }
 

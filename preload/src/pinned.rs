@@ -3,7 +3,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memreel::{Address, StreamId, integrate::hold_at_forks};
+use memreel::{
+    Address, StreamId,
+    device::{Device, Host},
+    integrate::hold_at_forks,
+};
 use once_cell::race::OnceBox;
 use rustc_hash::FxHashMap;
 
@@ -28,6 +32,15 @@ pub(crate) fn allocated(address: usize, bytes: usize) {
         state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT);
         let device = state.current_gpu()?.device;
         devices().insert(address, device)
+    });
+}
+
+/// Records a request that the driver refused, with what the host had free.
+pub(crate) fn refused(bytes: usize) {
+    record(|state| {
+        let free_bytes = Host::new().free_bytes();
+        state.pinned().oom(bytes as u64, free_bytes, StreamId::DEFAULT);
+        Some(())
     });
 }
 

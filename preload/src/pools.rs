@@ -1,31 +1,74 @@
-//! The pools of stream-ordered memory, which hold more than their blocks.
+//! The pools of stream-ordered memory: where each has its memory, and that those of devices hold more than their blocks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memreel::integrate::hold_at_forks;
+use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
 
 use super::{
     alive::Look,
     driver::Driver,
     gpu::Gpu,
-    state::{State, record},
-    types::{Handle, Location},
+    state::record,
+    types::{Handle, Ordinal, Place},
 };
 
-/// Notes a pool that the program made.
-pub(crate) fn created(pool: Handle, location: Location) {
-    if location.kind == Location::DEVICE {
-        record(|state| {
-            state.gpu(location.number)?.alive().add_pool(pool.expose_provenance());
-            Some(())
-        });
+/// Where a pool has its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PoolPlace {
+    /// On a device, which has this number.
+    Device(Ordinal),
+    /// On the host, or one of its nodes.
+    Host,
+    /// Where it is used: managed memory.
+    Managed,
+}
+
+impl From<Place> for PoolPlace {
+    fn from(place: Place) -> PoolPlace {
+        match place.location.device() {
+            _ if place.is_managed() => PoolPlace::Managed,
+            Some(device) => PoolPlace::Device(device),
+            None => PoolPlace::Host,
+        }
     }
+}
+
+/// The places of pools.
+type Places = Arc<Mutex<FxHashMap<usize, PoolPlace>>>;
+
+fn places() -> MutexGuard<'static, FxHashMap<usize, PoolPlace>> {
+    static PLACES: OnceBox<Places> = OnceBox::new();
+    let places = PLACES.get_or_init(|| {
+        let places = Places::default();
+        hold_at_forks(&places);
+        Box::new(places)
+    });
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes a pool that the program made, or that the driver gave it.
+pub(crate) fn found(pool: Handle, place: PoolPlace) {
+    record(|state| {
+        places().insert(pool.addr(), place);
+        let PoolPlace::Device(device) = place else { return None };
+        state.gpu(device)?.alive().add_pool(pool.expose_provenance());
+        Some(())
+    });
 }
 
 /// Notes that the program destroys a pool, which is not asked any more.
 pub(crate) fn destroyed(pool: Handle) {
-    record(|state| state.gpus().for_each(|gpu| gpu.alive().remove_pool(pool.addr())));
+    record(|state| {
+        places().remove(&pool.addr());
+        state.gpus().for_each(|gpu| gpu.alive().remove_pool(pool.addr()));
+    });
 }
 
-/// Returns the GPU of a pool that the program made.
-pub(crate) fn gpu_of(state: &State, pool: usize) -> Option<&Gpu> {
-    state.gpus().find(|gpu| gpu.alive().has_pool(pool))
+/// Returns where a pool has its memory; `None` of a pool that no recorded call gave to the program.
+pub(crate) fn place_of(pool: usize) -> Option<PoolPlace> {
+    places().get(&pool).copied()
 }
 
 /// Returns the bytes that the pools of a device hold.

@@ -7,10 +7,11 @@ use libc::{c_int, gid_t, size_t, uid_t};
 
 use super::{
     behind::before_and_after,
+    run,
     state::{is_forked, is_own_process, record},
 };
 
-before_and_after! { begin, nothing;
+before_and_after! { begin, given;
     setuid(user: uid_t);
     seteuid(user: uid_t);
     setreuid(user: uid_t, effective: uid_t);
@@ -36,7 +37,11 @@ pub(crate) fn begin() {
     }
 }
 
-fn nothing(_: c_int) {}
+fn given(status: c_int) {
+    if status == 0 {
+        run::give_rights();
+    }
+}
 
 pub(crate) fn find_all() {
     behind::ALL.iter().for_each(|function| _ = function.address());

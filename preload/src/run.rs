@@ -1,7 +1,36 @@
-//! The folder of the run, as the environment names it.
+//! Whether programs that this process starts can be recorded in the folder of the run.
+#![forbid(unsafe_code)]
 
-/// Takes it from the environment of this process, and so from the programs that it starts.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memreel::integrate;
+
+/// Whether this process has no tape, and so neither have the programs that it starts. Relaxed, as below: it is set before they are
+/// started.
+static HAS_NONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process gave rights away.
+static HAS_GIVEN_RIGHTS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this process could not write a tape, which it has said: the programs that it starts would say it again.
 pub(crate) fn leave() {
-    // SAFETY: the C library's function, which holds its lock of the environment and moves words within it.
-    unsafe { libc::unsetenv(c"MEMREEL_RECORD".as_ptr()) };
+    HAS_NONE.store(true, Ordering::Relaxed);
+}
+
+/// Notes that this process gave rights away.
+pub(crate) fn give_rights() {
+    HAS_GIVEN_RIGHTS.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether a program that is started now cannot write a tape; `is_refused` tells whether this process may not. Such
+/// programs are counted in this process's tape.
+pub(crate) fn is_left(is_refused: impl FnOnce() -> bool) -> bool {
+    if HAS_NONE.load(Ordering::Relaxed) {
+        return true;
+    }
+    let is_left = HAS_GIVEN_RIGHTS.load(Ordering::Relaxed) && is_refused();
+    if is_left {
+        integrate::count_unrecorded();
+    }
+    is_left
 }

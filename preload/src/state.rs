@@ -21,7 +21,9 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-use super::{addresses, driver::driver, gpu::Gpu, intervals, nested, notice, python, run, totals::Totals};
+use super::{
+    addresses, cleaned, driver::driver, gpu::Gpu, intervals, nested, notice, python, run, totals::Totals,
+};
 
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
@@ -171,6 +173,7 @@ fn has_room() -> bool {
 fn leave_without_tape(state: &State) {
     if integrate::variable("MEMREEL_RECORD").is_some() && state.recorder().tape().is_none() {
         run::leave();
+        cleaned::clean_if_alone();
     }
 }
 

@@ -38,13 +38,26 @@ pub(crate) type Ordinal = c_int;
 pub(crate) struct Location {
     /// `CUmemLocationType`.
     pub(crate) kind: c_int,
-    /// The number of the device, or of the node of the host.
+    /// The number of the device, or of the node of the host; of a locality domain the device in the first byte and the domain in
+    /// the second.
     pub(crate) number: c_int,
 }
 
 impl Location {
     /// `CU_MEM_LOCATION_TYPE_DEVICE`.
-    pub(crate) const DEVICE: c_int = 1;
+    const DEVICE: c_int = 1;
+    /// `CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN` of CUDA 13.4: a part of a device's memory.
+    const DEVICE_LOCALITY_DOMAIN: c_int = 6;
+
+    /// Returns the device that the memory is on; `None` of the host, of any of its nodes, of a device that this process does not
+    /// see, and of no place (a managed pool that prefers none).
+    pub(crate) fn device(self) -> Option<Ordinal> {
+        match self.kind {
+            Location::DEVICE => Some(self.number),
+            Location::DEVICE_LOCALITY_DOMAIN => Some(self.number.to_le_bytes()[0].into()),
+            _ => None,
+        }
+    }
 }
 
 /// The beginning of `CUmemAllocationProp` and of `CUmemPoolProps`.
@@ -57,6 +70,16 @@ pub(crate) struct Place {
     pub(crate) handle_types: c_int,
     /// Where the memory is.
     pub(crate) location: Location,
+}
+
+impl Place {
+    /// `CU_MEM_ALLOCATION_TYPE_MANAGED` of CUDA 13.0: its location is the one that it prefers.
+    const MANAGED: c_int = 2;
+
+    /// Returns whether the memory moves between the host and devices.
+    pub(crate) fn is_managed(&self) -> bool {
+        self.kind == Place::MANAGED
+    }
 }
 
 /// `CUmemAllocationProp`, with room for what later versions add.

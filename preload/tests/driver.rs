@@ -1,7 +1,13 @@
 //! Records programs that use a stand-in for NVIDIA's driver (`mock/`), in every way in which programs find the driver.
 
+#[path = "driver/header.rs"]
+mod header;
+#[path = "driver/mapped.rs"]
+mod mapped;
 #[path = "mock/mod.rs"]
 mod mock;
+#[path = "driver/places.rs"]
+mod places;
 
 use memreel::{
     Action, DeviceId,
@@ -31,7 +37,7 @@ fn a_program_is_met_however_it_finds_the_driver() {
 fn every_kind_of_memory_is_recorded() {
     let run = Run::prepared("dlsym", "kinds").env("MOCK_OTHERS", "104857600").start();
     let recorded = run.recorded();
-    assert_eq!(recorded.blocks(0), run.printed("block"));
+    assert_eq!(recorded.blocks(0), sorted([run.printed("block"), run.printed("mapped")].concat()));
     // Neighbours are one range.
     let [(first, bytes), (second, more)] = run.printed("mapped")[..] else { panic!() };
     assert_eq!(first + bytes, second);
@@ -88,6 +94,11 @@ fn a_capture_ends_with_its_stream() {
 
 const MIB: u64 = 1 << 20;
 
+fn sorted(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    ranges
+}
+
 /// Device memory is counted once while a mapping or its handle lives.
 #[test]
 fn a_mapping_is_what_is_recorded() {
@@ -104,6 +115,11 @@ fn check_mappings(start: mock::Start) {
     assert_eq!(recorded.owned(0, "memory:unmapped")[0], i128::from(2 * MIB));
     assert_eq!(recorded.owned(0, "program")[0], i128::from(22 * MIB));
     recorded.assert_adds_up(0);
+    // Each range is a block, and what is mapped twice counts once.
+    assert_eq!(recorded.blocks(0), mapped);
+    let history = DeviceHistory::new(&recorded.snapshot, DeviceId(0));
+    assert_eq!(history.totals_at(history.end()).allocated_bytes, (500 + 22 + 2) * MIB);
+    assert_eq!(history.fragmentation(history.end()).free_bytes, 0);
     // What another mapping counted before is asked for by the call that mapped it.
     let names = recorded.asked_by(mapped[0].0);
     assert!(names.iter().any(|name| name == "maps_it"), "{names:?}");
@@ -126,9 +142,9 @@ fn memory_of_other_processes_is_where_it_is_and_outside_of_the_sum() {
     let run = Run::prepared("dlsym", "imports").env("MOCK_OTHERS", "0").start();
     let recorded = run.recorded();
     assert_eq!(recorded.mapped(1), run.printed("mapped"));
-    assert_eq!(recorded.blocks(1), run.printed("block"));
+    assert_eq!(recorded.blocks(1), sorted([run.printed("block"), run.printed("mapped")].concat()));
     assert_eq!(recorded.owned(1, "memory:imported")[0], i128::from(32 * MIB));
-    assert_eq!((recorded.mapped(0), recorded.blocks(0)), (run.printed("own"), vec![]));
+    assert_eq!((recorded.mapped(0), recorded.blocks(0)), (run.printed("own"), run.printed("own")));
     assert_eq!(recorded.owned(0, "program")[0], i128::from(2 * MIB));
     recorded.assert_adds_up(0);
     recorded.assert_valid();
@@ -304,6 +320,11 @@ fn a_refusal_is_an_event() {
     let oom = trace.iter().find(|entry| entry.action == Some(Action::Oom)).unwrap();
     assert_eq!(oom.size, 8 << 30);
     assert_eq!(oom.address.0, (4 << 30) - (1 << 30) - (500 << 20), "what the device had free");
+    // Pinned memory that the driver refuses is one too, of the host.
+    let of_host = recorded.snapshot.device_traces.iter().skip(1).flatten();
+    let refused: Vec<_> =
+        of_host.filter(|entry| entry.action == Some(Action::Oom)).map(|entry| entry.size).collect();
+    assert_eq!(refused, [1 << 40]);
 }
 
 #[test]

@@ -29,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memreel import records
     from memreel.asking import diff, gate, leaks, merge, oom, owners, top
+    from memreel.fitting import Sizes, fit
     from memreel.ranking import Ranks, ranks
     from memreel.recording import dump, on_oom, record, scope, start, stop
     from memreel.server import serve_metrics
@@ -45,6 +46,7 @@ __all__ = [
     "NothingYet",
     "Ranks",
     "RecordingError",
+    "Sizes",
     "Snapshot",
     "Table",
     "UnreadableError",
@@ -52,6 +54,7 @@ __all__ = [
     "__version__",
     "diff",
     "dump",
+    "fit",
     "gate",
     "install",
     "leaks",
@@ -78,6 +81,7 @@ _MODULES = {
     **dict.fromkeys(("Snapshot", "load"), "memreel.snapshot"),
     **dict.fromkeys(("diff", "gate", "leaks", "merge", "oom", "owners", "top"), "memreel.asking"),
     **dict.fromkeys(("Ranks", "ranks"), "memreel.ranking"),
+    **dict.fromkeys(("Sizes", "fit"), "memreel.fitting"),
     **dict.fromkeys(("dump", "on_oom", "record", "scope", "start", "stop"), "memreel.recording"),
     "Table": "memreel.table",
     "install": "memreel.serving",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from memreel import records
+from memreel import _memreel, records
 from memreel._errors import UsageError
 from memreel.files import made
 from memreel.question import Question, options
@@ -14,8 +14,12 @@ from memreel.snapshot import Moment, Snapshot, StrPath, opened
 
 def oom(
     snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: int | None = None
-) -> records.Oom | None:
-    """Returns why the last failed request failed; None if none did. The same as `Snapshot.oom`."""
+) -> records.Oom | records.LoggedOom | None:
+    """Returns why the last failed request failed; None if none did. The same as `Snapshot.oom`; of the path of a log, what its
+    last out-of-memory message tells."""
+    if isinstance(snapshot, (str, os.PathLike)) and _memreel.is_log(os.fspath(snapshot)):
+        question = Question([], "oom", options({"device": device}), [os.fspath(snapshot)])
+        return question.answers(records.LoggedOom)[0]
     return opened(snapshot).oom(n, frames=frames, device=device)
 
 
@@ -33,7 +37,7 @@ def owners(snapshot: Snapshot | StrPath, *, frames: int = 1, device: int | None 
 
 def top(
     snapshot: Snapshot | StrPath,
-    by: Literal["stack", "function", "file", "scope", "name", "owner"] = "stack",
+    by: Literal["stack", "function", "file", "line", "scope", "name", "stream", "pool", "owner"] = "stack",
     at: Moment = "peak",
     n: int = 10,
     *,

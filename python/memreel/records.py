@@ -34,12 +34,93 @@ class Failure(Record):
     """The event."""
     requested_bytes: int
     """The request, after rounding."""
-    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
-    """The reason (`memreel help oom`)."""
+    verdict: Literal["grew", "free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
+    """The kind of the first cause (`memreel help oom`)."""
     why: str
-    """The reason in a sentence."""
+    """The finding of the first cause."""
     n_ooms: int
     """Requests that failed."""
+
+
+@dataclass(frozen=True)
+class Frame(Record):
+    """A call of a stack."""
+
+    name: str
+    """The function."""
+    filename: str
+    """The path of its source file; `??` if it is unknown."""
+    line: int
+    """The line; 0 if it is unknown."""
+    is_shown: bool
+    """Whether it is one of the calls that identify the code that allocated, which the text shows."""
+
+
+@dataclass(frozen=True)
+class ReservedGrowth(Record):
+    """How reserved memory grew at the ends of a step, beyond the most that was in use until then. The call is the one that most of it was reserved for."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    grown_bytes: int
+    """By how much."""
+    grown_repeats: int
+    """The number of steps in which it grew."""
+    began_event: int | None
+    """The end of the step before the first of these."""
+    segments: int
+    """Segments, or mapped pieces of them, that were reserved since for the call and are held."""
+    site_bytes: int
+    """The bytes of these."""
+    stack: list[Frame] | None
+    """The call: all frames of its stack, innermost first; null if no stack was recorded."""
+    size_bytes: int | None = None
+    """Only of what has no stack: the size of each."""
+
+
+@dataclass(frozen=True)
+class IdleStreams(Record):
+    """Streams that keep free memory of one call, which only requests of the same stream can use."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    streams: int
+    """The number of streams."""
+    segments: int
+    """The number of their segments."""
+    reserved_bytes: int
+    """The bytes of these."""
+    free_bytes: int
+    """The bytes of these that are free."""
+    most_in_use_bytes: int
+    """The most bytes of blocks that these streams had in use at once."""
+    stack: list[Frame] | None
+    """The call: all frames of its stack, innermost first; null if no stack was recorded."""
+    size_bytes: int | None = None
+    """Only of what has no stack: the size of each."""
+
+
+@dataclass(frozen=True)
+class PoolUse(Record):
+    """What the segments of a pool hold. The call is the one that most of its free bytes were reserved for."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    pool_id: list[int]
+    """`[0, 0]` of the default pool, `[n, 0]` of a graph capture, `[0, n]` of a MemPool."""
+    kind: Literal["default", "graph", "MemPool"]
+    """What made it: the allocator, a capture, the program. `empty_cache` returns segments of the default pool alone."""
+    segments: int
+    """The number of its segments."""
+    reserved_bytes: int
+    """The bytes of these."""
+    block_bytes: int
+    """The bytes of their blocks, with what rounding adds."""
+    free_bytes: int
+    """Their free bytes."""
+    empty_bytes: int
+    """The bytes of those without a block."""
+    stack: list[Frame] | None
+    """The call: all frames of its stack, innermost first; null if no stack was recorded."""
+    size_bytes: int | None = None
+    """Only of what has no stack: the size of each."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +137,6 @@ class LeakGrowth(Record):
     """Blocks that were allocated since and are held."""
     grown_repeats: int
     """Whole repeats in which it grew."""
-
-
-@dataclass(frozen=True)
-class Frame(Record):
-    """A call of a stack."""
-
-    name: str
-    """The function."""
-    filename: str
-    """The path of its source file; `??` if it is unknown."""
-    line: int
-    """The line; 0 if it is unknown."""
-    is_shown: bool
-    """Whether it is one of the calls that identify the code that allocated, which the text shows."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +212,7 @@ class Summary(Listing[Group]):
     """What a device of a file shows."""
 
     _rows: ClassVar[str] = "holders"
-    _nested: ClassVar[Nested] = {"peak": lambda: Totals, "end": lambda: Totals, "most_reserved": lambda: Totals, "oom": lambda: Failure, "growing": lambda: LeakSite, "holders": lambda: Group, "rest": lambda: Rest}
+    _nested: ClassVar[Nested] = {"peak": lambda: Totals, "end": lambda: Totals, "most_reserved": lambda: Totals, "oom": lambda: Failure, "reserved_growth": lambda: ReservedGrowth, "idle_streams": lambda: IdleStreams, "pools": lambda: PoolUse, "growing": lambda: LeakSite, "holders": lambda: Group, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
     device: int
@@ -156,8 +223,8 @@ class Summary(Listing[Group]):
     """The allocator's settings, as `PYTORCH_ALLOC_CONF` has them; null before PyTorch 2.3."""
     events: int
     """Events of the history."""
-    span_us: int
-    """From the first event to the last."""
+    span_us: int | None
+    """From the first event to the last; null if no times were recorded."""
     is_whole: bool
     """Whether the history is recorded from its beginning and its figures are exact."""
     is_exact: bool
@@ -172,6 +239,14 @@ class Summary(Listing[Group]):
     """The first moment with the most bytes reserved."""
     oom: Failure | None
     """The last request that failed; null if none did."""
+    close_calls: int
+    """Requests that the device refused, and served when the whole cache had been given back."""
+    reserved_growth: ReservedGrowth | None
+    """How reserved memory grew step by step while no more was in use; null if it did not."""
+    idle_streams: list[IdleStreams]
+    """The calls for which several streams keep free memory at the end, at most 3."""
+    pools: list[PoolUse]
+    """What the pools hold at the end: the default one, and the private ones with the most free bytes, at most 4."""
     n_growing: int
     """Sites that grew in every quarter of the history."""
     growing: list[LeakSite]
@@ -186,7 +261,7 @@ class Summary(Listing[Group]):
 
 @dataclass(frozen=True)
 class TopGroup(Record):
-    """Blocks of one stack or, with `--by`, of one function, file, scope, name or owner."""
+    """Blocks of one stack or, with `--by`, of one function, file, line, scope, name, stream, pool or owner."""
 
     _nested: ClassVar[Nested] = {"stack": lambda: Frame}
     bytes: int
@@ -210,7 +285,13 @@ class TopGroup(Record):
     function: str | None = None
     """The function (`--by function`); null for blocks without a stack."""
     filename: str | None = None
-    """Its source file (`--by function` and `--by file`); null for blocks without a stack."""
+    """Its source file (`--by function`, `--by file` and `--by line`); null for blocks without a stack."""
+    line: int | None = None
+    """The line of the source file (`--by line`)."""
+    stream: int | None = None
+    """The handle of the stream (`--by stream`)."""
+    pool_id: list[int] | None = None
+    """The pool (`--by pool`): `[0, 0]` of the default pool, `[n, 0]` of a graph capture, `[0, n]` of a MemPool; null if the file does not name it."""
     scope: str | None = None
     """The scope (`--by scope`): empty outside of all, null for blocks from before the history."""
     name: str | None = None
@@ -514,6 +595,47 @@ class Usage(Record):
 
 
 @dataclass(frozen=True)
+class Wanted(Record):
+    """The request for which free memory matters: the last one that failed, or else the largest one after a moment."""
+
+    event: int
+    """The number of its event."""
+    bytes: int
+    """Its bytes."""
+    has_failed: bool
+    """Whether it failed."""
+    stream: int
+    """The handle of its stream."""
+    kind: Literal["small", "large"]
+    """The kind of pool that serves it."""
+    pool_id: list[int] | None
+    """Its pool; null if the file does not name it (before PyTorch 2.12) and has private pools, so that the default pool counts."""
+
+
+@dataclass(frozen=True)
+class StreamUse(Record):
+    """What the segments of a stream hold. The call is the one that most of its free bytes were reserved for."""
+
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    stream: int
+    """The stream's handle."""
+    segments: int
+    """The number of its segments."""
+    reserved_bytes: int
+    """The bytes of these."""
+    block_bytes: int
+    """The bytes of their blocks, with what rounding adds."""
+    free_bytes: int
+    """Their free bytes."""
+    empty_bytes: int
+    """The bytes of those without a block."""
+    stack: list[Frame] | None
+    """The call: all frames of its stack, innermost first; null if no stack was recorded."""
+    size_bytes: int | None = None
+    """Only of what has no stack: the size of each."""
+
+
+@dataclass(frozen=True)
 class IdlePool(Record):
     """A private pool that no block uses."""
 
@@ -560,7 +682,7 @@ class Fragmentation(Listing[Pinned]):
     """The reserved memory of a device that no block uses."""
 
     _rows: ClassVar[str] = "pinned"
-    _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "idle_pools": lambda: IdlePool, "pinned": lambda: Pinned, "rest": lambda: Rest}
+    _nested: ClassVar[Nested] = {"at": lambda: Usage, "most_reserved": lambda: Usage, "most_waste": lambda: Usage, "wanted": lambda: Wanted, "streams": lambda: StreamUse, "idle_streams": lambda: IdleStreams, "pools": lambda: PoolUse, "idle_pools": lambda: IdlePool, "pinned": lambda: Pinned, "rest": lambda: Rest}
     file: str
     """The file, as it was given."""
     device: int
@@ -578,11 +700,21 @@ class Fragmentation(Listing[Pinned]):
     largest_free_bytes: int
     """The largest piece."""
     empty_segments_bytes: int
-    """Segments without blocks, which `empty_cache` returns."""
+    """Segments without blocks."""
+    returnable_bytes: int
+    """Those of them that `empty_cache` returns: not the ones of private pools."""
+    wanted: Wanted | None
+    """The request that the pinned segments could serve; null if they are all pinned segments."""
+    streams: list[StreamUse]
+    """What the segments of each stream hold, those with the most free bytes first; at most `-n`."""
+    idle_streams: list[IdleStreams]
+    """The calls for which several streams keep free memory; at most `-n`."""
+    pools: list[PoolUse]
+    """What the segments of each pool hold: of the default pool, then of private ones, those with the most free bytes first; at most `-n`."""
     idle_pools: list[IdlePool]
     """Private pools that no block uses: perhaps of failed captures."""
     pinned: list[Pinned]
-    """Segments of which less than half is in use, those with the most free bytes first; at most `-n`."""
+    """Segments with free bytes and with blocks that could serve the request `wanted`, or all of them without one; those with the most free bytes first; at most `-n`."""
     rest: Rest
     """The segments behind them, with their free bytes."""
     warnings: list[str]
@@ -596,12 +728,12 @@ class FailedRequest(Record):
     _nested: ClassVar[Nested] = {"stack": lambda: Frame}
     event: int
     """The event."""
-    verdict: Literal["free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
-    """The reason (`memreel help oom`)."""
+    verdict: Literal["grew", "free and not used", "fragmented", "rounded up", "free elsewhere", "pending", "limited", "occupied", "full", "addresses"]
+    """The kind of the first cause (`memreel help oom`)."""
     is_limited: bool
     """Whether the device had enough free, so that a limit refused."""
     why: str
-    """The reason in a sentence."""
+    """The finding of the first cause."""
     n_ooms: int
     """Requests that failed."""
     requested_bytes: int
@@ -653,7 +785,7 @@ class Cause(Record):
     """A cause of a failed request."""
 
     kind: str
-    """`limited`, `grew`, `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `occupied`, `full` or `held`."""
+    """`limited`, `grew`, `free and not used`, `fragmented`, `rounded up`, `free elsewhere`, `pending`, `occupied`, `full` or `addresses`."""
     bytes: int
     """What the process would have had without it."""
     finding: str
@@ -738,12 +870,95 @@ class Tried(Record):
     """The settings of `replay --sweep` that are worth a look, the best first."""
 
 
+@dataclass(frozen=True)
+class OtherProcess(Record):
+    """A process that a message names."""
+
+    pid: int
+    """Its PID."""
+    bytes: int
+    """Its memory."""
+
+
+@dataclass(frozen=True)
+class MessagePart(Record):
+    """Memory that a log has under a name."""
+
+    name: str
+    """The name: `KV buffer`, `total allocation`."""
+    bytes: int
+    """The bytes."""
+
+
+@dataclass(frozen=True)
+class LoggedCall(Record):
+    """A call of a traceback in a log."""
+
+    name: str
+    """The function."""
+    filename: str
+    """Its file."""
+    line: int
+    """The line in the file."""
+
+
+@dataclass(frozen=True)
+class Message(Record):
+    """An out-of-memory message; a figure that it does not have is null."""
+
+    _nested: ClassVar[Nested] = {"others": lambda: OtherProcess, "parts": lambda: MessagePart, "calls": lambda: LoggedCall}
+    program: str
+    """`PyTorch`, `PyTorch (MPS)`, `JAX (XLA)`, `TensorFlow`, `CuPy`, `llama.cpp (ggml)` or `memreel`."""
+    accelerator: str | None
+    """`CUDA`, `HIP` or another that PyTorch names."""
+    line: int
+    """Its line, from 1."""
+    rank: str | None
+    """The rank, worker or service, by the prefix of the line."""
+    device: int | None
+    """The device."""
+    requested_bytes: int
+    """The requested bytes; of PyTorch, the segment that the device refused."""
+    capacity_bytes: int | None
+    """All memory of the device."""
+    free_bytes: int | None
+    """Free memory of the device."""
+    process_bytes: int | None
+    """Memory of this process, that of other libraries included."""
+    others: list[OtherProcess]
+    """The other processes that it names."""
+    limit_bytes: int | None
+    """The limit of the process or its pool."""
+    allocated_bytes: int | None
+    """Bytes in blocks of the program, with those of `private_pool_bytes`."""
+    private_pool_bytes: int | None
+    """Bytes in free blocks of private pools."""
+    unallocated_bytes: int | None
+    """Bytes that the allocator has and no block uses."""
+    other_bytes: int | None
+    """Memory in use that the allocator did not provide (MPS)."""
+    parts: list[MessagePart]
+    """What other lines of the log say of the memory."""
+    rounding_bytes: int
+    """No figure is off by more."""
+    releases: list[int | None] | None
+    """The first and the last release 2.x that print this form; null if it does not show any."""
+    calls: list[LoggedCall]
+    """The calls of the traceback before it, innermost first; empty without one."""
+    is_beyond_reserve: bool
+    """Whether it says that the request is larger than a segment may become (`expandable_segments_reserve`)."""
+    is_cut: bool
+    """Whether it ends before its last figure."""
+    unread: list[str]
+    """Its parts with figures that are not known: those of a later version."""
+
+
 @dataclass(frozen=True, repr=False)
 class Oom(Listing[Cause]):
     """A request failed."""
 
     _rows: ClassVar[str] = "causes"
-    _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "causes": lambda: Cause, "grown": lambda: GrownSite, "tried": lambda: Tried, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest}
+    _nested: ClassVar[Nested] = {"oom": lambda: FailedRequest, "causes": lambda: Cause, "grown": lambda: GrownSite, "tried": lambda: Tried, "live": lambda: Group, "pending": lambda: Group, "rest": lambda: Rest, "message": lambda: Message}
     file: str
     """The file, as it was given."""
     device: int
@@ -764,15 +979,73 @@ class Oom(Listing[Cause]):
     """The live groups behind the listed ones."""
     is_exact: bool
     """Whether the figures of every recorded moment are exact."""
+    message: Message | None
+    """The message of `--log` about the device, with the other processes; null without one."""
     warnings: list[str]
     """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class LoggedRank(Record):
+    """The messages of a rank."""
+
+    rank: str | None
+    """The rank, worker or service, by the prefix of the line."""
+    device: int | None
+    """The device that its messages name."""
+    program: str
+    """What printed them."""
+    n_messages: int
+    """Its messages, repeated ones not counted."""
+    first_line: int
+    """The line of the first."""
+    line: int
+    """The line of the last."""
+    requested_bytes: int
+    """What the last requested."""
+    verdict: str | None
+    """The kind of its first cause."""
+
+
+@dataclass(frozen=True, repr=False)
+class LoggedOom(Listing[Cause]):
+    """The last out-of-memory message of a log."""
+
+    _rows: ClassVar[str] = "causes"
+    _nested: ClassVar[Nested] = {"message": lambda: Message, "ranks": lambda: LoggedRank, "causes": lambda: Cause}
+    file: str
+    """The log, as it was given."""
+    device: int | None
+    """The device that the message names; null if it names none."""
+    message: Message
+    """The message."""
+    verdict: str | None
+    """The kind of the first cause; null if the message does not have the figures that decide."""
+    releases: str | None
+    """The releases of PyTorch that print this form, within what the form shows: `PyTorch 2.5 or later`."""
+    n_lines: int
+    """Lines of the log."""
+    n_messages: int
+    """Its messages."""
+    n_repeated: int
+    """Those with the figures of the one before by the same rank."""
+    first_line: int
+    """The line of the first message."""
+    ranks: list[LoggedRank]
+    """The last message of each rank and device, by first appearance."""
+    causes: list[Cause]
+    """Why the request failed, the first to act on first."""
+    notes: list[str]
+    """What limits the figures, one sentence each."""
+    record: list[str]
+    """Lines that record what holds the memory next time."""
 
 
 @dataclass(frozen=True)
 class OwnerRow(Record):
     """The memory of one owner."""
 
-    _nested: ClassVar[Nested] = {"stack": lambda: Frame}
+    _nested: ClassVar[Nested] = {"stack": lambda: Frame, "now_stack": lambda: Frame}
     owner: str
     """The library, `program`, `unknown`, a part of the driver such as `driver:context`, or what the row is about."""
     kind: Literal["owner", "driver", "allocator", "mapped", "shared", "files", "library", "stacks", "recorder", "pool_slack", "page_rounding", "other_processes", "no_process", "unexplained"]
@@ -789,6 +1062,10 @@ class OwnerRow(Record):
     """The bytes that the stack requested; null without a stack."""
     stack: list[Frame] | None
     """All frames of the stack that requested the most at the peak, innermost first; null if there is none."""
+    now_stack_bytes: int | None
+    """The bytes of now that `now_stack` requested; null without a stack."""
+    now_stack: list[Frame] | None
+    """All frames of the stack that requested the most of what is there now, innermost first; null if there is none."""
 
 
 @dataclass(frozen=True)
@@ -1103,6 +1380,8 @@ class ReplayCouldHold(Record):
     """The least: what was reserved at the peak, or could have been when a request failed."""
     at_most_bytes: int
     """The most."""
+    device_bytes: int | None
+    """The device's size without what others hold of it, as a refusal by a limit shows it; null if nothing does."""
     is_limit: bool
     """Whether the device had room for a request that failed, so that the process had a limit."""
 
@@ -1140,6 +1419,8 @@ class Replay(Answer):
     """The file, as it was given."""
     conf: str
     """The setting."""
+    changes: list[str]
+    """How the program is changed, in words; empty if it is not."""
     device: int
     """The device."""
     reserved_peak_bytes: int
@@ -1196,6 +1477,91 @@ class Replay(Answer):
     """How well the baseline repeats the recorded run: exactly, within 1 % of its peak, within 5 %, or less."""
     warnings: list[str]
     """What limits the figures, one sentence each; empty if nothing does."""
+
+
+@dataclass(frozen=True)
+class FitPrediction(Record):
+    """The peaks of a run at one size."""
+
+    _nested: ClassVar[Nested] = {"failure": lambda: ReplayFailure}
+    size: list[int]
+    """The numbers of the size."""
+    requested_peak_bytes: int
+    """The most bytes that were requested and not yet free."""
+    allocated_peak_bytes: int
+    """The most bytes of blocks, after rounding."""
+    reserved_peak_bytes: int
+    """The most bytes reserved."""
+    reserved_peak_at_least_bytes: int
+    """The least that the laws of the requests and the order of frees allow."""
+    reserved_peak_at_most_bytes: int
+    """The most that they allow."""
+    confidence: Literal["sure", "high", "fair", "low"]
+    """How far the guess can be trusted."""
+    nearest: list[int]
+    """The size of the recorded run whose requests these are."""
+    alone_percent: float
+    """The share of the bytes that one run asked for and another did not."""
+    failure: ReplayFailure | None
+    """The request that fails under the limit; null if none does."""
+
+
+@dataclass(frozen=True)
+class FitRecorded(Record):
+    """A recorded run, under the setting."""
+
+    size: list[int]
+    """The numbers of its size."""
+    requested_peak_bytes: int
+    """The most bytes that were requested and not yet free."""
+    allocated_peak_bytes: int
+    """The most bytes of blocks, after rounding."""
+    reserved_peak_bytes: int
+    """The most bytes reserved."""
+
+
+@dataclass(frozen=True)
+class FitCheck(Record):
+    """A recorded run, predicted from the others."""
+
+    size: list[int]
+    """The numbers of its size."""
+    reserved_peak_bytes: int
+    """The most bytes reserved, as the others predict it."""
+    recorded_reserved_peak_bytes: int
+    """The most bytes that it reserved."""
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Listing[FitPrediction]):
+    """What runs of some sizes say of others."""
+
+    _rows: ClassVar[str] = "predictions"
+    _nested: ClassVar[Nested] = {"predictions": lambda: FitPrediction, "recorded": lambda: FitRecorded, "checks": lambda: FitCheck}
+    files: list[str]
+    """The files, as they were given."""
+    names: list[str]
+    """What the numbers of a size are called."""
+    device: int
+    """The device."""
+    conf: str
+    """The setting."""
+    changes: list[str]
+    """How the program is changed, in words; empty if it is not."""
+    limit_bytes: int | None
+    """The limit of `--limit`; null without one."""
+    largest: list[int] | None
+    """The numbers of the largest size that fits; null without a limit, or if none fits."""
+    best_conf: str | None
+    """The setting under which a larger size fits; null without `--sweep`, or if there is none."""
+    best_largest: list[int] | None
+    """The numbers of that size."""
+    predictions: list[FitPrediction]
+    """The largest size that fits and the next one, and the sizes of `--at`."""
+    recorded: list[FitRecorded]
+    """The recorded runs in which no request failed."""
+    checks: list[FitCheck]
+    """Each recorded run, predicted from the others; empty if there are only two."""
 
 
 @dataclass(frozen=True)
@@ -1279,14 +1645,14 @@ class Gate(Judged[Check]):
     _nested: ClassVar[Nested] = {"checks": lambda: Check}
     file: str
     """The file, as it was given."""
-    device: int
-    """The device."""
+    device: int | None
+    """The device; null for what is about a run of `memreel record`, which has no checks."""
     is_passed: bool
     """Whether every check passed and, with `--strict`, the history is whole and neither the program nor a request failed."""
     checks: list[Check]
     """One for each limit."""
     warnings: list[str]
-    """Why figures may be too low, or why the baseline cannot be compared."""
+    """Why figures may be too low, why the baseline cannot be compared, or what of a run was not recorded."""
 
 
 @dataclass(frozen=True)

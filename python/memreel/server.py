@@ -69,14 +69,17 @@ class Server:
         return f'<a href="{address}" target="_blank" rel="noopener">{address}</a>'
 
 
-def serve_metrics(address: str = "127.0.0.1:9464", *, sites: int = 0) -> Server:
+def serve_metrics(
+    address: str = "127.0.0.1:9464", *, sites: int = 0, token_file: str | os.PathLike[str] | None = None
+) -> Server:
     """Serves metrics of this process for Prometheus, and returns what serves them. Port 0 takes a free port.
 
     A process beside this one reads the tape of this one, under the conditions of `live`. `sites` is the number of sites of each
-    device that are in the metrics, by name.
+    device that are in the metrics, by name. `token_file` names a file with a token, without which no metrics are shown.
     """
+    token = ["--metrics-token", os.fspath(token_file)] if token_file is not None else []
     with of_own_tape():
-        return Server(["watch", "--metrics", address, "--metrics-sites", str(sites), str(os.getpid())])
+        return Server(["watch", "--metrics", address, "--metrics-sites", str(sites), *token, str(os.getpid())])
 
 
 @contextmanager

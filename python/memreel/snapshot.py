@@ -102,7 +102,7 @@ class Snapshot:
 
     def top(
         self,
-        by: Literal["stack", "function", "file", "scope", "name", "owner"] = "stack",
+        by: Literal["stack", "function", "file", "line", "scope", "name", "stream", "pool", "owner"] = "stack",
         at: Moment = "peak",
         n: int = 10,
         *,

@@ -19,7 +19,7 @@ use pyo3::pymodule;
 /// The functions and classes that Python sees.
 #[pymodule(gil_used = false)]
 mod _memreel {
-    use std::ffi::OsString;
+    use std::{ffi::OsString, path::PathBuf};
 
     use pyo3::{PyResult, Python, pyfunction, types::PyAnyMethods};
 
@@ -38,6 +38,12 @@ mod _memreel {
         let python: OsString = py.import("sys")?.getattr("executable")?.extract()?;
         let program = vec![python, "-m".into(), "memreel".into()];
         Ok(py.detach(|| memreel_cli::run_as(words, program)))
+    }
+
+    /// Returns whether a file is a log with the message of a request that failed.
+    #[pyfunction]
+    fn is_log(py: Python<'_>, path: PathBuf) -> bool {
+        py.detach(|| memreel_cli::is_log(&path))
     }
 
     /// Reads a size as the options of the program do, 0 included; returns bytes.

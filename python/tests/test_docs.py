@@ -29,7 +29,7 @@ def functions() -> dict[str, object]:
         is_record = inspect.isclass(value) and name[0].islower()
         if inspect.isfunction(value) or is_record:
             found[f"memreel.{name}"] = value
-    for prefix, kind in (("s", memreel.Snapshot), ("answer", Listing), ("gate", Judged), ("table", memreel.Table)):
+    for prefix, kind in (("s", memreel.Snapshot), ("sizes", memreel.Sizes), ("answer", Listing), ("gate", Judged), ("table", memreel.Table)):
         for name, value in inspect.getmembers(kind, inspect.isroutine):
             # `of` and `answered` make answers; they are the package's own.
             is_own = prefix != "gate" or name in vars(kind)

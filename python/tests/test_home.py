@@ -189,6 +189,17 @@ def test_shortcuts_take_paths():
     assert str(memreel.owners(snapshot)) == str(snapshot.owners())
 
 
+def test_a_log_is_explained():
+    log = Path(__file__).resolve().parents[2] / "fixtures/logs/train.log"
+    oom = memreel.oom(log)
+    assert isinstance(oom, memreel.records.LoggedOom) and oom.verdict == "fragmented"
+    assert (oom.message.line, oom.causes[0].kind) == (9, "fragmented")
+    assert "out of memory, fragmented" in str(oom)
+    assert memreel.oom(str(log), device=3).verdict == "occupied"
+    with pytest.raises(memreel.UsageError):
+        memreel.oom(log, device=5)
+
+
 def test_a_plot_has_curves_steps_and_the_failed_request():
     pytest.importorskip("matplotlib").use("Agg")
     snapshot = memreel.load(RANKS / "rank1.pickle")

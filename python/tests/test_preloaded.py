@@ -95,6 +95,20 @@ with memreel.serve_metrics("127.0.0.1:0", sites=1) as server:
         memreel.serve_metrics(server.address.split("/")[2])
     except memreel.Error as taken:
         assert "is taken" in str(taken), taken
+with open("token", "w") as file:
+    file.write("secret")
+with memreel.serve_metrics("127.0.0.1:0", token_file="token") as server:
+    try:
+        urllib.request.urlopen(server.address)
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 401
+    else:
+        raise AssertionError("no token was asked for")
+    asked = urllib.request.Request(server.address, headers={"Authorization": "Bearer secret"})
+    try:
+        urllib.request.urlopen(asked)
+    except urllib.error.HTTPError as not_yet:
+        assert not_yet.code == 503
 print(text)
 """
 

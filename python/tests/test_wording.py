@@ -24,7 +24,7 @@ def snapshot():
     [
         (lambda s: s.top(at="nonsense"), "at='nonsense': not a moment; use the number of an event, start, peak or end"),
         (lambda s: s.top(at=-1), "at=-1: not a moment; use the number of an event, start, peak or end"),
-        (lambda s: s.top(by="colour"), "by='colour': not one of stack, function, file, scope, name, owner"),
+        (lambda s: s.top(by="colour"), "by='colour': not one of stack, function, file, line, scope, name, stream, pool, owner"),
         (lambda s: s.top(n=-1), "n=-1: not a whole number from 0 on"),
         (lambda s: s.top(n=True), "n needs a value"),
         (lambda s: s.new(since="x"), 'since=\'x\': "x" is not a time; use for example 1.5s, 200ms, 70us, or a number as in time_us'),

@@ -25,8 +25,10 @@
 //! |---|---|
 //! | [`words`] | the words of all others: events, addresses, devices, sizes, errors |
 //! | [`model`] | the records of a file, as they are written, unknown keys included |
+//! | [`log`] | reads the messages of failed requests in the log of a program |
 //! | [`history`] | what a trace means: final blocks, lives, scopes, and how far a file can be trusted |
 //! | [`pickle`] | reads and writes files |
+//! | [`profile`] | reads heap profiles of pprof as snapshots |
 //! | [`validate`](mod@validate) | checks a file against the rules of the format |
 //! | [`analysis`] | answers questions: the peak, top stacks, leaks, fragmentation, a failed request, owners, ranks |
 //! | [`rewrite`] | derives snapshots: smaller, repaired, merged, divided |
@@ -35,8 +37,11 @@
 
 pub mod words;
 pub mod model;
+pub mod log;
+pub mod place;
 pub mod history;
 pub mod pickle;
+pub mod profile;
 pub mod validate;
 pub mod analysis;
 pub mod rewrite;

@@ -45,6 +45,7 @@ pub struct Recovered {
     is_closed: bool,
     is_running: bool,
     could_grow: bool,
+    n_unrecorded: u64,
 }
 
 /// The names of functions that the processes of one run share: each address of a library is looked up once, for all tapes
@@ -123,6 +124,15 @@ impl Recovered {
                  process at most"
             ));
         }
+        if contents.n_lost > 0 {
+            let events = match contents.n_lost {
+                1 => "1 event was".to_owned(),
+                n => format!("{n} events were"),
+            };
+            contents.problems.push(format!(
+                "{events} not recorded: a fork took longer than two seconds, or a handler of a signal interrupted a record"
+            ));
+        }
         if contents.n_unseen > 0 {
             contents.problems.push(format!(
                 "{} by `_Fork` or a system call, which memreel does not see, so what they allocated is not recorded",
@@ -137,9 +147,18 @@ impl Recovered {
                 contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
             });
         }
-        let Contents { problems, process, is_closed, is_running, n_elsewhere, .. } = contents;
+        let Contents { problems, process, is_closed, is_running, n_elsewhere, n_unrecorded, .. } = contents;
         let could_grow = n_elsewhere == 0;
-        Recovered { recorder, inventories, problems, process, is_closed, is_running, could_grow }
+        Recovered {
+            recorder,
+            inventories,
+            problems,
+            process,
+            is_closed,
+            is_running,
+            could_grow,
+            n_unrecorded,
+        }
     }
 
     /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
@@ -168,6 +187,12 @@ impl Recovered {
     #[must_use]
     pub fn could_grow(&self) -> bool {
         self.could_grow
+    }
+
+    /// Returns how many programs the process started that could not be recorded, because it had no right to write a tape any more.
+    #[must_use]
+    pub fn n_unrecorded(&self) -> u64 {
+        self.n_unrecorded
     }
 
     /// Returns the number of the process that recorded.

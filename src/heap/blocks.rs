@@ -12,6 +12,13 @@ pub(super) struct LiveBlock {
     pub(super) stack: StackId,
 }
 
+impl LiveBlock {
+    /// Returns where it ends. A block of no bytes has its address nevertheless.
+    pub(super) fn end(self) -> u64 {
+        self.address.saturating_add(self.bytes.max(1))
+    }
+}
+
 /// A place of the table: a block or nothing. The address is negated, because leak checkers (LeakSanitizer) take what looks
 /// like a pointer for one: with the table, no block of the program would be a leak.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +132,11 @@ impl Blocks {
         self.n_moves = self.n_moves.checked_add(1).unwrap_or(1);
         self.slots[slot].move_number = self.n_moves;
         Some(self.n_moves)
+    }
+
+    /// Returns the block at an address.
+    pub(super) fn get(&self, address: u64) -> Option<LiveBlock> {
+        if self.n_live == 0 { None } else { self.slots[self.slot_of(address)].block() }
     }
 
     /// Returns whether the block at an address is the one that a request was to move. Another one may have the address.

@@ -7,6 +7,8 @@ mod blocks;
 #[cfg(loom)]
 mod explored;
 mod malloc_reports;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod probes;
 mod process_heap;
 mod recorded;
 mod shard;

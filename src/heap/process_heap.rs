@@ -8,6 +8,8 @@ use std::{
 
 use once_cell::race::OnceBox;
 
+#[cfg(all(target_os = "linux", not(loom)))]
+use super::probes;
 use super::{
     blocks::{Inserted, LiveBlock},
     table::{LockedShard, Table},
@@ -109,7 +111,7 @@ impl ProcessHeap {
 
     /// Notes that a request may move a block. Returns the request's number; `None` if the block is not a recorded one.
     ///
-    /// Its free is recorded when it has moved, or before another block that has its address by then: nothing if it fails.
+    /// Its free is recorded when it has moved, or before another block that is where it was by then: nothing if it fails.
     #[inline]
     pub(super) fn begin_move(&self, address: u64) -> Option<u32> {
         if !self.table.may_have(address) {
@@ -154,10 +156,16 @@ impl ProcessHeap {
         }
         self.add(&work, LiveBlock { address, bytes, stack });
         self.track.keep_within(&work);
+        #[cfg(all(target_os = "linux", not(loom)))]
+        probes::allocated(address, bytes, || self.track.represented_bytes(bytes, sample_bytes));
     }
 
     #[inline(always)]
     fn add(&self, work: &OwnWork, block: LiveBlock) {
+        self.track.make_room_within(work);
+        self.table.remove_moved_from(&block, |shard, moved| {
+            self.record_free_of(work, shard, moved, StackId::NONE);
+        });
         let Some(mut shard) = self.table.lock(block.address) else { return self.track.count_lost() };
         match shard.insert(block) {
             Inserted::New => {}
@@ -176,6 +184,7 @@ impl ProcessHeap {
     ) -> bool {
         let Some(work) = OwnWork::begin() else { return false };
         let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
+        self.track.make_room_within(&work);
         let Some(mut shard) = self.table.lock(address) else {
             self.track.count_lost();
             return false;
@@ -184,6 +193,8 @@ impl ProcessHeap {
         self.record_free_of(&work, &mut shard, block, stack);
         drop(shard);
         self.track.keep_within(&work);
+        #[cfg(all(target_os = "linux", not(loom)))]
+        probes::freed(address);
         true
     }
 
@@ -272,5 +283,89 @@ impl Inventory for ProcessHeap {
             self.track.count_lost();
         }
         vec![InventorySegment::of_blocks(blocks)]
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+mod tests {
+    use std::{fs, sync::mpsc, thread};
+
+    use super::*;
+    use crate::recorder::Recording;
+
+    fn heap() -> (Recorder, ProcessHeap) {
+        let recorder = Recorder::new();
+        recorder.record_history(&Recording::all());
+        let heap = ProcessHeap {
+            track: recorder.track(DeviceId(0)),
+            table: Table::default(),
+            is_used: AtomicBool::new(false),
+            sample_bytes: AtomicU64::new(0),
+        };
+        (recorder, heap)
+    }
+
+    /// Returns whether a thread of this process waits.
+    fn is_waiting(thread: i32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    }
+
+    /// Thousands of threads that begin at once would wait one for the other, and for each chunk.
+    #[test]
+    fn a_thread_opens_its_chunk_before_it_locks_a_shard() {
+        let (_recorder, heap) = heap();
+        let address = 0x5000;
+        let (tell, told) = mpsc::channel();
+        thread::scope(|scope| {
+            let heap = &heap;
+            let report = scope.spawn(move || {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                heap.allocated(address, 64, 0, false);
+            });
+            let is_free = heap.track.while_no_chunk_is_given(|| {
+                let thread = told.recv().unwrap();
+                while !is_waiting(thread) {
+                    thread::yield_now();
+                }
+                heap.table.is_free(address)
+            });
+            report.join().unwrap();
+            assert!(is_free, "the lock of a shard was held");
+        });
+        assert_eq!(heap.table.lock_all().unwrap().len(), 1);
+    }
+
+    /// The request of another thread has given the place back, and has not returned.
+    #[test]
+    fn a_block_that_moves_is_freed_before_another_is_in_its_place() {
+        let (_recorder, heap) = heap();
+        let allocated = |address, bytes| heap.allocated(address, bytes, 0, false);
+        allocated(0x10_000, 0x4000);
+        allocated(0x40_000, 0x4000);
+        let (moves, _fails) = (heap.begin_move(0x10_000).unwrap(), heap.begin_move(0x40_000).unwrap());
+        allocated(0xE000, 0x3000);
+        allocated(0x13_000, 0x1000);
+        heap.moved(0x10_000, moves, false);
+        allocated(0x20_000, 0x8000);
+        let log = heap.track.cut().read();
+        let actions: Vec<_> = log
+            .spans()
+            .map(|span| (span.action, span.address))
+            .filter(|(action, _)| {
+                matches!(action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted)
+            })
+            .collect();
+        let expected = [
+            (Action::Alloc, 0x10_000),
+            (Action::Alloc, 0x40_000),
+            (Action::FreeRequested, 0x10_000),
+            (Action::FreeCompleted, 0x10_000),
+            (Action::Alloc, 0xE000),
+            (Action::Alloc, 0x13_000),
+            (Action::Alloc, 0x20_000),
+        ];
+        assert_eq!(actions, expected.map(|(action, address)| (action, Address(address))));
+        assert!(heap.freed(0x40_000, false) && !heap.table.has_moving());
     }
 }

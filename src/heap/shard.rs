@@ -4,6 +4,8 @@
 //! each address that changes, so that the copy can be put back to that moment.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::blocks::{Blocks, Inserted, LiveBlock, Slot};
@@ -18,6 +20,8 @@ pub(super) struct ShardBlocks {
     newest: Ticks,
     /// What changed since the mark; `None` without a mark.
     since: Option<Changes>,
+    /// The addresses of blocks that requests may have moved away. One whose request failed is here until its block is gone.
+    moving: Vec<u64>,
 }
 
 /// What was at the addresses that changed: a thread may change one again and again.
@@ -56,6 +60,9 @@ impl ShardBlocks {
     #[inline]
     pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
         let removed = self.blocks.remove(address)?;
+        if !self.moving.is_empty() {
+            self.moving.retain(|moving| *moving != address);
+        }
         if let Some(changes) = &mut self.since {
             changes.note(address, Some(removed));
         }
@@ -65,7 +72,26 @@ impl ShardBlocks {
     /// Notes that a request may move the block at an address; see [`Blocks::begin_move`].
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
-        self.blocks.begin_move(address)
+        let number = self.blocks.begin_move(address)?;
+        if !self.moving.contains(&address) && self.moving.try_reserve(1).is_ok() {
+            self.moving.push(address);
+        }
+        Some(number)
+    }
+
+    /// Returns whether a request may have moved a block of this shard.
+    #[inline]
+    pub(super) fn has_moving(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// Returns the address of a block that a request has moved away: another one is where it was.
+    pub(super) fn moved_from(&self, place: &Range<u64>) -> Option<u64> {
+        let is_there = |address: &&u64| {
+            let block = self.blocks.get(**address);
+            block.is_some_and(|block| block.address < place.end && place.start < block.end())
+        };
+        self.moving.iter().find(is_there).copied()
     }
 
     /// Marks this moment.

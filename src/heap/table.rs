@@ -9,13 +9,15 @@ use super::{
     spin::{SpinGuard, SpinLock},
 };
 use crate::{
-    process::sync::{AtomicU8, ReentryGuard, thread_local},
+    process::sync::{AtomicU8, AtomicU64, ReentryGuard, thread_local},
     recorder::Ticks,
 };
 
 const N_SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 /// Bytes of a shard's sieve.
 const N_SIEVE: usize = if cfg!(loom) { 1 } else { 256 };
+/// Shards of a word of [`Table::moving`].
+const N_BITS: usize = 64;
 /// Blocks that begin in the same page are in the same shard, so that threads with arenas of their own rarely meet.
 const PAGE_BITS: u32 = 12;
 
@@ -36,6 +38,9 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Shard]>,
+    /// Which shards have blocks that requests may have moved away, a bit for each. Changed under the shard's lock. Who
+    /// got the memory of such a block has it from the thread whose request gave it back, and that had set the bit before.
+    moving: [AtomicU64; N_SHARDS.div_ceil(N_BITS)],
     /// Taken by a thread that marks the shards and copies them, before any shard.
     dump: SpinLock<()>,
 }
@@ -61,6 +66,7 @@ impl Default for Table {
     fn default() -> Table {
         Table {
             shards: std::iter::repeat_with(Shard::default).take(N_SHARDS).collect(),
+            moving: std::array::from_fn(|_| AtomicU64::new(0)),
             dump: SpinLock::default(),
         }
     }
@@ -76,9 +82,63 @@ impl Table {
     /// Locks the shard of an address; `None` if this thread has all of them.
     #[inline(always)]
     pub(super) fn lock(&self, address: u64) -> Option<LockedShard<'_>> {
-        let shard = self.shard(address);
+        self.lock_nth(nth_shard(address))
+    }
+
+    #[inline(always)]
+    fn lock_nth(&self, nth: usize) -> Option<LockedShard<'_>> {
+        let shard = &self.shards[nth];
         let blocks = shard.blocks.lock(|| ReentryGuard::is_held(&HAS_ALL))?;
-        Some(LockedShard { blocks, sieve: &shard.sieve })
+        let moving = (&self.moving[nth / N_BITS], 1 << (nth % N_BITS));
+        Some(LockedShard { blocks, sieve: &shard.sieve, moving, ends_moving: false })
+    }
+
+    /// Removes each block that a request has moved away, and calls `look` with it: a new block is where it was, and the request
+    /// has not returned yet.
+    #[inline(always)]
+    pub(super) fn remove_moved_from(
+        &self,
+        new: &LiveBlock,
+        mut look: impl FnMut(&mut LockedShard, LiveBlock),
+    ) {
+        for (nth, word) in self.moving.iter().enumerate() {
+            let shards = word.load(Ordering::Acquire);
+            if shards != 0 {
+                self.remove_moved_in(nth * N_BITS, shards, new, &mut look);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_moved_in(
+        &self,
+        first: usize,
+        mut shards: u64,
+        new: &LiveBlock,
+        look: &mut impl FnMut(&mut LockedShard, LiveBlock),
+    ) {
+        while shards != 0 {
+            let nth = first + shards.trailing_zeros() as usize;
+            shards &= shards - 1;
+            let Some(mut shard) = self.lock_nth(nth) else { continue };
+            while let Some(address) = shard.blocks.moved_from(&(new.address..new.end())) {
+                let Some(moved) = shard.remove(address) else { break };
+                look(&mut shard, moved);
+            }
+        }
+    }
+
+    /// Returns whether no thread has the shard of an address.
+    #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+    pub(super) fn is_free(&self, address: u64) -> bool {
+        self.shard(address).blocks.try_lock().is_some()
+    }
+
+    /// Returns whether requests may have moved blocks away.
+    #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+    pub(super) fn has_moving(&self) -> bool {
+        self.moving.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Locks all shards, so that no block is added or removed meanwhile; `None` if this thread has them already.
@@ -125,10 +185,15 @@ impl Table {
     }
 
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the high eight bits are the shard")]
     fn shard(&self, address: u64) -> &Shard {
-        &self.shards[(mixed(address >> PAGE_BITS << 4) >> 56) as usize % N_SHARDS]
+        &self.shards[nth_shard(address)]
     }
+}
+
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "the high eight bits are the shard")]
+fn nth_shard(address: u64) -> usize {
+    (mixed(address >> PAGE_BITS << 4) >> 56) as usize % N_SHARDS
 }
 
 #[inline(always)]
@@ -141,6 +206,21 @@ fn sieve_place(address: u64) -> usize {
 pub(super) struct LockedShard<'a> {
     blocks: SpinGuard<'a, ShardBlocks>,
     sieve: &'a [AtomicU8; N_SIEVE],
+    /// Its bit of [`Table::moving`].
+    moving: (&'a AtomicU64, u64),
+    /// Whether the last block that moves was removed.
+    ends_moving: bool,
+}
+
+/// Clears the bit when the free of the block that has moved is recorded: a thread that finds it cleared records what is in its
+/// place later.
+impl Drop for LockedShard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.ends_moving && !self.blocks.has_moving() {
+            self.moving.0.fetch_and(!self.moving.1, Ordering::Release);
+        }
+    }
 }
 
 impl LockedShard<'_> {
@@ -157,6 +237,7 @@ impl LockedShard<'_> {
     /// Removes the block at an address of this shard and returns it.
     #[inline]
     pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
+        self.ends_moving |= self.blocks.has_moving();
         let removed = self.blocks.remove(address)?;
         self.count(address, |n| if n == u8::MAX { n } else { n - 1 });
         Some(removed)
@@ -165,7 +246,12 @@ impl LockedShard<'_> {
     /// Notes that a request may move the block at an address of this shard; see [`Blocks::begin_move`](super::blocks::Blocks::begin_move).
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
-        self.blocks.begin_move(address)
+        let had_moving = self.blocks.has_moving();
+        let number = self.blocks.begin_move(address)?;
+        if !had_moving && self.blocks.has_moving() {
+            self.moving.0.fetch_or(self.moving.1, Ordering::Relaxed);
+        }
+        Some(number)
     }
 
     /// Removes the block that a request has moved away from an address of this shard, and returns it; `None` if another block

@@ -25,6 +25,7 @@ pub(crate) mod memory {
 
     /// What is known of a process's memory.
     pub(crate) struct Known {
+        pub(crate) own_maps: Vec<std::ops::Range<u64>>,
         pub(crate) stacks: Vec<Range<u64>>,
         pub(crate) own_folders: Vec<String>,
     }
@@ -35,6 +36,21 @@ pub(crate) mod memory {
     /// [`io::ErrorKind::Unsupported`], always.
     pub(crate) fn look(_process: &Path, _known: &Known) -> io::Result<ResidentReport> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// What the recorder has mapped for itself: nothing.
+pub(crate) mod own_maps {
+    use std::{ops::Range, path::Path};
+
+    /// Returns no range.
+    pub(crate) fn ranges() -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    /// Returns no range.
+    pub(crate) fn ranges_in(_process: &Path, _address: u64) -> Vec<Range<u64>> {
+        Vec::new()
     }
 }
 

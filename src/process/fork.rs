@@ -129,7 +129,7 @@ mod handlers {
     };
 
     use super::{
-        super::{guard::Guard, wiped},
+        super::{guard::Guard, own_pages, wiped},
         FORKS, GENERATION, HOLDING, Held, begin_holding,
     };
 
@@ -181,6 +181,8 @@ mod handlers {
     }
 
     extern "C" fn in_child() {
+        #[cfg(not(loom))]
+        own_pages::in_child();
         GENERATION.fetch_add(1, Ordering::Relaxed);
         let is_sound = with_held(|held| held.as_ref().is_some_and(Held::is_whole)).unwrap_or(false);
         if is_sound {
@@ -213,6 +215,7 @@ mod handlers {
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::{
+        cell::Cell,
         sync::atomic::{AtomicBool, AtomicUsize},
         thread,
         time::Duration,
@@ -250,10 +253,13 @@ mod tests {
 
     #[test]
     fn a_part_that_many_threads_register_is_held_once() {
-        static N_HELD: AtomicUsize = AtomicUsize::new(0);
+        // Another test forks too.
+        thread_local! {
+            static N_HELD: Cell<u32> = const { Cell::new(0) };
+        }
         thread::scope(|scope| {
             for _ in 0..8 {
-                let hold = |_: &mut Held| _ = N_HELD.fetch_add(1, Ordering::SeqCst);
+                let hold = |_: &mut Held| N_HELD.set(N_HELD.get() + 1);
                 scope.spawn(move || register_static(Level::Device, hold));
             }
         });
@@ -264,6 +270,6 @@ mod tests {
         in_parent();
         assert!(Guard::is_held(), "the outer fork goes on");
         in_parent();
-        assert_eq!((N_HELD.load(Ordering::SeqCst), Guard::is_held()), (1, false));
+        assert_eq!((N_HELD.get(), Guard::is_held()), (1, false));
     }
 }

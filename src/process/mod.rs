@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 pub(crate) mod beside;
 pub(crate) mod counter;
+pub(crate) mod counters;
 pub(crate) mod environment;
 #[cfg(not(loom))]
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
@@ -25,7 +26,11 @@ pub(crate) mod memory;
 pub(crate) mod notice;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(crate) mod own_maps;
 pub mod own_memory;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(crate) mod own_pages;
 pub(crate) mod pause;
 pub(crate) mod plain_file;
 pub(crate) mod rank;
@@ -36,8 +41,9 @@ pub(crate) mod sync;
 pub(crate) mod testing;
 pub(crate) mod time;
 pub(crate) mod uncancelled;
+pub(crate) mod until_end;
 pub(crate) mod unwritten;
 pub(crate) mod wiped;
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{mask, memory, notice};
+pub(crate) use elsewhere::{mask, memory, notice, own_maps};

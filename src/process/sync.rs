@@ -5,11 +5,11 @@
 //! call.
 
 #[cfg(not(loom))]
-use std::thread::LocalKey;
+pub(crate) use std::thread::LocalKey;
 use std::{cell::Cell, sync::PoisonError};
 
 #[cfg(loom)]
-use loom::thread::LocalKey;
+pub(crate) use loom::thread::LocalKey;
 
 #[cfg(not(loom))]
 pub(crate) use std::{

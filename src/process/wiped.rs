@@ -4,10 +4,9 @@
 //! wait for locks that other threads had. The system gives each child one page as zeros (`MADV_WIPEONFORK`), and the
 //! handler of a fork that has handlers writes into it again. So a zero there is the mark of such a child.
 
-use std::{
-    ptr,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::counters::UNSEEN;
 
 /// The largest page that a kernel of this machine may have.
 const MOST_PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 64 << 10 };
@@ -29,29 +28,10 @@ pub(crate) fn is_stranger() -> bool {
     !PAGE.0.load(Ordering::Relaxed)
 }
 
-/// What counts such children for this process, in memory that they share with it; null if nothing does.
-static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-
-/// Has `counter` count the children of this process that no handler saw and that come here, until it is forgotten.
-pub(crate) fn count_in(counter: &AtomicU64) {
-    COUNTER.store(ptr::from_ref(counter).cast_mut(), Ordering::Release);
-}
-
-/// Ends the use of a counter, whose memory ends.
-pub(crate) fn forget_counter(counter: &AtomicU64) {
-    let counter = ptr::from_ref(counter).cast_mut();
-    // Relaxed if it fails: the counter in use is another.
-    let _ = COUNTER.compare_exchange(counter, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-}
-
 /// Counts this process, which is such a child, once.
 #[cold]
 pub(crate) fn count_stranger() {
-    let counter = COUNTER.swap(ptr::null_mut(), Ordering::AcqRel);
-    if !counter.is_null() {
-        // SAFETY: the memory of a counter ends after `forget_counter`, and this process has one thread.
-        unsafe { &*counter }.fetch_add(1, Ordering::Relaxed);
-    }
+    UNSEEN.count_last();
 }
 
 /// Marks this process as known: it is the first, or a handler saw the fork.

@@ -18,6 +18,8 @@ use crate::process::sync::AtomicUsize;
 #[repr(align(128))]
 pub(super) struct Chunk {
     len: AtomicUsize,
+    /// Where it is among a tape's open chunks. Relaxed: the tape's lock orders it.
+    place: AtomicUsize,
     lines: Lines,
 }
 
@@ -27,12 +29,21 @@ impl Chunk {
     /// Returns an empty chunk with this memory.
     #[cfg(not(loom))]
     pub(super) fn of(lines: Lines) -> Chunk {
-        Chunk { len: AtomicUsize::new(0), lines }
+        Chunk { len: AtomicUsize::new(0), place: AtomicUsize::new(0), lines }
     }
 
     /// Returns the memory.
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    /// Returns where it is among a tape's open chunks, if it is one of them.
+    pub(super) fn place(&self) -> usize {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_place(&self, place: usize) {
+        self.place.store(place, Ordering::Relaxed);
     }
 
     /// Appends an event; returns `false` if the chunk is full. Only the thread that owns the chunk may call it.

@@ -26,6 +26,7 @@ use super::{
     recovered::{Notes, PastInventory, clock, restore, restore_contexts},
 };
 use crate::{
+    process::plain_file,
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
@@ -134,7 +135,7 @@ impl Follow {
     /// # Errors
     /// As [`Contents::read`].
     pub(crate) fn attach(path: &Path, from_start: bool) -> Result<Follow> {
-        let file = File::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let file = plain_file::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
         let clock = clock(&header);

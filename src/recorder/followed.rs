@@ -185,7 +185,7 @@ impl Followed {
         self.live.for_each_block(|stack, bytes| {
             let (of_stack, n) = held.blocks.entry(stack).or_default();
             *of_stack = of_stack.saturating_add(represented(bytes, self.sample_bytes));
-            *n += 1;
+            *n = n.saturating_add(n_represented(bytes, self.sample_bytes));
         });
         self.live.for_each_segment(|stack, bytes| {
             let of_stack = held.segments.entry(stack).or_default();
@@ -202,9 +202,18 @@ impl Followed {
     }
 }
 
+/// Returns the number of blocks that a block stands for.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn n_represented(bytes: u64, sample_bytes: u64) -> u64 {
+    match sample_bytes {
+        0 => 1,
+        every => sample_weight(bytes, every).round() as u64,
+    }
+}
+
 /// Returns the bytes that a block stands for.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-fn represented(bytes: u64, sample_bytes: u64) -> u64 {
+pub(super) fn represented(bytes: u64, sample_bytes: u64) -> u64 {
     match sample_bytes {
         0 => bytes,
         every => (sample_weight(bytes, every) * bytes as f64).round() as u64,
@@ -214,7 +223,7 @@ fn represented(bytes: u64, sample_bytes: u64) -> u64 {
 /// What a device holds at a moment, by the numbers of stacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Held {
-    /// The bytes of the blocks of each stack, and their number.
+    /// The bytes of the blocks of each stack, and their number: of a sampled device, of all that they stand for.
     pub(crate) blocks: BTreeMap<StackId, (u64, u64)>,
     /// The bytes of the segments of each stack.
     pub(crate) segments: BTreeMap<StackId, u64>,

@@ -21,15 +21,15 @@ use super::{
     tape::Tape,
     track::Track,
 };
-#[cfg(not(loom))]
-use crate::{
-    process::memory,
-    stack::{self, Past},
-    tape::Note,
-};
 use crate::{
     process::{guard::Guard, sync::lock},
     stack::{FrameSource, StackParts, stack_method},
+};
+#[cfg(not(loom))]
+use crate::{
+    process::{memory, own_maps},
+    stack::{self, Past},
+    tape::Note,
 };
 use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, ResidentReport, StackId, UsageReport};
 #[cfg(not(loom))]
@@ -323,7 +323,11 @@ impl Recorder {
         }
         let file = self.tape();
         let own_folders = file.iter().filter_map(|file| Some(file.parent()?.to_str()?.to_owned()));
-        let known = memory::Known { stacks: stack::known_stacks(), own_folders: own_folders.collect() };
+        let known = memory::Known {
+            stacks: stack::known_stacks(),
+            own_folders: own_folders.collect(),
+            own_maps: own_maps::ranges(),
+        };
         let own = Path::new(memory::OWN);
         let seen = memory::look(own, &known).map_err(|error| Error::io("read", own, error))?;
         let report = ResidentReport { device, recorder_bytes, ..seen };

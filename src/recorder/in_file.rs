@@ -12,9 +12,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     chunk::{Chunk, FullChunk},
-    clock::Clock,
     keeper::Keeper,
-    lines::Lines,
     live::Live,
     log::Cut,
 };
@@ -157,12 +155,13 @@ impl InFile {
         erased
     }
 
-    /// Returns an empty chunk in the file; `None` if it cannot grow, or could not before.
-    pub(super) fn chunk(&self, clock: &Clock, n_dropped: u64) -> Option<Chunk> {
-        if self.has_ended {
-            return None;
-        }
-        Lines::in_file(&self.file, self.device, clock, n_dropped).map(Chunk::of)
+    /// Returns the file and the device of new chunks; `None` if they are in memory, because the file could not grow before.
+    pub(super) fn place_of_chunk(&self) -> Option<(Arc<TapeFile>, DeviceId)> {
+        (!self.has_ended).then(|| (self.file.clone(), self.device))
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Ends this part at the order word `until`; `chunks` are those that the tape has. Nothing happens if it has ended.

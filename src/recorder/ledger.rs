@@ -94,16 +94,61 @@ impl Ledger {
         self.new_segment(address, bytes, stream, Origin::Mapped)
     }
 
-    /// Captures the calling thread's stack for [`Ledger::segment_map_by`].
+    /// Captures the calling thread's stack for [`Ledger::block_map_by`].
     #[must_use]
     pub fn stack_of_segment(&self) -> StackId {
         self.track.stack_of_segment()
     }
 
-    /// Reports that memory was mapped by the call with this stack, which [`Ledger::stack_of_segment`] captured. Otherwise
-    /// like [`Ledger::segment_map`].
-    pub fn segment_map_by(&self, address: Address, bytes: u64, stream: StreamId, stack: StackId) -> bool {
-        self.new_segment_by(address, LedgerSegment { bytes, stream, stack, origin: Origin::Mapped })
+    /// Reports that a program mapped memory for itself, by the call with this stack, which [`Ledger::stack_of_segment`]
+    /// captured: a mapped segment with one block of all of it, because no allocator has blocks in it.
+    ///
+    /// Returns whether the report was taken, like [`Ledger::segment_map`].
+    ///
+    /// ```
+    /// use memreel::{Action, Address, DeviceId, StreamId};
+    /// use memreel::recorder::{Recording, Recorder};
+    /// use memreel::snapshot::{Dialect, collect};
+    ///
+    /// let recorder = Recorder::new();
+    /// recorder.record_history(&Recording::all());
+    /// let ledger = recorder.ledger(DeviceId(0));
+    /// ledger.block_map_by(Address(0x20_0000), 2 << 20, StreamId::DEFAULT, ledger.stack_of_segment());
+    /// assert_eq!(ledger.block_bytes(Address(0x20_0000)), Some(2 << 20));
+    /// assert_eq!(ledger.block_unmap(Address(0x20_0000), 2 << 20), 1);
+    ///
+    /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+    /// let actions: Vec<_> = snapshot.device_traces[0].iter().filter_map(|entry| entry.action).collect();
+    /// assert_eq!(actions[..2], [Action::SegmentMap, Action::Alloc]);
+    /// assert_eq!(actions[2..5], [Action::FreeRequested, Action::FreeCompleted, Action::SegmentUnmap]);
+    /// ```
+    pub fn block_map_by(&self, address: Address, bytes: u64, stream: StreamId, stack: StackId) -> bool {
+        let segment = LedgerSegment { bytes, stream, stack, origin: Origin::Mapped };
+        let of_block = self.track.unless_filtered(bytes, stack);
+        let mut state = self.state();
+        let is_taken = self.new_segment_in(&mut state, address, segment);
+        if is_taken {
+            self.add_block(
+                &mut state,
+                address,
+                LiveBlock { bytes, stream, stack: of_block, is_pending: false },
+            );
+        }
+        is_taken
+    }
+
+    /// Reports that what is mapped in a range of addresses will be unmapped, and is not used any more. Otherwise like
+    /// [`Ledger::segment_unmap`].
+    pub fn block_unmap(&self, address: Address, bytes: u64) -> usize {
+        let stack = self.track.stack_of_free(StackId::NONE);
+        let mut state = self.state();
+        let within = state.mapped_in(address, bytes);
+        for at in &within {
+            if self.request_free(&mut state, Address(*at), stack) {
+                self.complete_free(&mut state, Address(*at), stack);
+            }
+        }
+        within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
     }
 
     /// Reports that what is mapped in a range of addresses will be unmapped.
@@ -112,11 +157,7 @@ impl Ledger {
     pub fn segment_unmap(&self, address: Address, bytes: u64) -> usize {
         let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
-        let range = address.0..address.0.saturating_add(bytes);
-        let is_in = |(at, segment): &(&u64, &LedgerSegment)| {
-            segment.origin == Origin::Mapped && at.saturating_add(segment.bytes) <= range.end
-        };
-        let within: Vec<u64> = state.segments.range(range.clone()).filter(is_in).map(|(at, _)| *at).collect();
+        let within = state.mapped_in(address, bytes);
         within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
     }
 
@@ -151,8 +192,7 @@ impl Ledger {
                 LedgerSegment { bytes, stream, stack, origin: Origin::Implied },
             );
         }
-        state.blocks.insert(address.0, LiveBlock { bytes, stream, stack, is_pending: false });
-        self.record(Action::Alloc, address, bytes, stream, stack);
+        self.add_block(&mut state, address, LiveBlock { bytes, stream, stack, is_pending: false });
         true
     }
 
@@ -235,16 +275,21 @@ impl Ledger {
 
     fn new_segment(&self, address: Address, bytes: u64, stream: StreamId, origin: Origin) -> bool {
         let stack = self.track.stack_of_segment();
-        self.new_segment_by(address, LedgerSegment { bytes, stream, stack, origin })
+        self.new_segment_in(&mut self.state(), address, LedgerSegment { bytes, stream, stack, origin })
     }
 
-    fn new_segment_by(&self, address: Address, segment: LedgerSegment) -> bool {
-        let (mut state, bytes) = (self.state(), segment.bytes);
+    fn new_segment_in(&self, state: &mut LedgerState, address: Address, segment: LedgerSegment) -> bool {
+        let bytes = segment.bytes;
         if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
             return state.refuse(address, reason);
         }
-        self.add_segment(&mut state, address, segment);
+        self.add_segment(state, address, segment);
         true
+    }
+
+    fn add_block(&self, state: &mut LedgerState, address: Address, block: LiveBlock) {
+        state.blocks.insert(address.0, block);
+        self.record(Action::Alloc, address, block.bytes, block.stream, block.stack);
     }
 
     fn free_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {

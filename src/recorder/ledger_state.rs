@@ -56,6 +56,15 @@ impl LedgerState {
         false
     }
 
+    /// Returns where the mapped segments are that a range has whole.
+    pub(super) fn mapped_in(&self, address: Address, bytes: u64) -> Vec<u64> {
+        let range = address.0..address.0.saturating_add(bytes);
+        let is_whole = |(at, segment): &(&u64, &LedgerSegment)| {
+            segment.origin == Origin::Mapped && at.saturating_add(segment.bytes) <= range.end
+        };
+        self.segments.range(range.clone()).filter(is_whole).map(|(at, _)| *at).collect()
+    }
+
     pub(super) fn segment_overlap(&self, start: u64, bytes: u64) -> Option<Reason> {
         let (at, segment) = self.segments.range(..start.saturating_add(bytes)).next_back()?;
         let reason = Reason::OverlapsSegment { address: Address(*at), bytes: segment.bytes };

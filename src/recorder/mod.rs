@@ -57,7 +57,9 @@ mod live;
 mod keeper;
 #[cfg(not(loom))]
 mod in_file;
+mod new_place;
 mod tape;
+mod open_chunk;
 mod writer;
 mod log;
 mod tally;

@@ -14,7 +14,10 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    process::memory::{self, Known},
+    process::{
+        memory::{self, Known},
+        own_maps,
+    },
     tape::{Beginning, TapeFile},
 };
 use memreel_snapshot::words::{DeviceId, ResidentReport};
@@ -124,8 +127,10 @@ impl Onlooker {
         // The kernel has paths without links.
         let folder = tape.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let folder = folder.as_deref().and_then(Path::to_str).map(str::to_owned);
-        let known = Known { own_folders: folder.into_iter().collect(), ..Known::default() };
-        let seen = memory::look(self.process.as_deref()?, &known).ok()?;
+        let process = self.process.as_deref()?;
+        let own_maps = own_maps::ranges_in(process, self.file.own_maps());
+        let known = Known { own_folders: folder.into_iter().collect(), own_maps, ..Known::default() };
+        let seen = memory::look(process, &known).ok()?;
         // A process that runs another program now has the tape mapped no more. With another root, it has another path.
         let name = tape.file_name()?.to_str()?;
         if !seen.areas.iter().any(|area| area.name.rsplit('/').next() == Some(name)) {

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+#[cfg(all(target_os = "linux", not(loom)))]
+use super::followed::represented;
 use super::{
     clock::Ticks,
     recording::CapturePoint,
@@ -49,6 +51,14 @@ impl Track {
         }
     }
 
+    /// Returns the bytes that a recorded allocation stands for. `sample_bytes` is as in [`Track::keeps`].
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub(crate) fn represented_bytes(&self, bytes: u64, sample_bytes: u64) -> u64 {
+        // Relaxed: the interval may change while it is read, as it may between two allocations.
+        let of_recording = || self.shared.sample_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        represented(bytes, if sample_bytes == 0 { of_recording() } else { sample_bytes })
+    }
+
     /// Captures the stack of an allocation that is recorded.
     #[inline]
     pub(crate) fn stack_of_alloc_within(&self, _: &OwnWork) -> StackId {
@@ -64,6 +74,14 @@ impl Track {
     #[inline]
     fn capture_within(&self, at: CapturePoint) -> StackId {
         if self.shared.mode().captures(at) { stack::capture(&self.shared.stacks) } else { StackId::NONE }
+    }
+
+    /// Makes room for an event of this thread. It comes before the caller's lock, for which others would wait meanwhile.
+    #[inline(always)]
+    pub(crate) fn make_room_within(&self, _: &OwnWork) {
+        if !self.shared.mode().is_off() {
+            writer::make_room(&self.shared, &self.tape);
+        }
     }
 
     /// Records an event under a lock of the caller, one of many. `newest` is the time of the newest event under this lock:

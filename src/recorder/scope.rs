@@ -14,12 +14,13 @@ use super::{
 use crate::process::{
     guard::Guard,
     sync::{lock, thread_local},
+    until_end::{self, UntilEnd},
 };
 use memreel_snapshot::words::DeviceId;
 
 thread_local! {
     /// The open scopes of this thread, of all recorders.
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: UntilEnd<RefCell<Vec<Open>>> = const { UntilEnd::new(RefCell::new(Vec::new())) };
 }
 
 thread_local! {
@@ -49,13 +50,13 @@ fn current_of_several(recorder: u64) -> ScopeId {
     let innermost = |open: &RefCell<Vec<Open>>| {
         open.try_borrow().ok()?.iter().rev().find(|open| open.recorder == recorder).map(|open| open.scope)
     };
-    OPEN.try_with(innermost).ok().flatten().unwrap_or_default()
+    until_end::with(&OPEN, innermost).flatten().unwrap_or_default()
 }
 
 /// Changes the list of this thread's open scopes and updates the innermost one. A signal handler that interrupts
 /// a change changes nothing.
 fn change(change: impl FnOnce(&mut Vec<Open>)) {
-    let _ = OPEN.try_with(|all| {
+    let _ = until_end::with(&OPEN, |all| {
         let Ok(mut all) = all.try_borrow_mut() else { return };
         change(&mut all);
         let none = Open { recorder: 0, scope: ScopeId::default() };

@@ -30,6 +30,7 @@ use crate::{
     process::{
         fork::{self, Held},
         sync::lock,
+        until_end,
     },
     stack,
     tape::TapeFile,
@@ -111,9 +112,10 @@ impl Shared {
         }
     }
 
-    /// Connects the recorder to forks of the process: the child finds its locks free.
+    /// Connects the recorder to the process: a child of a fork finds its locks free, and a thread its code.
     #[cfg(not(loom))]
     pub(super) fn survive_forks(self: &Arc<Shared>) {
+        until_end::stay_loaded();
         stack::survive_forks();
         fork::register(fork::Level::Recorder, self);
     }

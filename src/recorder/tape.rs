@@ -20,24 +20,19 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+#[cfg(not(loom))]
+use super::in_file::{BaseCut, InFile, Work};
 use super::{
     chunk::{Chunk, FullChunk},
-    clock::{Clock, Ticks},
+    clock::Ticks,
     log::{ACTION_BITS, Cut},
 };
 #[cfg(not(loom))]
-use super::{
-    in_file::{BaseCut, InFile, Work},
-    keeper::Keeper,
-};
-#[cfg(not(loom))]
+use crate::process::fork::Held;
 use crate::process::{
-    fork::{self, Held},
-    wiped,
-};
-use crate::process::{
+    counters,
     guard::Guard,
-    sync::{AtomicU64, Mutex, MutexGuard, fence, lock},
+    sync::{AtomicU64, Mutex, fence, lock},
 };
 #[cfg(not(loom))]
 use memreel_snapshot::words::InventorySegment;
@@ -56,43 +51,31 @@ pub(super) struct Tape {
     last: AtomicU64,
     /// Events that could not be recorded and that no chunk counts yet. What loses them may be a signal handler that interrupted
     /// the recording of another event, which cannot take a lock. Relaxed: a count, with which nothing else has to agree.
-    n_lost: AtomicU64,
+    pub(super) n_lost: AtomicU64,
     /// Whether work in the file became due while the recording thread had a lock of its own. Relaxed: the work itself is
     /// found under the lock of `state`.
     #[cfg(not(loom))]
     is_postponed: AtomicBool,
-    state: Mutex<TapeState>,
+    pub(super) state: Mutex<TapeState>,
 }
 
 /// The chunks of a tape.
 #[derive(Debug)]
-struct TapeState {
+pub(super) struct TapeState {
     capacity: usize,
     /// In the order in which they were filled.
-    full: VecDeque<FullChunk>,
+    pub(super) full: VecDeque<FullChunk>,
     /// Each is being written by one thread.
-    open: Vec<Arc<Chunk>>,
+    pub(super) open: Vec<Arc<Chunk>>,
     /// Chunks whose threads ended before they were full; the next thread continues them.
-    idle: Vec<Arc<Chunk>>,
+    pub(super) idle: Vec<Arc<Chunk>>,
     /// The order word of the newest dropped event. Events up to it that are still in chunks are not read
     /// either, so that the history has no gaps.
     horizon: u64,
-    n_dropped: u64,
+    pub(super) n_dropped: u64,
     /// The part of a file that new chunks are in.
     #[cfg(not(loom))]
-    in_file: Option<Box<InFile>>,
-}
-
-/// A chunk for the calling thread to write to.
-pub(super) struct OpenChunk {
-    /// The tape's generation.
-    pub(super) generation: u64,
-    pub(super) chunk: Arc<Chunk>,
-    /// The ticks of its last event; 0 if it is empty.
-    pub(super) last: Ticks,
-    /// The keeper of the tape's file, if there is work for it.
-    #[cfg(not(loom))]
-    pub(super) due: Option<Arc<Keeper>>,
+    pub(super) in_file: Option<Box<InFile>>,
 }
 
 /// What a ring had dropped when the chunk began whose first event has the order word `until`.
@@ -103,12 +86,12 @@ pub(super) struct Dropped {
 }
 
 /// Returns the order word of an event in a chunk.
-fn order_word(chunk: &Chunk, index: usize) -> u64 {
+pub(super) fn order_word(chunk: &Chunk, index: usize) -> u64 {
     chunk.read(index)[1]
 }
 
 /// Returns the highest order word of an event at these ticks.
-fn order_limit(at: Ticks) -> u64 {
+pub(super) fn order_limit(at: Ticks) -> u64 {
     (at.0 << ACTION_BITS) | ((1 << ACTION_BITS) - 1)
 }
 
@@ -149,59 +132,6 @@ impl Tape {
         Ticks(next)
     }
 
-    /// Gives the calling thread a chunk, and takes its full chunk `done` from it. Returns `None` if recording
-    /// is off.
-    ///
-    /// `is_on` is called under the lock: switching off stores the mode before it erases the tape, so a
-    /// thread that sees "on" here gets its chunk before the tape is erased, and none gets one after.
-    pub(super) fn next_chunk(
-        &self,
-        done: Option<&Arc<Chunk>>,
-        clock: &Clock,
-        is_on: impl Fn() -> bool,
-    ) -> Option<OpenChunk> {
-        let mut state = lock(&self.state);
-        if !is_on() {
-            return None;
-        }
-        if let Some(done) = done {
-            state.close(done);
-        }
-        let spare = state.drop_oldest();
-        state.n_dropped += self.n_lost.swap(0, Ordering::Relaxed);
-        let chunk = state.idle.pop().or(spare).unwrap_or_else(|| state.new_chunk(clock));
-        state.open.push(chunk.clone());
-        let len = chunk.len();
-        let last = if len == 0 { Ticks(0) } else { Ticks(order_word(&chunk, len - 1) >> ACTION_BITS) };
-        Some(OpenChunk {
-            generation: self.generation(),
-            chunk,
-            last,
-            #[cfg(not(loom))]
-            due: state.in_file.as_mut().and_then(|in_file| in_file.take_due()),
-        })
-    }
-
-    /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets no
-    /// more events: it is not where those of today are kept. While a fork is stuck, whose next handlers may wait for the end of
-    /// this thread, the chunk stays as if the thread had it.
-    pub(super) fn take_back(&self, chunk: &Arc<Chunk>, generation: u64) {
-        let _guard = Guard::enter();
-        if let Some(mut state) = self.lock_unless_stuck()
-            && generation == self.generation()
-        {
-            state.close(chunk);
-        }
-    }
-
-    /// Takes the lock; `None` if a fork has it for too long, and in a child that no handler made sound.
-    fn lock_unless_stuck(&self) -> Option<MutexGuard<'_, TapeState>> {
-        #[cfg(not(loom))]
-        return if wiped::is_stranger() { None } else { fork::lock_unless_stuck(&self.state) };
-        #[cfg(loom)]
-        return Some(lock(&self.state));
-    }
-
     /// Notes that work in the file is due, which the caller of the present event does when it has no lock.
     #[cfg(not(loom))]
     pub(super) fn postpone(&self) {
@@ -225,6 +155,7 @@ impl Tape {
     #[cold]
     pub(super) fn count_lost(&self) {
         self.n_lost.fetch_add(1, Ordering::Relaxed);
+        counters::LOST.count_upper();
     }
 
     /// Changes how many events are kept; removes all events, up to `now`, if `erase` is set.
@@ -351,6 +282,12 @@ impl Tape {
         }
     }
 
+    #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+    pub(super) fn while_locked<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _state = lock(&self.state);
+        work()
+    }
+
     /// Returns the number of events that were written since the last erasure and not dropped, whatever the capacity.
     pub(super) fn n_written(&self) -> usize {
         let _guard = Guard::enter();
@@ -389,22 +326,6 @@ impl TapeState {
         }
     }
 
-    /// Returns an empty chunk: in the file, if there is one and it has room.
-    #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
-    fn new_chunk(&mut self, clock: &Clock) -> Arc<Chunk> {
-        #[cfg(not(loom))]
-        if let Some(in_file) = &mut self.in_file {
-            if let Some(chunk) = in_file.chunk(clock, self.n_dropped) {
-                return Arc::new(chunk);
-            }
-            // The ticks of an event are read once it has a chunk, so all events elsewhere are later.
-            let until = order_limit(Ticks(clock.now().0.saturating_sub(1)));
-            let full = self.full.iter().map(|full| &full.chunk);
-            in_file.end(until, full.chain(&self.idle).chain(&self.open));
-        }
-        Arc::default()
-    }
-
     /// Forgets a file that belongs to the parent process, with the events in it.
     #[cfg(not(loom))]
     fn leave_file(&mut self) {
@@ -425,9 +346,15 @@ impl TapeState {
 
     /// Moves a chunk from the open ones to the full or idle ones. A chunk of an earlier generation is not
     /// among the open ones and is ignored.
-    fn close(&mut self, chunk: &Arc<Chunk>) {
-        let Some(place) = self.open.iter().position(|open| Arc::ptr_eq(open, chunk)) else { return };
+    pub(super) fn close(&mut self, chunk: &Arc<Chunk>) {
+        let place = chunk.place();
+        if !self.open.get(place).is_some_and(|open| Arc::ptr_eq(open, chunk)) {
+            return;
+        }
         let chunk = self.open.swap_remove(place);
+        if let Some(moved) = self.open.get(place) {
+            moved.set_place(place);
+        }
         self.put(chunk);
     }
 
@@ -449,7 +376,7 @@ impl TapeState {
 
     /// Drops the oldest full chunks while the chunks that begin after them hold the capacity. Returns one of
     /// them, emptied, for reuse, unless readers still have all of them.
-    fn drop_oldest(&mut self) -> Option<Arc<Chunk>> {
+    pub(super) fn drop_oldest(&mut self) -> Option<Arc<Chunk>> {
         let mut spare = None;
         while (self.full.len().saturating_sub(1)).saturating_mul(Chunk::N_ENTRIES) >= self.capacity {
             let last = self.full[0].last;

@@ -87,6 +87,12 @@ impl Track {
         self.capture_if(mode, CapturePoint::Alloc)
     }
 
+    /// Returns the stack of an allocation of `bytes` bytes that was captured before, unless the filters exclude it.
+    pub(super) fn unless_filtered(&self, bytes: u64, stack: StackId) -> StackId {
+        let is_filtered = self.shared.mode().filters() && self.shared.filters_out(bytes);
+        if is_filtered { StackId::FILTERED } else { stack }
+    }
+
     /// Captures the calling thread's stack for a free, if
     /// [`Recording::context`](super::Recording::context) includes frees.
     ///
@@ -239,6 +245,12 @@ impl Track {
         }
         event.stack = self.capture_if(mode, CapturePoint::Alloc);
         true
+    }
+
+    /// Calls `work` while each thread that needs a chunk waits for it.
+    #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+    pub(crate) fn while_no_chunk_is_given<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.tape.while_locked(work)
     }
 
     /// Returns the number of events on the tape, without reading them.

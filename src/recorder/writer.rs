@@ -16,13 +16,16 @@ use super::{
     chunk::Chunk,
     clock::Ticks,
     context::{ContextId, EventContext, Recent},
-    log, scope,
+    log,
+    open_chunk::{OpenChunk, Wait},
+    scope,
     shared::Shared,
-    tape::{OpenChunk, Tape},
+    tape::Tape,
 };
 use crate::process::{
     guard::Guard,
     sync::{lock, thread_local},
+    until_end::{self, UntilEnd},
 };
 use memreel_snapshot::words::{Action, Event};
 
@@ -114,7 +117,7 @@ struct Writers {
 }
 
 thread_local! {
-    static WRITERS: RefCell<Writers> = const { RefCell::new(Writers::new()) };
+    static WRITERS: UntilEnd<RefCell<Writers>> = const { UntilEnd::new(RefCell::new(Writers::new())) };
 }
 
 /// Records an event.
@@ -124,7 +127,7 @@ thread_local! {
 /// counted as lost.
 #[inline(always)]
 pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Event, source: &mut T) {
-    let written = WRITERS.try_with(|writers| {
+    let written = until_end::with(&WRITERS, |writers| {
         match writers.try_borrow_mut() {
             Ok(mut writers) => {
                 // A signal handler runs on this thread, for which the processor keeps the program order;
@@ -137,16 +140,29 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
             Err(_) => tape.count_lost(),
         }
     });
-    if written.is_err() {
+    if written.is_none() {
         write_without_storage(shared, tape, event, source);
     }
+}
+
+/// Sees to it that this thread has a chunk, so that its first event opens none under a lock of the caller: that takes a thousand
+/// times as long as the event.
+#[inline(always)]
+pub(super) fn make_room(shared: &Shared, tape: &Arc<Tape>) {
+    let _made = until_end::with(&WRITERS, |writers| {
+        if let Ok(mut writers) = writers.try_borrow_mut() {
+            compiler_fence(Ordering::SeqCst);
+            writers.make_room(shared, tape);
+            compiler_fence(Ordering::SeqCst);
+        }
+    });
 }
 
 /// Records a free that completes at once: `requested`, and the same event as [`Action::FreeCompleted`], both
 /// [`AfterNewest`]. The clock is read once. Otherwise like [`write`].
 #[inline(always)]
 pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
-    let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
+    let written = until_end::with(&WRITERS, |writers| match writers.try_borrow_mut() {
         Ok(mut writers) => {
             compiler_fence(Ordering::SeqCst);
             writers.write_free(shared, tape, requested, newest);
@@ -154,7 +170,7 @@ pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event, n
         }
         Err(_) => tape.count_lost(),
     });
-    if written.is_err() {
+    if written.is_none() {
         Writers::new().write_free(shared, tape, requested, newest);
     }
 }
@@ -164,7 +180,7 @@ pub(super) fn write_free(shared: &Shared, tape: &Arc<Tape>, requested: &Event, n
 #[cold]
 #[inline(never)]
 pub(super) fn write_in(shared: &Shared, tape: &Arc<Tape>, event: &Event, context: EventContext) {
-    let written = WRITERS.try_with(|writers| match writers.try_borrow_mut() {
+    let written = until_end::with(&WRITERS, |writers| match writers.try_borrow_mut() {
         Ok(mut writers) => {
             compiler_fence(Ordering::SeqCst);
             writers.write_in(shared, tape, event, context);
@@ -172,7 +188,7 @@ pub(super) fn write_in(shared: &Shared, tape: &Arc<Tape>, event: &Event, context
         }
         Err(_) => tape.count_lost(),
     });
-    if written.is_err() {
+    if written.is_none() {
         Writers::new().write_in(shared, tape, event, context);
     }
 }
@@ -200,6 +216,22 @@ impl Writers {
         }
     }
 
+    /// Opens the first chunk of this thread. One that is full is replaced with the event, under the caller's lock: it must not be
+    /// given back unless there is another.
+    #[inline(always)]
+    fn make_room(&mut self, shared: &Shared, tape: &Arc<Tape>) {
+        let has_chunk = |writer: &Writer| writer.generation == tape.generation();
+        if !self.latest.as_deref().is_some_and(has_chunk) {
+            self.open_ahead(shared, tape);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_ahead(&mut self, shared: &Shared, tape: &Arc<Tape>) {
+        let _opened = self.change_to(shared, tape, Wait::UnlessStuck);
+    }
+
     /// Records an event on another tape than the previous one, or on the same tape after it was erased.
     #[inline(never)]
     fn write_on_other_tape<T: TickSource>(
@@ -209,7 +241,7 @@ impl Writers {
         event: &Event,
         source: &mut T,
     ) {
-        if let Some(writer) = self.change_to(shared, tape) {
+        if let Some(writer) = self.change_to(shared, tape, Wait::Always) {
             writer.write(shared, tape, event, source);
         }
     }
@@ -240,7 +272,7 @@ impl Writers {
     fn write_in(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event, context: EventContext) {
         let writer = match &mut self.latest {
             Some(writer) if writer.generation == tape.generation() => Some(writer),
-            _ => self.change_to(shared, tape),
+            _ => self.change_to(shared, tape, Wait::Always),
         };
         let Some(writer) = writer else { return };
         match writer.recent.get(context).or_else(|| writer.number(shared, context)) {
@@ -251,7 +283,7 @@ impl Writers {
 
     /// Makes the writer of another tape the latest, and opens a chunk if there is none. Returns `None` if
     /// recording is off.
-    fn change_to(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<&mut Box<Writer>> {
+    fn change_to(&mut self, shared: &Shared, tape: &Arc<Tape>, wait: Wait) -> Option<&mut Box<Writer>> {
         let generation = tape.generation();
         if let Some(place) = self.others.iter().position(|writer| writer.generation == generation) {
             match &mut self.latest {
@@ -259,21 +291,21 @@ impl Writers {
                 none => *none = Some(self.others.swap_remove(place)),
             }
         } else {
-            self.open(shared, tape)?;
+            self.open(shared, tape, wait)?;
         }
         self.latest.as_mut()
     }
 
     /// Opens a chunk on a tape, for `latest`. Returns `None` if recording is off.
     #[cold]
-    fn open(&mut self, shared: &Shared, tape: &Arc<Tape>) -> Option<()> {
+    fn open(&mut self, shared: &Shared, tape: &Arc<Tape>, wait: Wait) -> Option<()> {
         let guard = Guard::enter();
         self.others.extend(self.latest.take());
         // Writers of erased tapes and of dropped recorders are of no further use.
         self.others.retain(|writer| {
             writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
         });
-        let next = tape.next_chunk(None, &shared.clock, || !shared.mode().is_off())?;
+        let next = tape.next_chunk(None, wait, &shared.clock, || !shared.mode().is_off())?;
         if !shared.goes_on_with(&next.chunk) {
             return None;
         }
@@ -427,7 +459,9 @@ impl Writer {
     /// Replaces the full chunk. Returns `false` if recording was switched off meanwhile.
     fn open_next(&mut self, shared: &Shared, tape: &Tape) -> bool {
         let guard = Guard::enter();
-        let Some(next) = tape.next_chunk(Some(&self.chunk), &shared.clock, || !shared.mode().is_off()) else {
+        let Some(next) =
+            tape.next_chunk(Some(&self.chunk), Wait::Always, &shared.clock, || !shared.mode().is_off())
+        else {
             return false;
         };
         if !shared.goes_on_with(&next.chunk) {
@@ -464,11 +498,12 @@ mod tests {
         let (pool, stack) = (PoolId::DEFAULT, StackId::NONE);
         let event = Event { action, address, size_bytes: 512, stream, pool, stack };
         track.record(event);
-        WRITERS.with(|writers| {
+        let written = until_end::with(&WRITERS, |writers| {
             let _interrupted = writers.borrow_mut();
             track.record(event);
             track.record_unlocked(event);
         });
+        assert!(written.is_some());
         track.record(event);
         assert_eq!((recorder.n_events(DeviceId(0)), recorder.n_lost(DeviceId(0))), (2, 2));
     }

@@ -116,6 +116,13 @@ impl LiveSums {
         before
     }
 
+    /// Returns the number of blocks of each stack of a device, in the order of the addresses that they have in
+    /// [`Follower::snapshot_of`]. Of a sampled device it is that of all blocks that these stand for.
+    pub fn n_blocks(&self, device: DeviceId) -> impl Iterator<Item = u64> + '_ {
+        let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
+        blocks.filter(|(bytes, _)| *bytes > 0).map(|(_, n)| *n)
+    }
+
     fn bytes_of(&self, device: DeviceId, stack: StackId) -> u64 {
         self.0.get(&device).and_then(|held| held.blocks.get(&stack)).map_or(0, |(bytes, _)| *bytes)
     }

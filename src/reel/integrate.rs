@@ -146,11 +146,15 @@ pub fn may_record() -> bool {
     crate::process::guard::Guard::enter().is_some()
 }
 
+#[cfg(all(target_os = "linux", not(loom)))]
+#[doc(inline)]
+pub use crate::process::own_pages::OwnPages;
 #[cfg(target_os = "linux")]
 #[doc(inline)]
 pub use crate::process::{beside::Beside, inherited::Inherited};
 #[doc(inline)]
 pub use crate::process::{
+    counters::count_unrecorded,
     environment::variable,
     host::host,
     notice::print as notice,

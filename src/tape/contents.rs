@@ -19,7 +19,7 @@ use super::{
     rows::Rows,
     source::{self, Source},
 };
-use crate::process::plain_file;
+use crate::process::{counters, plain_file};
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, RunSums, SeededMap, SeededSet};
 
 /// The words of an event.
@@ -53,8 +53,12 @@ pub(crate) struct Contents {
     pub(crate) began: (u64, u64),
     /// The number of chunks that the file had no room for.
     pub(crate) n_elsewhere: u64,
+    /// The number of events that were not recorded.
+    pub(crate) n_lost: u64,
     /// How many children allocated whose forks no handler saw.
     pub(crate) n_unseen: u64,
+    /// How many programs the process started that could not be recorded.
+    pub(crate) n_unrecorded: u64,
     pub(crate) chunks: Vec<EventChunk>,
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) notes: Vec<Note>,
@@ -98,6 +102,9 @@ pub(crate) struct Base {
     pub(crate) sums: RunSums,
 }
 
+/// The bytes of a [`Preview`].
+const PREVIEW_BYTES: usize = SLOT_HEADER_BYTES + size_of::<Words>();
+
 /// What decides whether a slot is read.
 struct Preview {
     kind: Kind,
@@ -109,7 +116,7 @@ struct Preview {
 impl Preview {
     /// Reads the beginning of a slot. One of an unknown kind counts as a note: who reads it says so.
     fn read(source: &dyn Source, number: u32) -> io::Result<Preview> {
-        let mut bytes = [0; SLOT_HEADER_BYTES + size_of::<Words>()];
+        let mut bytes = [0; PREVIEW_BYTES];
         source.read_at(start_of(number), &mut bytes)?;
         let words = header_words(&bytes);
         let kind = Kind::of(words[SlotWord::Kind as usize]).unwrap_or(Kind::Notes);
@@ -139,6 +146,43 @@ impl ReadSlot {
     pub(super) fn is_sound(&self) -> bool {
         let sum = self.word(SlotWord::Checksum);
         sum == 0 || is_intact(&self.body, sum)
+    }
+}
+
+/// The first reading of a slot: of a few events, the rest of the slot is not read.
+struct First {
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl First {
+    /// The bytes that are read at first, half a page.
+    const LEAST_BYTES: usize = 2048;
+
+    fn read(source: &dyn Source, at: u64) -> io::Result<First> {
+        let mut first = First { bytes: Vec::new(), at };
+        first.read_until(source, First::LEAST_BYTES)?;
+        Ok(first)
+    }
+
+    fn read_until(&mut self, source: &dyn Source, n_bytes: usize) -> io::Result<()> {
+        let from = self.bytes.len();
+        // What the file does not have any more is zeros.
+        self.bytes.resize(n_bytes, 0);
+        source.read_at(self.at + from as u64, &mut self.bytes[from..])?;
+        Ok(())
+    }
+
+    /// Returns how many events are complete, as far as they were when their part was read.
+    fn n_whole_events(&mut self, source: &dyn Source) -> io::Result<usize> {
+        loop {
+            let body = &self.bytes[SLOT_HEADER_BYTES..];
+            let n_whole = n_whole(body);
+            if n_whole < body.len() / size_of::<Words>() || self.bytes.len() == SLOT_BYTES {
+                return Ok(n_whole);
+            }
+            self.read_until(source, (4 * self.bytes.len()).min(SLOT_BYTES))?;
+        }
     }
 }
 
@@ -293,6 +337,8 @@ impl Contents {
             return refused(format!("the tape has slots of {slot_bytes} bytes instead of {SLOT_BYTES}"));
         }
         let began = (word(HeaderWord::ProcessStart), word(HeaderWord::PidNamespace));
+        let (n_unseen, n_unrecorded) = counters::halves(word(HeaderWord::NUnseen));
+        let (n_elsewhere, n_lost) = counters::halves(word(HeaderWord::NElsewhere));
         Ok(Contents {
             is_running: is_running(process, began.0, began.1),
             began,
@@ -300,8 +346,10 @@ impl Contents {
             start_us: word(HeaderWord::StartUs),
             ns_of_ticks: word(HeaderWord::NsOfTicks),
             is_closed: word(HeaderWord::IsClosed) != 0,
-            n_elsewhere: word(HeaderWord::NElsewhere),
-            n_unseen: word(HeaderWord::NUnseen),
+            n_elsewhere,
+            n_lost,
+            n_unseen,
+            n_unrecorded,
             ..Contents::default()
         })
     }
@@ -318,21 +366,35 @@ impl Contents {
             self.problems
                 .push(format!("the file is cut: it ends after {} bytes", n_bytes + HEADER_BYTES as u64));
         }
+        // Slots whose headers end before it are zeros, which is to be free.
+        let mut data_at = 0;
         for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
-            if is_wanted(&Preview::read(source, number)?) {
-                slots.extend(self.slot(source, number)?);
+            if start_of(number) + PREVIEW_BYTES as u64 <= data_at {
+                continue;
+            }
+            let preview = Preview::read(source, number)?;
+            if is_wanted(&preview) {
+                slots.extend(self.slot(source, number, n_bytes + HEADER_BYTES as u64)?);
+            } else if preview.kind == Kind::Free {
+                // Not from here: what was read is a page of zeros now.
+                data_at = source.next_data(start_of(number + 1));
             }
         }
         slots.sort_by_key(|slot| slot.word(SlotWord::Use));
         Ok(slots)
     }
 
-    pub(super) fn slot(&mut self, source: &dyn Source, number: u32) -> io::Result<Option<ReadSlot>> {
+    /// Reads a slot of a file that had `n_bytes`.
+    pub(super) fn slot(
+        &mut self,
+        source: &dyn Source,
+        number: u32,
+        n_bytes: u64,
+    ) -> io::Result<Option<ReadSlot>> {
         let at = start_of(number);
-        let mut bytes = vec![0; SLOT_BYTES];
         for _ in 0..ATTEMPTS {
-            let n_bytes = source.read_at(at, &mut bytes)?;
-            let before = header_words(&bytes);
+            let mut first = First::read(source, at)?;
+            let before = header_words(&first.bytes);
             let Some(kind) = Kind::of(before[SlotWord::Kind as usize]) else {
                 self.problems
                     .push(format!("a part of the file is damaged: slot {number} is of an unknown kind"));
@@ -341,12 +403,11 @@ impl Contents {
             if kind == Kind::Free {
                 return Ok(None);
             }
-            if n_bytes < SLOT_BYTES {
+            if n_bytes < at + SLOT_BYTES as u64 {
                 self.problems.push(format!("the file ends within slot {number}"));
             }
-            bytes[n_bytes..].fill(0);
             let len = match kind {
-                Kind::Events => n_whole(&bytes[SLOT_HEADER_BYTES..]) * size_of::<Words>(),
+                Kind::Events => first.n_whole_events(source)? * size_of::<Words>(),
                 _ => (before[SlotWord::Len as usize] as usize).min(BODY_BYTES),
             };
             let mut again = vec![0; SLOT_HEADER_BYTES + len];
@@ -519,4 +580,63 @@ fn halves(word: u64) -> (u32, u32) {
 /// Returns where a slot begins.
 pub(super) fn start_of(number: u32) -> u64 {
     HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::tape::{Beginning, Slot, TakenAt, TapeFile};
+
+    /// A file, with how often and how many bytes of it are read.
+    struct Counted<'f>(&'f File, Cell<[u64; 2]>);
+
+    impl Source for Counted<'_> {
+        fn n_bytes(&self) -> io::Result<u64> {
+            Source::n_bytes(self.0)
+        }
+
+        fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let [n_reads, n_bytes] = self.1.get();
+            self.1.set([n_reads + 1, n_bytes + buffer.len() as u64]);
+            Source::read_at(self.0, at, buffer)
+        }
+
+        fn next_data(&self, at: u64) -> u64 {
+            Source::next_data(self.0, at)
+        }
+    }
+
+    /// There are thousands of processes that record some events and end.
+    #[test]
+    fn of_a_short_tape_what_is_not_used_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.tape");
+        let tape = TapeFile::create(&path, Beginning { start_us: 1, ns_of_ticks: 1 << 30 }).unwrap();
+        tape.map_ahead();
+        let slot = |kind, bytes: &[u8]| -> Slot {
+            let slot = tape.slot().unwrap();
+            slot.fill(bytes);
+            slot.begin(kind, Owner::Device(DeviceId(0)), TakenAt::default(), 0);
+            slot.set_len(bytes.len());
+            slot
+        };
+        let events = |n: usize| [1; 32].repeat(n);
+        let _slots =
+            [slot(Kind::Events, &events(2)), slot(Kind::Stacks, &[2; 640]), slot(Kind::Events, &events(700))];
+        let file = File::open(&path).unwrap();
+        source::prepare(&file);
+        let counted = Counted(&file, Cell::default());
+        let slots = Contents::default().slots(&counted, &|slot| slot.kind != Kind::Free).unwrap();
+        let bodies: Vec<usize> = slots.iter().map(|slot| slot.body.len()).collect();
+        assert_eq!(bodies, [64, 640, 700 * 32], "what was written");
+        let [n_reads, n_bytes] = counted.1.get();
+        let most_bytes = 2 * (3 * 4096 + SLOT_BYTES as u64);
+        assert!(n_bytes < most_bytes, "{n_bytes} bytes");
+        // On a file system that does not know, the header of each of the 64 slots is read.
+        let is_known = counted.next_data(start_of(10)) == u64::MAX;
+        assert!(n_reads < if is_known { 20 } else { 80 }, "{n_reads} reads");
+        assert!(is_known || !matches!(rustix::fs::fstatfs(&file).unwrap().f_type, 0xef53 | 0x0102_1994));
+    }
 }

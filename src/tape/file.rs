@@ -124,6 +124,11 @@ impl TapeFile {
         self.mapped.heap()
     }
 
+    /// Returns where the process that records has the table of what the recorder mapped for itself; 0 if it has none.
+    pub(crate) fn own_maps(&self) -> u64 {
+        self.mapped.own_maps()
+    }
+
     /// Returns when the recording began, and what a tick takes.
     pub(crate) fn beginning(&self) -> Beginning {
         self.mapped.beginning()

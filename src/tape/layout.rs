@@ -66,7 +66,8 @@ pub(super) enum HeaderWord {
     Checksum = 7,
     /// 1 once the recording has ended as it should.
     IsClosed = 8,
-    /// The number of chunks that are not in the file, because it could not grow.
+    /// The number of chunks that are not in the file, because it could not grow; in its upper half, that of events that were not
+    /// recorded.
     NElsewhere = 9,
     /// The number of the slot's use that is given out next.
     NextUse = 10,
@@ -76,10 +77,14 @@ pub(super) enum HeaderWord {
     PidNamespace = 12,
     /// The steps, from the first, whose bytes a keeper in another process has reserved.
     NPromised = 13,
-    /// The number of children that allocated, and whose forks no handler saw.
+    /// The number of children that allocated, and whose forks no handler saw; in its upper half, that of programs that the process
+    /// started and that could not be recorded.
     NUnseen = 14,
     /// Which device is the heap of the process, and what the recorder has of it, by `own_memory`; 0 if no heap is recorded.
     Heap = 15,
+    /// Where the process has the table of what the recorder mapped for itself, by `own_maps`; 0 in older tapes. It is behind the
+    /// words of devices.
+    OwnMaps = 511,
 }
 
 /// The first of the header's words about devices, [`N_DEVICE_WORDS`] for each.
@@ -90,6 +95,8 @@ pub(super) const N_DEVICE_WORDS: usize = 5;
 
 /// The most devices that the header has words for.
 pub(super) const MAX_DEVICES: usize = (HEADER_BYTES / 8 - DEVICES_AT) / N_DEVICE_WORDS;
+
+const _: () = assert!(DEVICES_AT + MAX_DEVICES * N_DEVICE_WORDS <= HeaderWord::OwnMaps as usize);
 
 /// The words of a device, by which a recorder and a keeper in another process agree.
 #[derive(Clone, Copy, Debug)]

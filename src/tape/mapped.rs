@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     ptr::NonNull,
     sync::{
@@ -31,8 +31,11 @@ use super::{
     steps::{Slots, Step},
     windows::Windows,
 };
-use crate::process::{notice, own_memory, uncancelled::Uncancelled, wiped};
-use memreel_snapshot::words::{DeviceId, Error, Result};
+use crate::process::{counters, notice, own_maps, own_memory, uncancelled::Uncancelled};
+use memreel_snapshot::{
+    place::Folder,
+    words::{DeviceId, Error, Result},
+};
 
 /// The steps that a keeper reserves ahead, at most: 32 MiB.
 const MOST_AHEAD: u64 = 16;
@@ -68,33 +71,23 @@ impl Mapped {
     /// [`Error::is_io`].
     pub(super) fn create(path: &Path, beginning: Beginning) -> Result<Mapped> {
         let failed = |error: io::Error| Error::io("cannot create", path, error);
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(failed)?;
-        }
-        // A link is no name that was taken: another user may have put it there.
-        let is_taken = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
-        // A folder stays: what is in it is not memreel's.
-        if !is_taken && path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-            let mut old = path.as_os_str().to_owned();
+        let (folder, name) = Folder::above(path).map_err(failed)?;
+        let taken = folder.taken(&name).map_err(failed)?;
+        let is_taken = taken.is_some();
+        let new = || {
+            let mut old = name.clone();
             old.push(".old");
-            std::fs::rename(path, old).map_err(failed)?;
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .create_new(!is_taken)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)
-            .map_err(failed)?;
+            // A folder stays: what is in it is not memreel's.
+            folder.set_aside(&name, old)?;
+            folder.create(&name, 0o600)
+        };
+        let file = taken.map_or_else(new, Ok).map_err(failed)?;
         let file = out_of_the_way(file).map_err(failed)?;
         write_in_place(&file);
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES, None));
         // An empty file would take the name of the tape that was here, and its place with the next try. A name that was taken
         // for this tape shows that there was to be one.
-        let give_up = |_: &io::Error| _ = if is_taken { file.set_len(0) } else { std::fs::remove_file(path) };
+        let give_up = |_: &io::Error| _ = if is_taken { file.set_len(0) } else { folder.remove(&name) };
         let header = header.inspect_err(give_up).map_err(failed)?;
         let tape = Mapped {
             file: Descriptor::own(file).map_err(failed)?,
@@ -107,7 +100,8 @@ impl Mapped {
             slots: Mutex::default(),
         };
         tape.write_header(beginning);
-        wiped::count_in(tape.word(HeaderWord::NUnseen));
+        counters::UNSEEN.count_in(tape.word(HeaderWord::NUnseen));
+        counters::LOST.count_in(tape.word(HeaderWord::NElsewhere));
         Ok(tape)
     }
 
@@ -162,6 +156,7 @@ impl Mapped {
         }
         self.word(HeaderWord::Checksum).store(checksum(&bytes), Ordering::Relaxed);
         self.word(HeaderWord::PidNamespace).store(pid_namespace(), Ordering::Relaxed);
+        self.word(HeaderWord::OwnMaps).store(own_maps::address(), Ordering::Relaxed);
         for (at, part) in MAGIC.chunks_exact(8).enumerate() {
             let word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
             self.word_at(at).store(word, Ordering::Release);
@@ -346,6 +341,12 @@ impl Mapped {
         own_memory::of_word(self.word(HeaderWord::Heap).load(Ordering::Relaxed))
     }
 
+    /// Returns where the process that records has the table of what the recorder mapped for itself.
+    pub(super) fn own_maps(&self) -> u64 {
+        // Relaxed: as when the recording began.
+        self.word(HeaderWord::OwnMaps).load(Ordering::Relaxed)
+    }
+
     /// Returns when the recording began, and what a tick takes. Relaxed: what `create` wrote before anything else of this
     /// process, or what another process did before its header was read.
     pub(super) fn beginning(&self) -> Beginning {
@@ -389,7 +390,8 @@ fn write_in_place(file: &File) {
 impl Drop for Mapped {
     fn drop(&mut self) {
         self.close();
-        wiped::forget_counter(self.word(HeaderWord::NUnseen));
+        counters::UNSEEN.forget(self.word(HeaderWord::NUnseen));
+        counters::LOST.forget(self.word(HeaderWord::NElsewhere));
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         for at in slots.end() {
             // SAFETY: mapped by `grow`; every slot keeps the file alive, so none is left.

@@ -58,7 +58,8 @@ impl Contents {
             if !has_more(file, number, seen, has_rows)? {
                 continue;
             }
-            let Some(mut slot) = self.slot(file, number)? else { continue };
+            let end = n_bytes + HEADER_BYTES as u64;
+            let Some(mut slot) = self.slot(file, number, end)? else { continue };
             // The checksum is that of the whole body.
             n_damaged += usize::from(!slot.is_sound());
             slot.words[SlotWord::Checksum as usize] = 0;

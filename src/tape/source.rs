@@ -27,6 +27,11 @@ pub(super) trait Source {
     /// # Errors
     /// What the system returns.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns a place, `at` or later, before which the tape has only zeros from `at` on.
+    fn next_data(&self, at: u64) -> u64 {
+        at
+    }
 }
 
 /// Has the system read of a short tape what is asked for alone: of thousands of short processes, most of each is not used.
@@ -58,6 +63,42 @@ impl Source for File {
         }
         Ok(n_bytes)
     }
+
+    /// Of a step that was reserved and not written to, the system would make pages of zeros.
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, at: u64) -> u64 {
+        use rustix::{
+            fs::{SeekFrom, seek},
+            io::Errno,
+        };
+
+        match seek(self, SeekFrom::Data(at)) {
+            Ok(next) if knows_mapped_pages(self) => next,
+            Err(Errno::NXIO) if knows_mapped_pages(self) => u64::MAX,
+            _ => at,
+        }
+    }
+}
+
+/// Returns whether a file's system takes a page for data as soon as a process has written to it by a mapping, as ext4, XFS, Btrfs
+/// and tmpfs do. Others ask a server that does not have the page yet.
+#[cfg(target_os = "linux")]
+fn knows_mapped_pages(file: &File) -> bool {
+    use rustix::fs::{fstat, fstatfs};
+
+    const DO: [i64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994];
+    /// The device that was found to do so last: the tapes of a run are on one. Relaxed: it is read alone.
+    static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
+    let Ok(found) = fstat(file) else { return false };
+    if found.st_dev == LAST.load(Ordering::Relaxed) {
+        return true;
+    }
+    #[allow(clippy::unnecessary_cast, reason = "its type is that of the processor")]
+    let does = fstatfs(file).is_ok_and(|found| DO.contains(&(found.f_type as i64)));
+    if does {
+        LAST.store(found.st_dev, Ordering::Relaxed);
+    }
+    does
 }
 
 /// The steps of a tape that this process has mapped, by their places; of the others nothing is read, so their slots are as

@@ -54,6 +54,10 @@ impl Mapped {
         match *self {}
     }
 
+    pub(super) fn own_maps(&self) -> u64 {
+        match *self {}
+    }
+
     pub(super) fn path(&self) -> &Path {
         match *self {}
     }

@@ -1,12 +1,17 @@
 //! Which of several settings to advise, and what each gives and costs.
 
+use std::collections::BTreeMap;
+
 use super::{
     answer::Answer,
     bounds::Bounds,
     requests::Requests,
     sweep::{Sweep, grid},
 };
-use memreel_snapshot::{analysis::oom::TriedSetting, words::Result};
+use memreel_snapshot::{
+    analysis::{oom::TriedSetting, options},
+    words::Result,
+};
 
 /// The most settings that are described, if one of them serves the request.
 const MOST_DESCRIBED: usize = 8;
@@ -62,12 +67,14 @@ impl Requests {
         let mut confs = grid(bounds.limit_bytes());
         confs.retain(|conf| reader.takes(conf));
         let answers = Sweep::new(std::slice::from_ref(self)).confs(confs).bounds(bounds).run()?;
-        let mut described: Vec<(&Answer, TriedSetting)> = Vec::new();
-        for answer in ranked(&answers, self.recorded().usable_conf()) {
-            if described.iter().any(|(known, _)| is_alike(known, answer)) {
+        // By rank.
+        let mut described: BTreeMap<usize, (&Answer, TriedSetting)> = BTreeMap::new();
+        let ranked = ranked(&answers, self.recorded().usable_conf());
+        for (rank, answer) in ranked.iter().enumerate() {
+            if described.values().any(|(known, _)| is_alike(known, answer)) {
                 continue;
             }
-            let is_served = described.iter().any(|(_, setting)| setting.served.is_served());
+            let is_served = described.values().any(|(_, setting)| setting.served.is_served());
             if described.len() >= MOST_DESCRIBED && is_served {
                 break;
             }
@@ -76,9 +83,19 @@ impl Requests {
                 // Under the setting with which it failed: the replay does not know what was in its way.
                 return Ok(Vec::new());
             }
-            described.push((answer, setting));
+            described.insert(rank, (answer, setting));
         }
-        Ok(described.into_iter().map(|(_, setting)| setting).collect())
+        // A smaller change may serve it too.
+        let first = described.values().find(|(_, setting)| setting.served.is_served());
+        let smaller = first.map_or_else(Vec::new, |(best, _)| parts_of(best, &ranked));
+        for rank in smaller {
+            if !described.contains_key(&rank)
+                && let Some(setting) = self.described(entry, ranked[rank], bounds)?
+            {
+                described.insert(rank, (ranked[rank], setting));
+            }
+        }
+        Ok(described.into_values().map(|(_, setting)| setting).collect())
     }
 
     fn described(&self, entry: usize, answer: &Answer, bounds: Bounds) -> Result<Option<TriedSetting>> {
@@ -94,6 +111,16 @@ impl Requests {
             setting
         }))
     }
+}
+
+/// Returns the ranks of the settings that have some of a setting's options and no others.
+fn parts_of(answer: &Answer, ranked: &[&Answer]) -> Vec<usize> {
+    let all: Vec<&str> = options(&answer.conf).collect();
+    let is_part = |(_, other): &(usize, &&Answer)| {
+        let some: Vec<&str> = options(&other.conf).collect();
+        !some.is_empty() && some.len() < all.len() && some.iter().all(|option| all.contains(option))
+    };
+    ranked.iter().enumerate().filter(is_part).map(|(rank, _)| rank).collect()
 }
 
 /// Whether two settings have the same results in both orders of addresses.

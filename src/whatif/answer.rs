@@ -4,10 +4,9 @@ use serde::Serialize;
 
 use super::{
     baseline::Baseline,
-    recorded_run::options,
     run::{Outcome, Switch},
 };
-use memreel_snapshot::{history::Confidence, words::DeviceId};
+use memreel_snapshot::{analysis::options, history::Confidence, words::DeviceId};
 
 /// The results of the requests of one device under one setting.
 ///
@@ -81,7 +80,7 @@ impl Answer {
     /// Returns the number of options of the setting.
     #[must_use]
     pub fn num_options(&self) -> usize {
-        options(&self.conf).len()
+        options(&self.conf).count()
     }
 }
 

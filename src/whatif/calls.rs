@@ -20,6 +20,7 @@
 //! which begins after it.
 
 use super::{
+    close_call::CloseCall,
     could_hold::CouldHold,
     live_blocks::{Checked, Freed, LiveBlocks},
     pools::Pools,
@@ -51,6 +52,8 @@ pub(super) struct Read {
     pub(super) deeds: Vec<(EntryIndex, Deed)>,
     /// The bytes that the process could hold, if the device ever refused a request.
     pub(super) could_hold: Option<CouldHold>,
+    /// The requests that were served only after they had released cached segments.
+    pub(super) close_calls: Vec<CloseCall>,
     /// Whether a request released cached segments before it was served.
     pub(super) gave_back: bool,
     pub(super) warnings: Vec<String>,
@@ -80,6 +83,7 @@ pub(super) fn read(records: &ByDevice<'_>, device: DeviceId, recorded: &Recorded
         reserved_bytes: recorded.start_bytes,
         deeds: Vec::new(),
         could_hold: None,
+        close_calls: Vec::new(),
         n_unrequested: 0,
         gave_back: false,
     };
@@ -161,6 +165,7 @@ struct Reader<'a> {
     reserved_bytes: u64,
     deeds: Vec<(EntryIndex, Deed)>,
     could_hold: Option<CouldHold>,
+    close_calls: Vec<CloseCall>,
     n_unrequested: usize,
     gave_back: bool,
 }
@@ -253,6 +258,7 @@ impl Reader<'_> {
         self.steps.clear();
         self.deeds.clear();
         (self.could_hold, self.gave_back) = (None, false);
+        self.close_calls.clear();
         self.first_entry = at + 1;
     }
 
@@ -398,6 +404,10 @@ impl Reader<'_> {
             let most_bytes = self.recorded.settings.growth_bytes(self.trace[at].size);
             let most_bytes = call.before_bytes.saturating_add(most_bytes).saturating_sub(1);
             self.could_hold = Some(CouldHold::at_most(most_bytes, self.could_hold));
+            if let Some((first, last)) = call.released {
+                let releases = [first as usize, last as usize];
+                self.close_calls.push(CloseCall::new(self.trace, at, releases));
+            }
         }
     }
 
@@ -506,6 +516,7 @@ impl Reader<'_> {
             n_slots: self.blocks.n_slots(),
             deeds: self.deeds,
             could_hold: self.could_hold,
+            close_calls: self.close_calls,
             gave_back: self.gave_back,
             warnings,
         }

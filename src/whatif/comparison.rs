@@ -18,10 +18,12 @@ impl Requests {
         self.baseline.get_or_init(|| compared(self))
     }
 
-    /// Returns how far answers can be trusted: how well the baseline repeats the recorded run.
+    /// Returns how far answers can be trusted: how well the baseline repeats the recorded run. Those about a
+    /// [changed](Requests::changed) program are fair at most.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
-        self.baseline().confidence()
+        let of_baseline = self.baseline().confidence();
+        if self.is_changed { of_baseline.max(Confidence::Fair) } else { of_baseline }
     }
 }
 

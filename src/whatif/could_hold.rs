@@ -19,6 +19,9 @@ pub struct CouldHold {
     pub at_most_bytes: u64,
     /// Whether the device had room for a request that failed, so that the process had a limit of its own.
     pub is_limit: bool,
+    /// What was reserved at such a failure and what the device had free: the device's size without what others held of it.
+    /// `None` if nothing shows it.
+    pub device_bytes: Option<u64>,
 }
 
 impl CouldHold {
@@ -34,12 +37,14 @@ impl CouldHold {
             at_least_bytes: reserved_bytes.saturating_add(at_least),
             at_most_bytes: reserved_bytes.saturating_add(at_most),
             is_limit,
+            device_bytes: is_limit.then(|| reserved_bytes.saturating_add(free_bytes)),
         }
     }
 
     /// Returns what a request shows that did not fit into more than `bytes` bytes, after an earlier one.
     pub(super) fn at_most(bytes: u64, earlier: Option<CouldHold>) -> CouldHold {
-        let unknown = CouldHold { at_least_bytes: 0, at_most_bytes: u64::MAX, is_limit: false };
+        let unknown =
+            CouldHold { at_least_bytes: 0, at_most_bytes: u64::MAX, is_limit: false, device_bytes: None };
         let earlier = earlier.unwrap_or(unknown);
         CouldHold { at_most_bytes: earlier.at_most_bytes.min(bytes), ..earlier }
     }

@@ -2,7 +2,7 @@
 
 use crate::allocator::Settings;
 use memreel_snapshot::{
-    analysis::SettingsReader,
+    analysis::{SettingsReader, options},
     history::{ByDevice, reserved_at_start, reserved_peak},
     model::{TraceEntry, Value},
     words::{Action, DeviceId},
@@ -91,7 +91,7 @@ fn usable(conf: &str) -> (String, Vec<String>) {
         return (conf.to_owned(), Vec::new());
     }
     let (known, unknown): (Vec<_>, Vec<_>) =
-        options(conf).into_iter().partition(|option| option.parse::<Settings>().is_ok());
+        options(conf).partition(|option| option.parse::<Settings>().is_ok());
     let warning =
         format!("the recorded setting holds what is not known here, and left out: {}", unknown.join(","));
     let known = known.join(",");
@@ -121,7 +121,7 @@ fn acting(conf: String, is_expandable: Option<bool>) -> (String, Option<String>)
     let asked = conf.parse::<Settings>().is_ok_and(|settings| settings.expandable_segments);
     let Some(acted) = is_expandable.filter(|acted| *acted != asked) else { return (conf, None) };
     let is_other = |option: &&str| !option.trim_start().starts_with("expandable_segments:");
-    let mut options: Vec<&str> = options(&conf).into_iter().filter(is_other).collect();
+    let mut options: Vec<&str> = options(&conf).filter(is_other).collect();
     let warning = if acted {
         options.insert(0, "expandable_segments:True");
         "the run had expandable segments, which its setting does not ask for; the recorded setting is replayed with them"
@@ -131,22 +131,4 @@ fn acting(conf: String, is_expandable: Option<bool>) -> (String, Option<String>)
          without it"
     };
     (options.join(","), Some(warning.to_owned()))
-}
-
-/// Returns the options of a settings text, each with its value. A list in brackets is one value.
-pub(super) fn options(conf: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut options) = (0_i32, 0, Vec::new());
-    for (at, c) in conf.char_indices().chain([(conf.len(), ',')]) {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ',' if depth <= 0 || at == conf.len() => {
-                options.push(&conf[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    options.retain(|option| !option.is_empty());
-    options
 }

@@ -6,6 +6,7 @@ use super::{
     baseline::{Baseline, Level, levels},
     bounds::Bounds,
     calls,
+    close_call::CloseCall,
     could_hold::CouldHold,
     prior,
     recorded_run::RecordedRun,
@@ -30,7 +31,7 @@ pub struct Requests {
     pub(super) priors: Vec<Prior>,
     /// The private pools that requests go to.
     pub(super) pools: Vec<PoolId>,
-    n_requests: usize,
+    pub(super) n_requests: usize,
     /// What the device did for each request, which its entry names.
     pub(super) deeds: Vec<(EntryIndex, Deed)>,
     pub(super) start: Start,
@@ -40,12 +41,15 @@ pub struct Requests {
     pub(super) ranges_total_bytes: Option<u64>,
     /// The recorded level of reserved memory after each entry that changed it.
     pub(super) levels: Vec<Level>,
-    could_hold: Option<CouldHold>,
+    pub(super) could_hold: Option<CouldHold>,
+    pub(super) close_calls: Vec<CloseCall>,
     /// Whether the device was never full, so that a run without a limit can repeat the recorded one.
     pub(super) never_full: bool,
-    recorded: RecordedRun,
-    trust: Trust,
-    warnings: Vec<String>,
+    /// Whether the program is another one than was recorded.
+    pub(super) is_changed: bool,
+    pub(super) recorded: RecordedRun,
+    pub(super) trust: Trust,
+    pub(super) warnings: Vec<String>,
     /// Made when it is first asked for.
     pub(super) baseline: OnceLock<Baseline>,
 }
@@ -100,6 +104,7 @@ impl Requests {
             device,
             n_requests: read.steps.iter().filter(is_request).count(),
             never_full: !read.gave_back && !read.steps.iter().any(|step| matches!(step, Step::Fail { .. })),
+            is_changed: false,
             steps: read.steps,
             n_slots: read.n_slots,
             priors: read.priors,
@@ -110,6 +115,7 @@ impl Requests {
             ranges_total_bytes,
             levels: levels(trace, recorded.start_bytes),
             could_hold: read.could_hold.map(|found| found.with_peak(recorded.reserved_peak_bytes)),
+            close_calls: read.close_calls,
             recorded,
             trust,
             warnings,
@@ -176,6 +182,12 @@ impl Requests {
         self.could_hold
     }
 
+    /// Returns the requests that were served only after the allocator had given its cache back, in their order.
+    #[must_use]
+    pub fn close_calls(&self) -> &[CloseCall] {
+        &self.close_calls
+    }
+
     /// Returns how much memory the recorded run had, as far as that shows it, for a replay that has as much.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
@@ -194,13 +206,25 @@ impl Requests {
         &self.warnings
     }
 
+    /// Returns the most bytes that were requested and not yet free.
+    pub(crate) fn requested_peak_bytes(&self) -> u64 {
+        self.live_peaks().0
+    }
+
     /// Returns the size of a device that is never full: four times the peak of live bytes, or of what is reserved at
     /// the start.
     pub(super) fn ample_bytes(&self) -> u64 {
         const LEAST: u64 = 8 << 40;
         const MOST: u64 = 1 << 56;
+        let (live, wanted) = self.live_peaks();
+        live.max(wanted).max(self.recorded.start_bytes).saturating_mul(4).clamp(LEAST, MOST)
+    }
+
+    /// Returns the peak of the requested bytes that are live, and the most that would be with a request that failed.
+    fn live_peaks(&self) -> (u64, u64) {
         let mut held = vec![0; self.n_slots];
-        let (mut live, mut peak) = (self.pre_existing_bytes(), self.recorded.start_bytes);
+        let mut live = self.pre_existing_bytes();
+        let (mut peak, mut wanted) = (live, 0_u64);
         self.priors.iter().for_each(|prior| held[prior.slot as usize] = prior.bytes);
         for step in &self.steps {
             match *step {
@@ -208,7 +232,7 @@ impl Requests {
                     held[slot as usize] = request.bytes;
                     live = live.saturating_add(request.bytes);
                 }
-                Step::Fail { request } => peak = peak.max(live.saturating_add(request.bytes)),
+                Step::Fail { request } => wanted = wanted.max(live.saturating_add(request.bytes)),
                 Step::Free { slot, .. } | Step::Complete { slot, .. } => {
                     live = live.saturating_sub(held[slot as usize]);
                 }
@@ -216,6 +240,6 @@ impl Requests {
             }
             peak = peak.max(live);
         }
-        peak.saturating_mul(4).clamp(LEAST, MOST)
+        (peak, wanted)
     }
 }

@@ -164,6 +164,7 @@ impl<'a> Run<'a> {
         conditions: &Conditions,
         recorder: &Recorder,
     ) -> Result<Run<'a>> {
+        let conditions = &limited(requests, conditions);
         let device = Arc::new(device(requests, conditions));
         let track = recorder.track(requests.device);
         let allocator = CachingAllocator::with_settings(device.clone(), &track, conditions.settings.clone());
@@ -432,6 +433,33 @@ fn limit_bytes(
 /// Returns a stream that no recorded block can have: handles are addresses below 2^63.
 fn other_stream(slot: SlotIndex) -> StreamId {
     StreamId::from_handle(1 << 63 | u64::from(slot))
+}
+
+/// Returns the conditions with a fraction of the device as the limit that it is. The recorded fraction is in the bounds, which
+/// the recorded run shows. Another one is of the device, if its size is known, and otherwise of the bounds.
+fn limited(requests: &Requests, conditions: &Conditions) -> Conditions {
+    let mut conditions = conditions.clone();
+    let fraction = conditions.settings.per_process_memory_fraction;
+    let is_recorded =
+        fraction.to_bits() == requests.recorded().settings.per_process_memory_fraction.to_bits();
+    let device_bytes = requests.could_hold().and_then(|found| found.device_bytes);
+    if let (false, Some(device_bytes)) = (is_recorded, device_bytes) {
+        let limit_bytes = fraction_of(device_bytes, fraction);
+        conditions.bounds = match conditions.bounds {
+            Bounds::Ample => Bounds::Ample,
+            bounds if bounds == requests.bounds() => Bounds::Limit(limit_bytes),
+            Bounds::Device(bytes) | Bounds::Limit(bytes) => Bounds::Limit(bytes.min(limit_bytes)),
+        };
+    }
+    if is_recorded || device_bytes.is_some() {
+        conditions.settings = conditions.settings.per_process_memory_fraction(1.0);
+    }
+    conditions
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn fraction_of(bytes: u64, fraction: f64) -> u64 {
+    (bytes as f64 * fraction) as u64
 }
 
 /// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a

@@ -24,7 +24,7 @@ use memreel_snapshot::{
 };
 
 /// The state with which a run begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Start {
     /// The recorded one.
     Recorded(Layout),

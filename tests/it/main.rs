@@ -7,6 +7,7 @@
 //! - `stack`: frames of libraries that were unloaded or replaced; files on the way of a capture name no lock.
 //! - `collect`: what a snapshot has of a recorder.
 //! - `whatif`: recorded histories under other settings.
+//! - `fit`: what runs of some sizes say of another.
 //! - `oom`: what is said of a failed request, by its error and beside its snapshot.
 //!
 //! The package `memreel-testing` has what the tests of other packages use too: random numbers and their seeds, and a process
@@ -19,6 +20,7 @@
 
 mod allocator;
 mod collect;
+mod fit;
 mod layers;
 mod oom;
 mod recorder;

@@ -53,6 +53,12 @@ pub(crate) const STEPS: &[Step] = &[
         run: packaged,
     },
     Step { name: "python-reads", what: "CPython reads what is written", is_beside: false, run: python_reads },
+    Step {
+        name: "traced",
+        what: "strace: what is written, made or removed is named in a folder that is open",
+        is_beside: false,
+        run: traced,
+    },
     Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: true, run: loom },
     Step {
         name: "miri",
@@ -204,7 +210,27 @@ fn python_reads(checkout: &Checkout) -> Ended {
     if !has(checkout, "gdb") {
         return Ok(Outcome::Skipped("no gdb: `memreel attach` was not tried".to_owned()));
     }
+    // gdb 13 cannot write the registers of a processor with AMX, so it can call nothing in a program.
+    let writes = cmd!(shell, "gdb --nx --batch -ex starti -ex 'set $xmm0.uint128 = 1' true");
+    if writes.quiet().ignore_status().read_stderr()?.contains("extended state") {
+        let what = "gdb is too old for this processor, and gdb 16 is not: `memreel attach` was not tried";
+        return Ok(Outcome::Skipped(what.to_owned()));
+    }
     cmd!(shell, "cargo test --quiet --test program -- --ignored cpython").run()?;
+    Ok(Outcome::Passed)
+}
+
+fn traced(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    let tools = checkout.tools.folder();
+    let Ok(strace) = cmd!(shell, ".ci/strace {tools}").read() else {
+        return Ok(Outcome::Skipped("no strace, and Debian's package cannot be had".to_owned()));
+    };
+    if cmd!(shell, "{strace} -o /dev/null true").quiet().ignore_stderr().run().is_err() {
+        return Ok(Outcome::Skipped("strace may not trace programs here".to_owned()));
+    }
+    let tests = cmd!(shell, "cargo test --quiet --test program -- --ignored planted::a_path");
+    tests.env("MEMREEL_STRACE", strace).run()?;
     Ok(Outcome::Passed)
 }
 

@@ -94,7 +94,7 @@ fn of_device(both: [Opened; 2], which: Devices) -> Result<[Arc<Snapshot>; 2], Fa
         both[0].devices(which).or_else(|_| both[1].devices(which))?;
         return Ok(both.map(|opened| {
             let mut snapshot = Arc::unwrap_or_clone(opened.snapshot);
-            snapshot.segments.retain(|segment| segment.device == device.into());
+            snapshot.segments.retain(|segment| segment.device == device);
             Arc::new(snapshot)
         }));
     }

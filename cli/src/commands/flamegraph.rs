@@ -90,7 +90,7 @@ fn add(
                     calls.map(|frame| clean(&Call(frame).to_string()).replace(';', ",")).collect();
                 calls.join(";")
             }
-            _ => "(no stack)".to_owned(),
+            _ => shown.no_stack().to_owned(),
         };
         lines.push(format!("{prefix}{calls} {}", group.bytes));
     }

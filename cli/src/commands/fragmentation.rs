@@ -5,8 +5,10 @@
 use std::io::{self, Write};
 
 use memreel_snapshot::{
-    Address,
-    analysis::{DeviceHistory, Fragmentation, IdlePool, PinnedSegment, Site, SiteFrames, Totals},
+    Address, DeviceId,
+    analysis::{
+        DeviceHistory, Fragmentation, IdlePool, PinnedSegment, PoolOf, Site, SiteFrames, Totals, Wanted,
+    },
 };
 use serde::Serialize;
 use serde_json::json;
@@ -20,8 +22,10 @@ use crate::{
     json::{List, WithList},
     moment::{self, At},
     options::Input,
+    pool_table::print_pools,
     rest::rest,
     sites::{Sites, heading},
+    stream_table::{print_findings, print_streams},
     table::Table,
     text::{count, percent},
     warnings::print_warnings,
@@ -34,9 +38,17 @@ memory in no block, internal waste is what rounding adds to blocks; `in use` is
 as in `memreel top --help`. Rows: when the most was reserved, when the external
 waste was largest, and the moment of --at. For blocks that are freed before the
 end only the least rounding is known, so that before the end the internal waste
-may be higher and the external lower. A pinned segment is less than half in use
-at the moment of --at. A private pool that no block uses is named: PyTorch up to
-2.13 keeps the memory of a captured graph for ever if the capture failed.
+may be higher and the external lower.
+
+A pinned segment has free bytes and blocks at the moment of --at. If a request
+failed, only segments of its stream, its kind of pool and its pool are listed;
+or else those for the largest request after --at, if there is one.
+
+Rows by stream: a free block serves requests of its own stream alone. Rows by
+pool, where there are others than the default one: (n, 0) is that of a captured
+graph, (0, n) a MemPool of the program; empty_cache returns memory of the
+default pool alone. The pool of a graph that no block uses is named: PyTorch up
+to 2.13 keeps the memory of a captured graph for ever if the capture failed.
 
 Example:
   memreel fragmentation snapshot.pickle
@@ -52,7 +64,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Print at most this number of pinned segments
+    /// Print at most this number of pinned segments, of streams and of pools
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 }
@@ -99,24 +111,56 @@ fn print(
     }
     table.print(out)?;
     writeln!(out)?;
-    let text = format!(
-        "{}: {} free in {}, the largest {}; {} in empty segments (empty_cache returns them)",
-        moment::words(history, found.totals.moment),
-        Bytes(found.free_bytes),
-        count(found.n_free, "piece"),
-        Bytes(found.largest_free_bytes),
-        Bytes(found.empty_bytes),
-    );
-    print_text(text, out)?;
+    let empty_cache = match history.device() {
+        DeviceId::HOST => "torch.accelerator.memory.empty_host_cache",
+        _ => "empty_cache",
+    };
+    let empty = match (found.empty_bytes, found.returnable_bytes) {
+        (0, _) => String::new(),
+        (empty, bytes) if bytes == empty => {
+            format!("; {} in empty segments ({empty_cache} returns them)", Bytes(empty))
+        }
+        (empty, 0) => format!(
+            "; {} in empty segments of private pools, which {empty_cache} does not return",
+            Bytes(empty)
+        ),
+        (empty, bytes) => {
+            format!("; {} in empty segments ({empty_cache} returns {} of them)", Bytes(empty), Bytes(bytes))
+        }
+    };
+    let when = moment::words(history, found.totals.moment);
+    let free = match found.n_free {
+        0 => "nothing is free in the segments".to_owned(),
+        n => format!(
+            "{} free in {}, the largest {}",
+            Bytes(found.free_bytes),
+            count(n, "piece"),
+            Bytes(found.largest_free_bytes)
+        ),
+    };
+    print_text(format!("{when}: {free}{empty}"), out)?;
     print_idle_pools(&found.idle_pools, out)?;
+    print_pinned(options, found, sites, out)?;
+    print_streams(&found.streams, options.n, sites, out)?;
+    print_findings(&found.idle_streams, sites, out)?;
+    print_pools(&found.pools, options.n, sites, true, out)
+}
+
+fn print_pinned(
+    options: &Options,
+    found: &Fragmentation,
+    sites: &Sites<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     if found.pinned.is_empty() {
         return Ok(());
     }
     let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
     let text = format!(
-        "{} free in {} of which less than half is in use, but which blocks keep from being returned:",
+        "{} free in {}{} which blocks keep from being returned:",
         Bytes(pinned_bytes),
-        count(found.pinned.len(), "segment")
+        count(found.pinned.len(), "segment"),
+        found.wanted.as_ref().map_or_else(String::new, served),
     );
     print_text(text, out)?;
     let figures = format!("{:>11} {:>11} {:>6}", "free", "of segment", "blocks");
@@ -133,9 +177,20 @@ fn print(
     }
 }
 
-/// Prints the private pools that no block uses.
+/// Returns of which request's stream and pool the segments are.
+fn served(wanted: &Wanted) -> String {
+    let which = if wanted.has_failed { "failed" } else { "largest later" };
+    format!(
+        " of the stream and pool of the {which} request ({} at event {}),",
+        Bytes(wanted.bytes),
+        wanted.event
+    )
+}
+
+/// Prints the pools of captured graphs that no block uses.
 pub(super) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::Result<()> {
-    pools.iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
+    let of_graphs = pools.iter().filter(|idle| PoolOf::id(idle.pool) == PoolOf::Graph);
+    of_graphs.into_iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
         let reserved = Bytes(*reserved_bytes);
         print_text(
             format!("note: pool {pool}: 0 B in use, {reserved} reserved, used by nobody: a failed capture?"),
@@ -186,6 +241,11 @@ fn print_object(
         "free_pieces": found.n_free,
         "largest_free_bytes": found.largest_free_bytes,
         "empty_segments_bytes": found.empty_bytes,
+        "returnable_bytes": found.returnable_bytes,
+        "wanted": found.wanted,
+        "streams": sites.first_with_frames(&found.streams, options.n),
+        "idle_streams": sites.first_with_frames(&found.idle_streams, options.n),
+        "pools": sites.first_with_frames(&found.pools, options.n),
         "idle_pools": found.idle_pools.iter().map(idle).collect::<Vec<_>>(),
     });
     let rest = rest(&found.pinned, options.n, |pinned| pinned.free_bytes);

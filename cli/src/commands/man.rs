@@ -3,13 +3,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use clap_mangen::Man;
-use memreel_snapshot::pickle;
+use memreel_snapshot::place::Folder;
 
 use super::row::Program;
 use crate::{exit::Exit, failure::Failure, shown::Shown};
@@ -41,11 +40,11 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) ->
 }
 
 fn write(program: &clap::Command, folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    let folder = Folder::make(folder)?;
     let page = |command: clap::Command, name: String| {
         let mut text = Vec::new();
         Man::new(command).title(name.to_uppercase()).render(&mut text)?;
-        pickle::replace(folder.join(format!("{name}.1")), |file| file.write_all(&text))
+        folder.replace(format!("{name}.1"), |file| file.write_all(&text))
     };
     let mut built = program.clone();
     built.build();

@@ -17,6 +17,7 @@ mod diff;
 mod doctor;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
+mod fit;
 mod fix;
 mod flamegraph;
 mod fragmentation;
@@ -86,6 +87,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     "Estimate the memory that other allocator settings would need",
                     replay::run,
                 ),
+                question("fit", "Predict which size still fits, from runs of other sizes", fit::run),
             ],
         ),
         (

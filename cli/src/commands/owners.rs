@@ -2,20 +2,25 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{DeviceOwners, Owners, owners},
+    analysis::{DeviceOwners, Histories, Owners, owners},
 };
 
 use crate::{
+    bytes::Bytes,
     exit::Exit,
     failure::Failure,
     fit::print_text,
     input::{Opened, list, name, open},
+    labels,
     options::{Devices, Input},
     owner_table,
+    pool_table::{has_private, print_pools},
+    sites::Sites,
+    text::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -73,17 +78,46 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         owner_table::print_json(&tables, &snapshots, &names, out)?;
     } else {
         owner_table::print(&tables, &snapshots, options.frames, out)?;
+        print_pools_of(&tables, &opened, out)?;
     }
     Ok(worst)
 }
 
+/// How many pools are shown.
+const N_POOLS: usize = 10;
+
+/// Prints what each device has in pools, and what of pinned memory is freed and waits.
+fn print_pools_of(tables: &[DeviceOwners], opened: &[Opened], out: &mut impl Write) -> io::Result<()> {
+    let histories: Vec<Histories<'_>> =
+        opened.iter().map(|opened| Histories::new(&opened.snapshot)).collect();
+    for (table, part) in tables.iter().flat_map(|table| table.parts.iter().map(move |part| (table, *part))) {
+        let history = histories[part].of(table.device);
+        let uses = history.pool_uses(history.end());
+        let (is_private, totals) = (has_private(&uses), history.totals_at(history.end()));
+        let pending = totals.active_bytes.saturating_sub(totals.allocated_bytes);
+        let is_waiting = table.device == DeviceId::HOST && pending > 0;
+        if is_private || is_waiting {
+            let file =
+                if opened.len() > 1 { format!("{}, ", clean(&opened[part].name)) } else { String::new() };
+            writeln!(out, "\n{file}{} at the end", labels::device(table.device))?;
+        }
+        if is_waiting {
+            let [held, waits, idle] = [totals.allocated_bytes, pending, totals.unused_bytes()].map(Bytes);
+            let text = format!("{held} is allocated, {waits} is freed and waits for events, {idle} is idle");
+            print_text(text, out)?;
+        }
+        print_pools(&uses, N_POOLS, &Sites::new(&history, 3), true, out)?;
+    }
+    Ok(())
+}
+
 fn of_device(tables: Vec<DeviceOwners>, device: Devices) -> Result<Vec<DeviceOwners>, Failure> {
-    let Devices::One(number) = device else { return Ok(tables) };
+    let Devices::One(device) = device else { return Ok(tables) };
     let (found, others): (Vec<DeviceOwners>, Vec<DeviceOwners>) =
-        tables.into_iter().partition(|table| table.device == number.into());
+        tables.into_iter().partition(|table| table.device == device);
     if found.is_empty() {
         let known: Vec<DeviceId> = others.iter().map(|table| table.device).collect();
-        return Err(Failure::usage(format!("no device {number}; devices with memory: {}", list(&known))));
+        return Err(Failure::usage(format!("no device {device}; devices with memory: {}", list(&known))));
     }
     Ok(found)
 }

@@ -104,10 +104,7 @@ fn nothing(why: &str) -> Failure {
 fn parts_of(snapshot: &Snapshot, which: Devices) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
     match which {
         Devices::All => Box::new(parts(snapshot)),
-        Devices::One(device) => {
-            let device = DeviceId::from(device);
-            Box::new(part(snapshot, device).map(|part| (device, part)).into_iter())
-        }
+        Devices::One(device) => Box::new(part(snapshot, device).map(|part| (device, part)).into_iter()),
     }
 }
 
@@ -122,7 +119,9 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     // An error if the file does not have the device.
     opened.devices(options.device)?;
     let snapshot = &opened.snapshot;
-    let found = devices(snapshot);
+    // Pinned host memory goes with the first of them.
+    let found: Vec<DeviceId> =
+        devices(snapshot).into_iter().filter(|device| *device != DeviceId::HOST).collect();
     if let Some(what) = too_many(&found).filter(|_| options.device == Devices::All) {
         return Err(Failure::usage(what));
     }

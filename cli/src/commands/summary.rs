@@ -4,27 +4,39 @@
 
 use std::io::{self, Write};
 
-use memreel::whatif::explain;
-use memreel_snapshot::analysis::{
-    By, Claim, DeviceHistory, EarlierPeak, Group, Histories, LeakSite, Releases, Totals, oom::OomReport,
+use memreel::whatif::{CloseCall, close_calls, explain};
+use memreel_snapshot::{
+    analysis::{
+        By, Claim, DeviceHistory, EarlierPeak, Group, Histories, IdleStreams, LeakSite, PoolUse,
+        ReservedGrowth, Site, Totals, Waiting,
+        oom::{CauseKind, Explanation, Verdict},
+    },
+    history::{Absence, Moment},
 };
 use serde_json::json;
 
-use super::{fragmentation::print_idle_pools, leaks::claims, oom::print_causes};
+use super::{
+    fragmentation::print_idle_pools,
+    leaks::claims,
+    oom::{answer_logs, print_causes},
+};
 use crate::{
     bytes::Bytes,
     colour::bold,
     each::{Asked, each_file},
     exit::Exit,
     failure::Failure,
-    fit::{self, columns, wrapped},
+    fit::{self, columns, print_text, wrapped},
     input::Opened,
     json::{self, List, WithList},
+    labels,
     moment::{self, of_the_last},
     options::Input,
+    pool_table::print_pools,
     rest::rest,
     sites::{Sites, figures, print_rows},
-    text::{clean, count, of_it_pending, percent, shell_word},
+    stream_table::{finding, print_findings},
+    text::{clean, count, percent, shell_word, used_and_pending},
     warnings::{absence, print_warnings, program_failure},
     width::width_left,
 };
@@ -35,16 +47,20 @@ const N_CAUSES: usize = 2;
 /// How many sites of a kind are shown.
 const N_SITES: usize = 3;
 
+/// How many pools are shown.
+const N_POOLS: usize = 4;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Shows who wrote the file, its devices, whether their histories are whole, the
 memory at the peak and at the end, why the last request failed, the sites that
 grow, and the largest holders at the peak; then the commands that show
-more.
+more. A log is answered as by `memreel oom`.
 
 Example:
   memreel summary snapshot.pickle
   memreel snapshot.pickle
+  memreel train.log
 
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
@@ -55,9 +71,15 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let input = &options.input;
-    let mut n_files = 0;
-    each_file(&input.files, |opened| {
-        let devices = opened.devices(input.device)?;
+    let (of_logs, files) = answer_logs(input, out)?;
+    // A failed request is an answer, as for a snapshot.
+    let of_logs = if of_logs == Exit::Broken { Exit::Fine } else { of_logs };
+    if files.is_empty() {
+        return Ok(of_logs);
+    }
+    let mut n_files = input.files.len() - files.len();
+    let of_files = each_file(&files, |opened| {
+        let devices = opened.failed_first(input.device)?;
         let n_devices = devices.len();
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
@@ -65,7 +87,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         n_files += 1;
         let histories = Histories::new(&opened.snapshot);
-        let mut next = Next::default();
+        let (mut next, said) = (Next::default(), Absence::of_file(&opened.snapshot));
         for device in devices {
             let asked = Asked::new(opened, &histories, device, n_devices > 1);
             let summary = Summary::new(asked.history());
@@ -73,30 +95,32 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             if input.json {
                 summary.print_json(&asked, out)?;
             } else {
-                summary.print(out)?;
+                summary.print(said, out)?;
             }
         }
         if !input.json {
             next.print(opened, out)?;
         }
         Ok(Exit::Fine)
-    })
+    })?;
+    Ok(of_logs.max(of_files))
 }
 
 /// Returns a line about the file.
 fn head(opened: &Opened, n_devices: usize) -> String {
-    let (bold, setting) = (bold(), |key| opened.setting(key).unwrap_or_default());
-    let by = match setting("memreel_version") {
-        "" => Releases::of(&opened.snapshot)
-            .map_or_else(|| "in PyTorch's format".to_owned(), |releases| format!("of {releases}")),
-        version => format!("of memreel {}", clean(version)),
-    };
-    let conf = match setting("PYTORCH_CUDA_ALLOC_CONF") {
+    let (bold, by) = (bold(), opened.writer());
+    let conf = match opened.setting("PYTORCH_CUDA_ALLOC_CONF").unwrap_or_default() {
         "" => String::new(),
         conf => format!(", settings {}", clean(conf)),
     };
     let failed = program_failure(&opened.snapshot).map_or_else(String::new, |failed| format!("; {failed}"));
     let (name, devices) = (clean(&opened.name), count(n_devices, "device"));
+    if let writer @ ("JAX" | "pprof") = opened.setting("memreel_profile").unwrap_or_default() {
+        let live = Bytes(
+            opened.snapshot.segments.iter().map(|segment| segment.total_size).fold(0, u64::saturating_add),
+        );
+        return format!("{bold}{name}{bold:#}: a profile of {writer}, {devices}: {live} live");
+    }
     format!("{bold}{name}{bold:#}: a snapshot {by}, {devices}{conf}{failed}")
 }
 
@@ -106,7 +130,14 @@ struct Summary<'a> {
     peak: Totals,
     end: Totals,
     most_reserved: Totals,
-    oom: Option<OomReport>,
+    failure: Option<Explanation<'a, 'a>>,
+    /// The requests that almost failed.
+    close_calls: Vec<CloseCall>,
+    reserved_growth: Option<ReservedGrowth>,
+    idle_streams: Vec<IdleStreams>,
+    /// What waits at the peak, or else at the end.
+    waiting: Option<Waiting>,
+    pools: Vec<PoolUse>,
     growing: Vec<LeakSite>,
     holders: Vec<Group>,
     /// The peak if it was before the events, with the stacks of the holders.
@@ -130,7 +161,12 @@ impl<'a> Summary<'a> {
             peak,
             end: history.totals_at(history.end()),
             most_reserved: history.highest(|totals| totals.reserved_bytes),
-            oom: history.oom(),
+            failure: history.oom().map(|report| explain(history, report)),
+            close_calls: close_calls(history),
+            reserved_growth: history.reserved_growth(),
+            idle_streams: history.idle_streams(history.end()),
+            waiting: history.waiting(peak.moment).or_else(|| history.waiting(history.end())),
+            pools: history.pool_uses(history.end()),
             growing,
             holders,
             earlier,
@@ -144,12 +180,13 @@ impl<'a> Summary<'a> {
 
     fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
         let sites = Sites::new(self.history, N_SITES);
-        let oom = self.oom.as_ref().map(|report| {
+        let oom = self.failure.as_ref().map(|failure| {
+            let (report, cause) = (failure.report(), &failure.causes()[0]);
             json!({
                 "event": report.entry,
                 "requested_bytes": report.requested_bytes,
-                "verdict": report.verdict,
-                "why": report.why(),
+                "verdict": cause.kind,
+                "why": cause.finding,
                 "n_ooms": report.n_ooms,
             })
         });
@@ -166,6 +203,10 @@ impl<'a> Summary<'a> {
             "end": json::figures(&self.end),
             "most_reserved": json::figures(&self.most_reserved),
             "oom": oom,
+            "close_calls": self.close_calls.len(),
+            "reserved_growth": self.reserved_growth.as_ref().map(|growth| sites.with_frames(growth)),
+            "idle_streams": sites.first_with_frames(&self.idle_streams, N_SITES),
+            "pools": sites.first_with_frames(&self.pools, N_POOLS),
             "n_growing": self.growing.len(),
         });
         let growing = sites.first_with_frames(&self.growing, N_SITES);
@@ -176,29 +217,48 @@ impl<'a> Summary<'a> {
         asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
     }
 
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Prints the findings. `said` is what the line about the file has told of a missing history; it is not told again.
+    fn print(&self, said: Option<Absence>, out: &mut impl Write) -> io::Result<()> {
         let (history, bold) = (self.history, bold());
-        #[allow(clippy::cast_precision_loss)]
-        let seconds = history.span_us() as f64 / 1e6;
         let events = match history.entries().len() {
             0 => "no history".to_owned(),
-            n => format!("{} in {seconds:.3} s", count(n, "event")),
+            n => count(n, "event") + &moment::span_words(history),
         };
         let whole = if history.trust().is_whole() { ", the history is whole" } else { "" };
-        writeln!(out, "\n{bold}device {}{bold:#}: {events}{whole}", history.device())?;
+        writeln!(out, "\n{bold}{}{bold:#}: {events}{whole}", labels::device(history.device()))?;
         self.print_totals(out)?;
-        print_warnings(history, out)?;
+        match history.trust().absence {
+            Some(absence) if said == Some(absence) => {
+                writeln!(out, "note: the figures are those of the end")?
+            }
+            _ => print_warnings(history, out)?,
+        }
         print_idle_pools(&history.idle_pools(history.end()), out)?;
         let sites = Sites::new(history, 3);
-        if let Some(report) = &self.oom {
+        if let Some(failure) = &self.failure {
             writeln!(out)?;
-            print_causes(history, &explain(history, report.clone()), N_CAUSES, out)?;
+            print_causes(history, failure, N_CAUSES, out)?;
         }
-        if self.oom.is_none() && self.growing.is_empty() && history.growth_at(history.end()).is_some() {
+        if let (None, Some(call)) = (&self.failure, self.close_calls.last()) {
+            print_text(self.close_call(call), out)?;
+        }
+        self.print_kept(&sites, out)?;
+        let is_quiet = self.failure.is_none()
+            && self.close_calls.is_empty()
+            && self.growing.is_empty()
+            && self.reserved_growth.is_none()
+            && self.waiting.is_none();
+        if is_quiet && history.growth_at(history.end()).is_some() {
             writeln!(out, "  no request failed, and no site grew beyond what it held before")?;
         }
-        for (said, text) in claims(history, &self.growing) {
-            writeln!(out, "\n{}", wrapped(&format!("{bold}{}{bold:#}: {text}", said[0].claim.name()), 2))?;
+        // What grew until a failed request is among its causes.
+        let claims = if self.is_cause(|kind| kind == CauseKind::Grew) {
+            Vec::new()
+        } else {
+            claims(history, &self.growing)
+        };
+        for (said, text) in claims {
+            writeln!(out, "\n{}", wrapped(&format!("{bold}{text}{bold:#}"), 2))?;
             writeln!(out, "{}", Sites::heading())?;
             let row = |site: &LeakSite| {
                 let share = percent(site.bytes, self.end.allocated_bytes);
@@ -208,20 +268,66 @@ impl<'a> Summary<'a> {
             print_rows(listed.map(|site| (row(site), &sites, &site.site)), out)?;
         }
         if !self.holders.is_empty() {
-            writeln!(out, "\n{bold}the most at the peak{bold:#}, of {}", count(self.holders.len(), "site"))?;
+            let at = if history.entries().is_empty() { "end" } else { "peak" };
+            writeln!(out, "\n{bold}the most at the {at}{bold:#}, of {}", count(self.holders.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)?;
         }
-        Ok(())
+        // What returns the memory of a pool is the advice then.
+        let is_advised = self.is_cause(|kind| kind == CauseKind::Unusable(Verdict::Elsewhere));
+        print_pools(&self.pools, N_POOLS, &sites, !is_advised, out)
+    }
+
+    /// Whether a cause of the failed request that is printed is one of these.
+    fn is_cause(&self, is: impl Fn(CauseKind) -> bool) -> bool {
+        let causes = self.failure.as_ref().map_or_else(Vec::new, Explanation::causes);
+        causes.iter().take(N_CAUSES).any(|cause| is(cause.kind))
+    }
+
+    /// Prints what memory is kept for nothing: by what waits, by streams, and step by step. Of a failed request it is among the
+    /// causes.
+    fn print_kept(&self, sites: &Sites<'_>, out: &mut impl Write) -> io::Result<()> {
+        let growth = self.reserved_growth.as_ref();
+        if self.failure.is_some() {
+            return print_findings(growth.filter(|_| self.idle_streams.is_empty()), sites, out);
+        }
+        print_findings(&self.waiting, sites, out)?;
+        let mut growth = growth;
+        for idle in &self.idle_streams {
+            // What one call does on its streams is said once.
+            let pace = growth.take_if(|growth| growth.site == idle.site);
+            let more =
+                pace.map_or_else(String::new, |growth| format!("; their memory grew by {}", growth.pace()));
+            print_text(finding(idle, &more, sites), out)?;
+        }
+        print_findings(growth, sites, out)
+    }
+
+    /// Returns which request almost failed, the last if there are several.
+    fn close_call(&self, call: &CloseCall) -> String {
+        let n = self.close_calls.len();
+        let times = if n > 1 { format!(", the last of {n} times") } else { String::new() };
+        let refused = call.first_release.checked_sub(1).map_or(Moment::START, Moment::after);
+        let in_use = Bytes(self.history.totals_at(refused).active_bytes);
+        let asked = self.history.entries()[call.entry].stack.map_or_else(String::new, |stack| {
+            format!(" of {}", Sites::new(self.history, 2).plain(&Site::Stack(stack)))
+        });
+        format!(
+            "almost out of memory {}: with {in_use} in use the device refused {}{asked}, and served it when {} of cache had been \
+             given back{times}",
+            moment::words(self.history, refused),
+            Bytes(call.requested_bytes),
+            Bytes(call.released_bytes),
+        )
     }
 
     /// Prints the memory at the peak and, if that was another moment, at the end.
     fn print_totals(&self, out: &mut impl Write) -> io::Result<()> {
         let (history, peak, end) = (self.history, &self.peak, &self.end);
         let line = |name: &str, totals: &Totals| {
-            let [active, reserved] = [totals.active_bytes, totals.reserved_bytes].map(Bytes);
-            format!("  {name:5} {active} in use, {reserved} reserved{}", of_it_pending(totals))
+            let used = used_and_pending(totals, history.device());
+            format!("  {name:5} {used}, {} reserved", Bytes(totals.reserved_bytes))
         };
         let trust = history.trust();
         if let Some((peak, _)) = &self.earlier {
@@ -247,14 +353,16 @@ struct Next {
     has_oom: bool,
     has_growing: bool,
     has_history: bool,
+    has_memory: bool,
     is_contradictory: bool,
 }
 
 impl Next {
     fn add(&mut self, summary: &Summary<'_>) {
-        self.has_oom |= summary.oom.is_some();
+        self.has_oom |= summary.failure.is_some();
         self.has_growing |= !summary.growing.is_empty();
         self.has_history |= !summary.history.entries().is_empty();
+        self.has_memory |= summary.most_reserved.reserved_bytes > 0 || summary.peak.active_bytes > 0;
         self.is_contradictory |= summary.history.trust().n_contradictions > 0;
     }
 
@@ -263,10 +371,14 @@ impl Next {
         let commands = [
             (self.is_contradictory, "validate", "the rules that the file breaks"),
             (self.has_oom, "oom", "why the request failed"),
-            (true, "top", "what holds the memory at the peak"),
+            (
+                self.has_memory,
+                "top",
+                if self.has_history { "what holds the memory at the peak" } else { "what holds the memory" },
+            ),
             (self.has_growing, "leaks", "what grows"),
             (self.has_history, "timeline", "memory over the history"),
-            (true, "fragmentation", "reserved memory that no block uses"),
+            (self.has_memory, "fragmentation", "reserved memory that no block uses"),
         ];
         let file = if opened.is_stdin { "FILE".to_owned() } else { shell_word(&opened.name) };
         writeln!(out, "\nnext:")?;

@@ -16,7 +16,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
-    moment,
+    labels, moment,
     options::Input,
     output::{self, replaces_no_snapshot},
     plot,
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             }
             let path = numbered(path, n_drawn);
             n_drawn += 1;
-            let title = format!("{}, device {}", opened.name, history.device());
+            let title = format!("{}, {}", opened.name, labels::device(history.device()));
             replaces_no_snapshot(&path, &options.input.files)?;
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
@@ -137,10 +137,8 @@ fn print(
     let points = history.timeline(axis, n_columns.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
-    #[allow(clippy::cast_precision_loss)]
-    let seconds = history.span_us() as f64 / 1e6;
-    let n_events = count(entries.len(), "event");
-    let text = format!("{:13}{n_events} in {seconds:.3} s   █ allocated ▓ pending ░ reserved", "");
+    let (n_events, span) = (count(entries.len(), "event"), moment::span_words(history));
+    let text = format!("{:13}{n_events}{span}   █ allocated ▓ pending ░ reserved", "");
     Ok(writeln!(out, "{}", wrapped(&text, plot::SCALE))?)
 }
 

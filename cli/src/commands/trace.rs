@@ -50,6 +50,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let input = &options.input;
     each_file(&input.files, |opened| {
         let mut devices = opened.devices(input.device)?;
+        // The tool prints no host memory.
+        devices.retain(|device| !options.pytorch || *device != DeviceId::HOST);
         devices.retain(|device| !opened.snapshot.trace(*device).is_empty());
         if devices.is_empty() && !options.pytorch && !input.json {
             let what = if input.device == Devices::All { "no device has" } else { "this device has no" };

@@ -17,6 +17,7 @@ use memreel_snapshot::{
 use super::{
     figures::Figures,
     groups::{Colour, Groups, Palette},
+    in_use::InUse,
     sizes::Sizes,
 };
 
@@ -33,6 +34,7 @@ pub(super) struct Device<'a> {
     /// The times of the events, each at least that of the event before, if those of the file are not.
     rising_us: Option<Vec<i64>>,
     by_address: OnceLock<Vec<u32>>,
+    in_use: OnceLock<InUse>,
     named: OnceLock<Vec<(u32, Vec<&'a str>)>>,
     mapped: OnceLock<Vec<Range<Address>>>,
     order: Mutex<Option<Order>>,
@@ -57,6 +59,7 @@ impl<'a> Device<'a> {
             palette: Palette::default(),
             rising_us: rising_us(history.entries()),
             by_address: OnceLock::new(),
+            in_use: OnceLock::new(),
             named: OnceLock::new(),
             mapped: OnceLock::new(),
             order: Mutex::new(None),
@@ -105,6 +108,12 @@ impl<'a> Device<'a> {
             placed.sort_unstable();
             placed.into_iter().map(|(_, number)| number).collect()
         })
+    }
+
+    /// Returns the numbers of the lives that are in use in a window, rising; `None` if these are many of all.
+    pub(super) fn within(&self, moments: [Moment; 2]) -> Option<Vec<u32>> {
+        let lives = self.history.lives();
+        self.in_use.get_or_init(|| InUse::new(lives)).within(lives, moments)
     }
 
     /// Returns the groups of a colour, numbered by what they hold at the peak.

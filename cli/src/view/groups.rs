@@ -13,6 +13,7 @@ use memreel_snapshot::{
     analysis::{Bytes, DeviceHistory, Owners, Pools},
     history::{Life, Moment},
     model::{Frame, StackIndex},
+    words::SeededMap,
 };
 
 use super::{
@@ -111,12 +112,12 @@ impl Groups {
         match colour {
             Colour::Stack => Groups::of_stacks(history, |stack| {
                 let calls: Vec<String> = shown.identifying_frames(stack).take(3).map(words::call).collect();
-                if calls.is_empty() { NO_STACK.to_owned() } else { calls.join(" ← ") }
+                if calls.is_empty() { shown.no_stack().to_owned() } else { calls.join(" ← ") }
             }),
             Colour::Function => {
                 let function = |frame: &Frame| words::function(frame);
                 Groups::of_stacks(history, |stack| {
-                    shown.innermost(stack).map_or_else(|| NO_STACK.to_owned(), function)
+                    shown.innermost(stack).map_or_else(|| shown.no_stack().to_owned(), function)
                 })
             }
             Colour::Owner => {
@@ -167,16 +168,25 @@ impl Groups {
     }
 
     fn of_stacks(history: &DeviceHistory<'_>, mut name: impl FnMut(StackIndex) -> String) -> Groups {
-        let stacks = &history.snapshot().stacks;
-        let mut numbers = Numbers::default();
-        let mut of = vec![u32::MAX; stacks.len() + 1];
-        for life in history.lives() {
-            let at = life.stack.map_or(stacks.len(), StackIndex::index);
-            if of[at] == u32::MAX {
-                of[at] = numbers.of(life.stack.map_or_else(|| NO_STACK.to_owned(), &mut name));
+        let (lives, n_stacks) = (history.lives(), history.snapshot().stacks.len());
+        let no_stack = history.shown_frames().no_stack();
+        let (mut numbers, mut known) = (Numbers::default(), SeededMap::default());
+        let number = |life: &Life| -> u32 {
+            let mut name = |stack: Option<StackIndex>| stack.map_or_else(|| no_stack.to_owned(), &mut name);
+            *known.entry(life.stack).or_insert_with_key(|stack| numbers.of(name(*stack)))
+        };
+        let of_lives: Vec<u32> = lives.iter().map(number).collect();
+        // The stacks are those of all devices, each of which may have few.
+        let of = if of_lives.len() <= n_stacks {
+            Of::Life(of_lives)
+        } else {
+            let mut of = vec![u32::MAX; n_stacks + 1];
+            for (stack, number) in known {
+                of[stack.map_or(n_stacks, StackIndex::index)] = number;
             }
-        }
-        Groups { of: Of::Stack(of), names: numbers.names }
+            Of::Stack(of)
+        };
+        Groups { of, names: numbers.names }
     }
 
     fn of_lives(history: &DeviceHistory<'_>, number: impl FnMut(&Life) -> u32) -> Groups {
@@ -227,12 +237,48 @@ impl Groups {
     }
 }
 
-const NO_STACK: &str = "(no stack)";
-
 pub(super) fn pool_name(pool: Option<PoolId>) -> String {
     match pool {
         None => "unknown".to_owned(),
         Some(PoolId::DEFAULT) => "default".to_owned(),
         Some(pool) => pool.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memreel_snapshot::{
+        Action, Address, DeviceId, Snapshot,
+        analysis::Histories,
+        model::{TraceEntry, raw::Shape},
+    };
+
+    use super::*;
+
+    /// A device of each of many stacks would else have a table of all of them.
+    #[test]
+    fn a_table_is_no_longer_than_the_lives_of_its_device() {
+        const N_DEVICES: i64 = 100;
+        let mut snapshot = Snapshot::default();
+        snapshot.shapes.intern(Shape::from_fields(&[]));
+        for at in 0..N_DEVICES {
+            let name = format!("f{at}").into();
+            let frame = snapshot.stacks.intern_frame(Frame { name, ..Frame::default() });
+            let (action, stack) = (Some(Action::Alloc), Some(snapshot.stacks.intern_stack(&[frame])));
+            let entry =
+                TraceEntry { action, address: Address(512), size: 512, stack, ..TraceEntry::default() };
+            snapshot.device_traces.push(vec![entry]);
+        }
+        let histories = Histories::new(&snapshot);
+        for at in 0..N_DEVICES {
+            let history = histories.of(DeviceId(at));
+            for colour in [Colour::Stack, Colour::Function, Colour::Owner] {
+                let groups = Groups::new(&history, colour);
+                let (Of::Stack(of) | Of::Life(of)) = &groups.of else { panic!("{colour:?}") };
+                assert_eq!((of.len(), groups.names.len()), (1, 1), "{colour:?}");
+            }
+            let groups = Groups::new(&history, Colour::Function);
+            assert_eq!(groups.name(&history.lives()[0], 0), format!("f{at}"));
+        }
     }
 }

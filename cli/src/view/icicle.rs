@@ -56,13 +56,13 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Value, Re
     let (bytes, n_blocks) = lives()
         .fold((0_u64, 0_usize), |(bytes, n), life| (bytes.saturating_add(life.represented_bytes), n + 1));
     let branches = history.tree_of(lives(), bytes / LEAST_PART);
-    let stacks = &history.snapshot().stacks;
+    let (stacks, no_stack) = (&history.snapshot().stacks, history.shown_frames().no_stack());
     let mut depth = Depth::default();
     let shown = branches.iter().take(MAX_BRANCHES).map(|branch| {
         let frame = branch.frame.map(|frame| stacks.frame(frame));
         json!({
             "depth": depth.of(branch.depth, branch.continues),
-            "name": frame.map_or_else(|| "(no stack)".to_owned(), |frame| short(&frame.name, 300)),
+            "name": frame.map_or_else(|| no_stack.to_owned(), |frame| short(&frame.name, 300)),
             "filename": frame.map(|frame| base(&frame.filename)),
             "line": frame.map_or(0, |frame| frame.line),
             "bytes": branch.bytes,

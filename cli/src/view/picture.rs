@@ -9,9 +9,11 @@ use super::{
     device::Device,
     figures::Extremes,
     groups::Colour,
+    raster::raster,
     refusal::Refusal,
     request::Request,
-    sums::{Sum, sums},
+    sizes::Sizes,
+    sums::sums,
     window::{Column, Window},
 };
 
@@ -20,12 +22,6 @@ const N_ALL: usize = 20_000;
 
 /// The most blocks of a picture: their places are 16 bits, of which two values mean something else.
 const N_MOST: usize = 65_000;
-
-/// The raster's value for a place with nothing.
-const NOTHING: u16 = 0;
-
-/// The raster's value for the blocks that have no band of their own, nor one of their group.
-const REST: u16 = 1;
 
 /// In the place of a life's number: the small blocks of a group.
 const SUM: u32 = u32::MAX;
@@ -80,7 +76,10 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Vec<u8>, 
     let lives = device.history.lives();
     let is_chosen = |number: u32| choice.is_all() || choice.holds(&lives[number as usize], number);
     let least_bytes = (height.row_bytes() / 2.0) as u64;
-    let shown = device.sizes.shown(lives, moments, least_bytes, [N_ALL, N_MOST], is_chosen);
+    let near = device.within(moments);
+    let of_near = near.as_ref().map(|numbers| Sizes::of(lives, numbers));
+    let sizes = of_near.as_ref().unwrap_or(&device.sizes);
+    let shown = sizes.shown(lives, moments, least_bytes, [N_ALL, N_MOST], is_chosen);
     let mut numbers = shown.lives;
     numbers.sort_unstable_by_key(|number| (lives[*number as usize].from, *number));
     let bands: Vec<&Life> = numbers.iter().map(|number| &lives[*number as usize]).collect();
@@ -94,9 +93,12 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Vec<u8>, 
                 && life.until > moments[0]
                 && is_chosen(*number)
         };
-        sums(groups, &figures, (0..).zip(lives).filter(is_small))
+        let number = |at: u32| near.as_ref().map_or(at, |numbers| numbers[at as usize]);
+        let n_near = near.as_ref().map_or(lives.len(), Vec::len);
+        let all = (0..).take(n_near).map(number).map(|number| (number, &lives[number as usize]));
+        sums(groups, &figures, all.filter(is_small))
     };
-    let raster = raster(&sums, &bands, &figures, height);
+    let raster = raster(&sums, &bands, &figures, height.n_rows, |bytes| height.row(bytes));
 
     let mut out = Out(Vec::with_capacity(raster.len() * 2 + columns.len() * 32));
     out.0.extend_from_slice(MAGIC);
@@ -128,47 +130,6 @@ pub(super) fn answer(request: &Request, device: &Device<'_>) -> Result<Vec<u8>, 
 
 fn n_moments(columns: &[Column]) -> usize {
     columns.first().zip(columns.last()).map_or(0, |(first, last)| last.1 - first.0)
-}
-
-/// Returns the rows of each column, from the lowest up: the rest, the sums, and the bands in the order in which they were
-/// allocated.
-/// A column is the moment of its most active bytes.
-fn raster(sums: &[Sum], bands: &[&Life], figures: &[Extremes], height: Height) -> Vec<u16> {
-    let mut raster = vec![NOTHING; figures.len() * height.n_rows];
-    let mut next = 0;
-    let mut live: Vec<usize> = Vec::new();
-    for (at, (column, rows)) in figures.iter().zip(raster.chunks_exact_mut(height.n_rows)).enumerate() {
-        let moment = column.highest;
-        while next < bands.len() && bands[next].from <= moment {
-            live.push(next);
-            next += 1;
-        }
-        live.retain(|band| bands[*band].until > moment);
-        let of_sums = sums.iter().map(|sum| sum.bytes[at]);
-        let of_bands = live.iter().map(|band| bands[*band].represented_bytes);
-        let places = (0..sums.len()).chain(live.iter().map(|band| sums.len() + band));
-        let stacked: Vec<(usize, u64)> = places.zip(of_sums.chain(of_bands)).collect();
-        paint(&stacked, column, height, rows);
-    }
-    raster
-}
-
-/// Fills the rows of a column with what is in it, each with its place in the table of lives.
-fn paint(stacked: &[(usize, u64)], column: &Extremes, height: Height, rows: &mut [u16]) {
-    let shown_bytes = stacked.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    let mut below_bytes = column.active[1].saturating_sub(shown_bytes);
-    let mut from = height.row(0);
-    let mut fill = |until: usize, place: u16| {
-        if until > from {
-            rows[from..until].fill(place);
-            from = until;
-        }
-    };
-    fill(height.row(below_bytes), REST);
-    for (place, bytes) in stacked {
-        below_bytes = below_bytes.saturating_add(*bytes);
-        fill(height.row(below_bytes), u16::try_from(place + 2).unwrap_or(REST));
-    }
 }
 
 /// The bytes of a picture, little endian.

@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::hash::Hash;
+
 use memreel_snapshot::{
     Action, DeviceId, Snapshot,
     analysis::{Histories, devices},
     history::{Moment, ScopeSpan},
     model::StackTable,
-    words::SeededSet,
+    words::{SeededMap, SeededSet},
 };
 use serde_json::{Value, json};
 
@@ -21,6 +23,8 @@ const MAX_SCOPES: usize = 5000;
 /// The devices of one file.
 pub(super) struct Recording<'a> {
     pub(super) devices: Vec<Device<'a>>,
+    /// The places of the devices, by their numbers.
+    places: SeededMap<i64, usize>,
     described: Vec<Value>,
 }
 
@@ -28,22 +32,24 @@ impl<'a> Recording<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Recording<'a> {
         let histories = Histories::new(snapshot);
         let mut ids = devices(snapshot);
-        if !snapshot.host_traces.is_empty() || !snapshot.host_segments.is_empty() {
-            ids.push(DeviceId::HOST);
-        }
         if ids.is_empty() {
             ids.push(0.into());
         }
         let devices: Vec<Device<'a>> = ids.into_iter().map(|id| Device::new(histories.of(id), id)).collect();
+        let (limits, with_segments) = (limits(snapshot), with_segments(snapshot));
+        let describe = |device: &Device<'_>| {
+            describe(device, limits.get(&device.id).copied(), with_segments.contains(&device.id))
+        };
         let described = devices.iter().map(describe).collect();
-        Recording { devices, described }
+        let places = devices.iter().map(|device| device.id.0).zip(0..).collect();
+        Recording { devices, places, described }
     }
 
     /// Returns the device of a number, or the only one.
     pub(super) fn device(&self, number: Option<i64>) -> Result<&Device<'a>, Refusal> {
         let found = match number {
             None => self.devices.first(),
-            Some(number) => self.devices.iter().find(|device| device.id.0 == number),
+            Some(number) => self.places.get(&number).and_then(|place| self.devices.get(*place)),
         };
         found.ok_or_else(|| Refusal::missing("there is no such device in the file"))
     }
@@ -54,23 +60,20 @@ impl<'a> Recording<'a> {
     }
 }
 
-fn describe(device: &Device<'_>) -> Value {
+/// Returns what is described of a device that has this limit.
+fn describe(device: &Device<'_>, limit_bytes: Option<u64>, has_segments: bool) -> Value {
     let history = &device.history;
     let (scopes, n_scopes) = scopes(device);
+    let has_times = history.span_us().is_some();
     let names = |colour| names(device, colour);
-    let usage = history.snapshot().usage();
-    let limit = usage
-        .iter()
-        .find(|usage| usage.device == device.id)
-        .and_then(|usage| Some(usage.reports.last()?.report.total_bytes));
     json!({
         "device": device.id,
         "n_events": history.entries().len(),
-        "first_us": device.first_us(),
-        "last_us": device.last_us(),
+        "first_us": device.first_us().filter(|_| has_times),
+        "last_us": device.last_us().filter(|_| has_times),
         "peak": super::state::totals(device, device.peak),
         "top_bytes": device.top_bytes,
-        "limit_bytes": limit.filter(|bytes| *bytes > 0),
+        "limit_bytes": limit_bytes,
         "n_lives": history.lives().len(),
         "markers": markers(device),
         "scopes": scopes,
@@ -79,7 +82,7 @@ fn describe(device: &Device<'_>) -> Value {
         "pools": names(Colour::Pool),
         "owners": names(Colour::Owner),
         "has_stacks": has_stacks(device),
-        "has_segments": has_segments(history.snapshot(), device.id),
+        "has_segments": has_segments,
         "warnings": warnings(history),
         "is_exact": history.trust().is_exact(),
     })
@@ -92,10 +95,22 @@ fn names<'d>(device: &'d Device<'_>, colour: Colour) -> Vec<&'d str> {
     device.groups(colour).names.iter().take(MAX_NAMES).map(String::as_str).collect()
 }
 
-/// Whether a device has segments at the end.
-fn has_segments(snapshot: &Snapshot, device: DeviceId) -> bool {
-    let of_host = device == DeviceId::HOST && !snapshot.host_segments.is_empty();
-    of_host || snapshot.segments.iter().any(|segment| segment.device == device)
+/// Returns the bytes that each device has, as far as they were reported.
+fn limits(snapshot: &Snapshot) -> SeededMap<DeviceId, u64> {
+    let mut limits = SeededMap::default();
+    for usage in snapshot.usage() {
+        if let Some(last) = usage.reports.last() {
+            limits.entry(usage.device).or_insert(last.report.total_bytes);
+        }
+    }
+    limits.retain(|_, bytes| *bytes > 0);
+    limits
+}
+
+/// Returns the devices that have segments at the end.
+fn with_segments(snapshot: &Snapshot) -> SeededSet<DeviceId> {
+    let of_host = (!snapshot.host_segments.is_empty()).then_some(DeviceId::HOST);
+    snapshot.segments.iter().map(|segment| segment.device).chain(of_host).collect()
 }
 
 /// Whether a block has a stack.
@@ -104,9 +119,13 @@ fn has_stacks(device: &Device<'_>) -> bool {
 }
 
 fn streams(device: &Device<'_>) -> Vec<i64> {
+    first_different(device.history.lives().iter().map(|life| life.stream.0), MAX_NAMES)
+}
+
+/// Returns the first `most` values that differ from those before.
+fn first_different<T: Copy + Eq + Hash>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
     let mut seen = SeededSet::default();
-    let streams = device.history.lives().iter().map(|life| life.stream.0);
-    streams.filter(|stream| seen.insert(*stream)).take(MAX_NAMES).collect()
+    all.filter(|value| seen.insert(*value)).take(most).collect()
 }
 
 fn markers(device: &Device<'_>) -> Vec<Value> {
@@ -150,6 +169,8 @@ fn scopes(device: &Device<'_>) -> (Vec<Value>, usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, hash::Hasher};
+
     use super::{
         super::{
             compare,
@@ -157,6 +178,31 @@ mod tests {
         },
         *,
     };
+
+    /// A value that counts how often values are compared.
+    #[derive(Clone, Copy, Debug, Eq)]
+    struct Counted<'a>(u32, &'a Cell<u32>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0 == other.0
+        }
+    }
+
+    impl Hash for Counted<'_> {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            self.0.hash(state);
+        }
+    }
+
+    #[test]
+    fn streams_are_not_compared_each_with_each() {
+        let n_compared = Cell::new(0);
+        let found = first_different((0..20_000).map(|n| Counted(n % 190, &n_compared)), 200);
+        assert_eq!(found.iter().map(|of| of.0).collect::<Vec<_>>(), (0..190).collect::<Vec<_>>());
+        assert!(n_compared.get() < 60_000, "{}", n_compared.get());
+    }
 
     #[test]
     fn pinned_host_memory_is_a_device() {

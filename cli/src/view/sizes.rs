@@ -17,7 +17,7 @@ struct Span {
     life: u32,
 }
 
-/// All lives of a device by the bytes that they count for.
+/// Lives of a device by the bytes that they count for.
 pub(super) struct Sizes(Vec<Span>);
 
 /// Which lives a picture shows.
@@ -32,8 +32,20 @@ pub(super) struct Shown {
 impl Sizes {
     pub(super) fn new(history: &DeviceHistory<'_>) -> Sizes {
         let lives = history.lives();
-        let span = |(life, number): (&Life, u32)| Span { from: life.from, until: life.until, life: number };
-        let mut spans: Vec<Span> = lives.iter().zip(0..).map(span).collect();
+        Sizes::sorted(lives, (0..).take(lives.len()))
+    }
+
+    /// Takes some of the lives of a device.
+    pub(super) fn of(lives: &[Life], numbers: &[u32]) -> Sizes {
+        Sizes::sorted(lives, numbers.iter().copied())
+    }
+
+    fn sorted(lives: &[Life], numbers: impl Iterator<Item = u32>) -> Sizes {
+        let span = |number: u32| {
+            let Life { from, until, .. } = lives[number as usize];
+            Span { from, until, life: number }
+        };
+        let mut spans: Vec<Span> = numbers.map(span).collect();
         spans.sort_unstable_by_key(|span| (Reverse(lives[span.life as usize].represented_bytes), span.life));
         Sizes(spans)
     }

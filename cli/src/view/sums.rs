@@ -32,8 +32,12 @@ pub(super) fn sums<'l>(
             u128::from(life.represented_bytes) * (u128::from(events) + 1);
     }
     let mut largest: Vec<usize> = (0..areas.len()).filter(|group| areas[*group] > 0).collect();
-    largest.sort_unstable_by_key(|group| (Reverse(areas[*group]), *group));
-    largest.truncate(N_SUMS);
+    let by_area = |group: &usize| (Reverse(areas[*group]), *group);
+    if largest.len() > N_SUMS {
+        largest.select_nth_unstable_by_key(N_SUMS, by_area);
+        largest.truncate(N_SUMS);
+    }
+    largest.sort_unstable_by_key(by_area);
     let mut place = vec![usize::MAX; areas.len()];
     largest.iter().enumerate().for_each(|(at, group)| place[*group] = at);
     let mut changes = vec![vec![0_u64; columns.len() + 1]; largest.len()];

@@ -24,6 +24,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("oom", &["oom", FRAGMENTED]),
     ("fragmentation", &["fragmentation", FRAGMENTED]),
     ("replay", &["replay", "--conf", "expandable_segments:True", FRAGMENTED]),
+    ("fit", &[]),
     ("owners", &["owners", RANK1]),
     ("top", &["top", "-n", "5", RANK0]),
     ("leaks", &["leaks", RANK1]),

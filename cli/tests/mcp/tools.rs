@@ -84,7 +84,9 @@ fn no_tool_writes_and_every_schema_is_sound() {
             assert!(!described.to_string().contains("standard input"), "{name}: {property}");
         }
         let check = jsonschema::validator_for(schema).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let files = json!({"files": ["a"], "before": "a", "after": "b", "at": "peak"});
+        let at = if name == "fit" { json!(["3"]) } else { json!("peak") };
+        let files =
+            json!({"files": ["a"], "sized_files": ["1=a", "2=b"], "before": "a", "after": "b", "at": at});
         let mut taken = files.clone();
         taken.as_object_mut().unwrap().retain(|key, _| properties.contains_key(key));
         taken["skip_lines"] = 3.into();
@@ -98,6 +100,7 @@ fn no_tool_writes_and_every_schema_is_sound() {
 #[test]
 fn the_answer_of_each_tool_is_the_programs() {
     let (first, second) = (snapshot("oom.pickle"), snapshot("oom_fragment.pickle"));
+    let sized = ["1", "2"].map(|size| format!("{size}={}", snapshot("transformer_all_stacks.pickle")));
     let mut session = Session::begin(&[]);
     for name in session.names() {
         let name = name.as_str();
@@ -115,9 +118,17 @@ fn the_answer_of_each_tool_is_the_programs() {
                 arguments = json!({"before": first, "after": second});
                 words.push(&first);
             }
+            "fit" => {
+                arguments = json!({"sized_files": sized, "at": "2"});
+                words.extend(["--at=2", &sized[0]]);
+            }
             _ => {}
         }
-        words.push(if arguments.get("files").is_some() { &first } else { &second });
+        words.push(match name {
+            "fit" => &sized[1],
+            "diff" | "compare" => &second,
+            _ => &first,
+        });
         let (text, status) = program(&words);
         let answer = session.call(name, &arguments);
         assert_eq!((answer.texts[0].as_str(), answer.is_error), (text.as_str(), false), "{name}");

@@ -173,7 +173,7 @@ fn the_steps_of_the_action_record_gate_and_show_the_page() {
     let of_one_line = run_step(folder, "Record", &[("RUN", "true\n"), ("HEAP", "false")]);
     assert_eq!(of_one_line.status.code(), Some(0), "{}", stderr(&of_one_line));
     let unreadable = run_step(folder, "Summary", &[("SNAPSHOT", "missing.pickle")]);
-    assert_eq!(unreadable.status.code(), Some(1), "{}", stderr(&unreadable));
+    assert_eq!(unreadable.status.code(), Some(3), "{}", stderr(&unreadable));
 }
 
 /// Each input is in the variables of a step, and no step asks for another.

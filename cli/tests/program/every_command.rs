@@ -74,6 +74,7 @@ const DIFFERENT: &[Row] = &[
 const ELSEWHERE: &[(&str, &str)] = &[
     ("attach", "takes a process: `attach`"),
     ("doctor", "looks at the machine: `doctor`"),
+    ("fit", "takes files with their sizes: `fit`"),
     ("help", "clap's own command"),
     ("mcp", "serves a client: tests/mcp"),
     ("record", "takes a program: `record`"),

@@ -12,7 +12,7 @@ use memreel::{
 use memreel_snapshot::{Action, pickle};
 use serde_json::{Value, json};
 
-use crate::support::{answer, run, stderr, stdout};
+use crate::support::{answer, fixture, run, stderr, stdout};
 
 #[test]
 fn exit_statuses_and_reports() {
@@ -350,5 +350,44 @@ fn the_reserved_pages_of_a_heap_are_not_compared_with_a_baseline() {
         let (before, now) = (saved("before.pickle", name, 8192), saved("now.pickle", name, 12_288));
         let gated = run(&["gate", "--baseline", &before, &now]);
         assert_eq!(gated.status.code(), Some(status), "{name}: {}", stdout(&gated));
+    }
+}
+
+/// What the file of a run names is a file in its folder, which has to be there.
+#[test]
+fn a_run_has_all_of_its_snapshots_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join("run").join(name);
+    fs::create_dir(of("")).unwrap();
+    let snapshot = fs::read(fixture("torch-2.11/snapshots/oom_fragment.pickle")).unwrap();
+    for path in [of("a.pickle"), folder.path().join("secret.pickle")] {
+        fs::write(path, &snapshot).unwrap();
+    }
+    let path = of("r.memreel").display().to_string();
+    let name = |file: &str| {
+        let process = json!({"process": 1, "rank": null, "file": file, "peak_bytes": 5, "is_helper": false});
+        let run = json!({"memreel_run": 1, "program": [], "processes": [process], "not_recorded": [],
+            "failures": [], "failed_calls": []});
+        fs::write(&path, run.to_string()).unwrap();
+    };
+    let gate = |path: &str| run(&["gate", "--max-peak", "9GiB", path]);
+    let in_folder = of("").display().to_string();
+    name("a.pickle");
+    assert_eq!([&path, &in_folder].map(|path| gate(path).status.code()), [Some(0); 2]);
+    assert_eq!(stdout(&gate(&in_folder)).matches("peak").count(), 1, "the file counts once");
+    for missing in ["gone.pickle", "*.pickle"] {
+        name(missing);
+        let gated = [&path, &in_folder].map(|path| gate(path));
+        let texts = gated.each_ref().map(|gated| format!("{}{}", stdout(gated), stderr(gated)));
+        assert_eq!(gated.map(|gated| gated.status.code()), [Some(3); 2], "{texts:?}");
+    }
+    for outside in ["../secret.pickle", "", "-", "../run"] {
+        name(outside);
+        let others = [gate(&path), gate(&in_folder), run(&["top", &path])];
+        for refused in others {
+            assert_eq!(refused.status.code(), Some(3), "{outside} {}", stdout(&refused));
+            let why = format!("names {outside:?}, which is no file in its folder");
+            assert!(stderr(&refused).contains(&why), "{}", stderr(&refused));
+        }
     }
 }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::{
     every_command::{OUTPUT, ROWS, Row, Yes},
-    files, owners, repository,
+    files, owners, repository, streams,
     support::{fixture, stderr, stdout},
 };
 
@@ -47,6 +47,11 @@ pub(crate) fn validator(schema: &Value, command: &str) -> Validator {
 const RUNS: &[&[&str]] = &[
     &["trace", "OUT/odd.json"],
     &["fragmentation", "OUT/files.json"],
+    &["fragmentation", "OUT/streams.json"],
+    &["fragmentation", "OUT/bare-streams.json"],
+    &["fragmentation", "--at", "0", "FILE"],
+    &["summary", "OUT/streams.json"],
+    &["summary", "OUT/bare-streams.json"],
     &["at", "end", "OUT/files.json"],
     &["at", "--address", "0x40000000+1GiB", "end", "OUT/files.json"],
     &["at", "--address", "0..0xffffffffffffffff", "end", "FILE"],
@@ -54,15 +59,21 @@ const RUNS: &[&[&str]] = &[
     &["oom", "OUT/leaky.json"],
     &["top", "--allocated", "OUT/leaky.json"],
     &["oom", "torch-2.11/ranks/rank1.pickle"],
+    &["oom", "OUT/train.log"],
+    &["oom", "OUT/load.log"],
     &["summary", "OUT/odd.json"],
     &["summary", "OUT/leaky.json"],
     &["summary", "torch-2.11/ranks/rank1.pickle"],
     &["replay", "--limit", "1GiB", "--conf", "expandable_segments:True", "FILE"],
     &["replay", "--from", "0", "--conf", "expandable_segments:True", "FILE"],
+    &["fit", "1=FILE", "2=FILE", "3=FILE", "--limit", "4MiB", "--at", "4"],
     &["top", "--by", "function", "FILE"],
     &["top", "--by", "file", "FILE"],
     &["top", "--by", "scope", "FILE"],
     &["top", "--by", "name", "FILE"],
+    &["top", "--by", "line", "FILE"],
+    &["top", "--by", "stream", "FILE"],
+    &["top", "--by", "pool", "FILE"],
     &["top", "--by", "owner", "FILE"],
     &["owners", "FILE", "OUT/owners.pickle"],
     &["owners", "OUT/host.json"],
@@ -141,9 +152,26 @@ fn leaky() -> Value {
     json!({"segments": [], "device_traces": [trace], "allocator_settings": {"memreel_allocated": sums}})
 }
 
+/// A log of a rank, with another process, a figure that is not known and a traceback.
+const LOG: &str = "[rank1]: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 8.00 GiB of which 1.00 GiB is free. \
+    Process 7 has 1.00 GiB memory in use. 1.00 GiB is cold. Of the allocated memory 5.00 GiB is allocated by PyTorch, and \
+    1.00 GiB is reserved by PyTorch but unallocated.
+[rank1]: Traceback (most recent call last):
+[rank1]:   File \"train.py\", line 7, in <module>
+[rank1]:     loss.backward()
+[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 8.00 GiB of which 1.00 GiB is free. \
+    Process 7 has 1.00 GiB memory in use. 1.00 GiB is cold. Of the allocated memory 5.00 GiB is allocated by PyTorch, and \
+    1.00 GiB is reserved by PyTorch but unallocated.
+";
+
+/// A log with a buffer that was allocated before.
+const LOAD: &str =
+    "CUDA0 KV buffer size = 1.00 MiB\nallocating 9.00 MiB on device 0: cudaMalloc failed: out of memory\n";
+
 /// Returns a trace with a stack that is deeper than a tree.
 fn deep() -> Value {
-    let frames = vec![json!({"name": "f", "filename": "a.py", "line": 1}); 1025];
+    let frames: Vec<Value> =
+        (0..1025).map(|line| json!({"name": "f", "filename": "a.py", "line": line})).collect();
     let alloc =
         json!({"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1, "frames": frames});
     json!({"segments": [], "device_traces": [[alloc]]})
@@ -167,7 +195,12 @@ fn folder() -> TempDir {
     fs::write(folder.path().join("host.json"), host().to_string()).unwrap();
     fs::write(folder.path().join("deep.json"), deep().to_string()).unwrap();
     fs::write(folder.path().join("leaky.json"), leaky().to_string()).unwrap();
+    let streams = streams::world();
+    fs::write(folder.path().join("streams.json"), streams.to_string()).unwrap();
+    fs::write(folder.path().join("bare-streams.json"), streams::bare(streams).to_string()).unwrap();
     fs::write(folder.path().join("files.json"), files::odd().to_string()).unwrap();
+    fs::write(folder.path().join("train.log"), LOG).unwrap();
+    fs::write(folder.path().join("load.log"), LOAD).unwrap();
     let history = Recording::all().tape(folder.path().join("run.tape"));
     drop(Reel::builder().history(history).build().unwrap().alloc(1000).unwrap());
     grow(folder.path().join("live.tape"));
@@ -223,7 +256,8 @@ fn every_line_is_as_described_and_every_key_occurs() {
     for run in RUNS.iter().map(|run| run.to_vec()).chain(plain_runs()) {
         let command = run[0];
         let validator = validator(&schema, command);
-        let n_runs = if run.contains(&"FILE") { files.len() } else { 1 };
+        let is_of_any = run.iter().any(|argument| argument.ends_with("FILE"));
+        let n_runs = if is_of_any { files.len() } else { 1 };
         for file in files.iter().take(n_runs) {
             let argument = |argument: &&str| {
                 argument.replace("OUT", folder.path().to_str().unwrap()).replace("FILE", file)
@@ -282,7 +316,7 @@ fn every_command_with_json_is_described() {
         .iter()
         .filter(|row| matches!(row.json, Yes))
         .map(|row| row.name)
-        .chain(["doctor", "recover", "watch"])
+        .chain(["doctor", "fit", "recover", "watch"])
         .collect();
     assert_eq!(
         described, rows,

@@ -5,8 +5,9 @@
 //! - `questions`: what the questions answer, some of it as golden texts.
 //! - `pytorch`: the texts that copy PyTorch's tool.
 //! - `attach`: programs that run already, whose PyTorch is recorded from then on.
-//! - `gate`, `replay`, `validate`: these commands, and their exit statuses.
+//! - `fit`, `gate`, `replay`, `validate`: these commands, and their exit statuses.
 //! - `owners`: who has a device's memory, as a table and as limits.
+//! - `planted`: folders in which other users have put links.
 //! - `ranks`: the ranks of a run, compared.
 //! - `record`: programs that `memreel record` starts, and what they leave.
 //! - `recover`: tapes, which this command and every other one reads.
@@ -31,13 +32,18 @@ mod ci;
 mod doctor;
 mod every_command;
 mod files;
+mod fit;
 mod gate;
+mod host;
 mod hostile;
 mod json_lines;
 mod json_page;
+mod logs;
 mod layouts;
 mod live;
 mod owners;
+#[cfg(target_os = "linux")]
+mod planted;
 mod pytorch;
 mod questions;
 mod ranks;
@@ -46,6 +52,7 @@ mod recover;
 mod replay;
 mod report;
 mod rewrite;
+mod streams;
 mod summary;
 mod support;
 mod terminal;
@@ -57,6 +64,8 @@ mod width;
 
 #[path = "../../../tests/it/whatif/model_recording.rs"]
 mod model_recording;
+#[path = "../../../tests/it/fit/sized_recording.rs"]
+mod sized_recording;
 
 #[cfg(target_os = "linux")]
 use memreel_testing::own_process;

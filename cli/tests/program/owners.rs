@@ -19,13 +19,14 @@ thread_local! {
     static CALLER: Cell<usize> = const { Cell::new(0) };
 }
 
-const ASKING: [&str; 6] = [
+const ASKING: [&str; 7] = [
     "ncclCommInitRank",
     "c10::cuda::CUDACachingAllocator::malloc",
     "driver:context",
     "memory:managed",
     "memory:imported",
     "driver:module",
+    "at::native::empty_cuda",
 ];
 
 /// Names the function that asks for memory now, and the script that called it.
@@ -148,10 +149,49 @@ fn several_files_have_one_table_a_device() {
         "{}",
         stdout(&text)
     );
+    let line = "the rows have 104.00 MiB more than the device reports: memory was booked twice, or is not in the GPU's";
+    assert!(stdout(&text).replace("\n  ", " ").contains(line), "{}", stdout(&text));
+    let positive = run(&folder, &["owners", "one.pickle"]);
+    assert!(!stdout(&positive).contains("more than the device reports"), "{}", stdout(&positive));
     assert!(
         stdout(&text)
             .contains("\n90.00 GiB of addresses are reserved to map memory at, 90.00 GiB at the most. ")
     );
+}
+
+/// What was there at the peak sleeps now, and something else of the same owner is awake.
+#[test]
+fn a_row_has_the_line_of_now_and_the_line_of_the_peak() {
+    let recorder = Recorder::new();
+    assert!(recorder.set_frame_source(Arc::new(Caller)));
+    recorder.record_history(&Recording::all());
+    let ledger = recorder.ledger(DeviceId(0));
+    let report = |used_bytes: u64| {
+        // Times have microseconds.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        recorder.report_usage(DeviceId(0), UsageReport { used_bytes, ..UsageReport::default() });
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    for (at, (caller, mib)) in [(1, 1024), (6, 300)].into_iter().enumerate() {
+        CALLER.set(caller);
+        ledger.segment_alloc(Address((at as u64 + 1) << 40), mib << 20, StreamId::DEFAULT);
+    }
+    report(1324 << 20);
+    ledger.segment_free(Address(1 << 40));
+    report(300 << 20);
+    let folder = folder(&[("run.pickle", collect(&recorder, &[&ledger], Dialect::default()))]);
+    let text = run(&folder, &["owners", "run.pickle"]);
+    let rows = "
+pytorch           300.00 MiB     1.29 GiB 100.0 %
+  now             300.00 MiB                       forward (train.py:16)
+  at the peak                    1.00 GiB          forward (train.py:11)
+";
+    assert!(stdout(&text).contains(rows), "{}", stdout(&text));
+    let json = run(&folder, &["owners", "--json", "run.pickle"]);
+    let line: Value = serde_json::from_str(stdout(&json)).unwrap();
+    let row = &line["rows"][0];
+    assert_eq!((&row["stack_bytes"], &row["now_stack_bytes"]), (&(1024 << 20).into(), &(300 << 20).into()));
+    assert_eq!((&row["stack"][1]["line"], &row["now_stack"][1]["line"]), (&11.into(), &16.into()));
 }
 
 #[test]

@@ -13,14 +13,15 @@ const RANK_1: &str = "torch-2.11/ranks/rank1.pickle";
 #[test]
 fn a_report_of_a_failure_fits_a_page() {
     let output = run(&["report", RANK_1]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(run(&["report", "--check", RANK_1]).status.code(), Some(1));
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(page.lines().count() <= 60, "{} lines", page.lines().count());
     for part in [
         "## Out of memory: torch-2.11/ranks/rank1.pickle, device 1\n",
-        "1. limited: the device had 136.67 GiB free and refused: ",
-        "2. grew: \\<module\\> (fsdp\\_ranks.py:38) took 1.19 GiB in 37 blocks in the last 82 of 7739 events",
-        "| written by | PyTorch 2.10 to 2.11 |\n",
+        "the device had 136.67 GiB free and refused 34.00 MiB; ",
+        "1. grew: \\<module\\> (fsdp\\_ranks.py:38) took 1.19 GiB in 37 blocks in the last 82 of 7739 events",
+        "| the file is | in the format of PyTorch 2.10 to 2.11 |\n",
         "fsdp\\_ranks.py:38 in \\<module\\> |\n",
         "<details><summary>Memory over the history</summary>\n\n```text\n",
         "| expandable\\_segments:True | yes, 5 times | ",
@@ -34,7 +35,7 @@ fn a_report_goes_where_it_is_asked_to() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, hidden, summary) = (path("report.html"), path("hidden.md"), path("summary.md"));
-    assert_eq!(run(&["report", RANK_1, "-o", &html]).status.code(), Some(1));
+    assert_eq!(run(&["report", RANK_1, "-o", &html]).status.code(), Some(0));
     let text = fs::read_to_string(&html).unwrap();
     assert!(
         text.starts_with("<!doctype html>") && text.contains("<svg ") && !text.contains("<script"),

@@ -4,7 +4,7 @@
 
 use std::{fs, fs::File};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{answer, fixture, memreel, run, stderr, stdout};
 
@@ -20,11 +20,11 @@ fn object(arguments: &[&str]) -> Value {
 fn a_file_alone_is_described() {
     let text = answer(&[OOM]);
     for part in [
-        "a snapshot of PyTorch 2.10 to 2.11, 1 device",
+        "a snapshot in the format of PyTorch 2.10 to 2.11, 1 device",
         "device 0: 363 events in 0.007 s, the history is whole",
         "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
         "out of memory, limited: 33.56 MiB requested at the end (event 362)",
-        "1. limited: the device had 75.64 GiB free and refused: ",
+        "the device had 75.64 GiB free and refused 34.00 MiB; this process has 2.00 GiB: ",
         "a limit of 2.03 GiB would have served this request",
         "the most at the peak, of 1 site",
     ] {
@@ -38,6 +38,52 @@ fn a_file_alone_is_described() {
     memreel_snapshot::pickle::save(&crate::recorded::recorded(1, 200), &own).unwrap();
     let text = answer(&[own.to_str().unwrap()]);
     assert!(text.contains(concat!("a snapshot of memreel ", env!("CARGO_PKG_VERSION"), ", ")), "{text}");
+}
+
+/// A file of two devices: on the second a request failed, on the first one almost did.
+#[test]
+fn the_device_that_failed_comes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.pickle");
+    let gib = 1_u64 << 30;
+    let frame = |line: u64| json!([{"name": "f", "filename": "/a/x.py", "line": line}]);
+    let entry = |action: &str, address: u64, bytes: u64, line: u64| {
+        let key = if action == "oom" { "device_free" } else { "addr" };
+        json!({"action": action, key: address, "size": bytes, "stream": 0, "frames": frame(line)})
+    };
+    let [old, new] = [1, 4].map(|place| place * gib * 16);
+    // The stack of the release is that of the request: its own retry.
+    let almost = [
+        entry("segment_alloc", old, 2 * gib, 1),
+        entry("alloc", old, 2 * gib, 1),
+        entry("free_requested", old, 2 * gib, 1),
+        entry("free_completed", old, 2 * gib, 1),
+        entry("segment_free", old, 2 * gib, 2),
+        entry("segment_alloc", new, 3 * gib, 2),
+        entry("alloc", new, 3 * gib, 2),
+    ];
+    let failed = [entry("oom", 0, 3 * gib, 3)];
+    let block =
+        json!({"size": 3 * gib, "requested_size": 3 * gib, "state": "active_allocated", "frames": frame(2)});
+    let segment = json!({"device": 0, "address": new, "total_size": 3 * gib, "stream": 0, "blocks": [block]});
+    let file: memreel_snapshot::Snapshot =
+        serde_json::from_value(json!({"segments": [segment], "device_traces": [almost, failed]})).unwrap();
+    memreel_snapshot::pickle::save(&file, &path).unwrap();
+    let text = answer(&[path.to_str().unwrap()]);
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(place("device 1: 1 event") < place("device 0: 7 events, no times recorded"), "{text}");
+    assert!(
+        text.contains(
+            "almost out of memory after event 3 of 7: with 0 B in use the device refused 3.00 GiB of f (x.py:2), and served it when 2.00"
+        ),
+        "{text}"
+    );
+    let page: Vec<Value> = answer(&["--json", path.to_str().unwrap()])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((&page[0]["device"], &page[1]["close_calls"]), (&json!(1), &json!(1)), "{page:?}");
+    assert_eq!((&page[1]["span_us"], &page[0]["oom"]["verdict"]), (&Value::Null, &json!("full")), "{page:?}");
 }
 
 /// The page shows no figure of its own.
@@ -59,6 +105,11 @@ fn its_figures_are_those_of_the_other_commands() {
         assert_eq!(growing[..], leaks["sites"].as_array().unwrap()[..growing.len()], "{file}");
         let oom = object(&["oom", "--json", file]);
         assert_eq!(page["oom"]["why"], oom["oom"]["why"], "{file}");
+        // One verdict: the first cause.
+        for (key, of_cause) in [("verdict", "kind"), ("why", "finding")] {
+            assert_eq!(oom["oom"][key], oom["causes"][0][of_cause], "{file}");
+            assert_eq!(page["oom"][key], oom["oom"][key], "{file}");
+        }
         let most = object(&["fragmentation", "--json", file]);
         assert_eq!(
             page["most_reserved"]["reserved_bytes"], most["most_reserved"]["reserved_bytes"],

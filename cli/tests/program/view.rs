@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    ops::Deref,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -19,9 +20,22 @@ use crate::support::{fixture, memreel, stderr};
 /// A server of the page, which ends with the test.
 pub(crate) struct Server {
     child: Child,
+    page: Page,
+}
+
+/// The page of a server.
+pub(crate) struct Page {
     port: u16,
-    /// The path of the page.
+    /// Its path.
     path: String,
+}
+
+impl Deref for Server {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        &self.page
+    }
 }
 
 impl Drop for Server {
@@ -70,19 +84,25 @@ fn started(command: &mut Command) -> Server {
 impl Server {
     /// A process that has printed the address of its page.
     pub(crate) fn of(child: Child, address: &str) -> Server {
-        let rest = address.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{address:?}"));
-        let (port, path) = rest.split_once('/').unwrap();
-        Server { child, port: port.parse().unwrap(), path: format!("/{path}") }
-    }
-
-    /// Whether something listens at its port.
-    pub(crate) fn is_there(&self) -> bool {
-        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        Server { child, page: Page::at(address) }
     }
 
     /// Waits until the process has ended.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
+    }
+}
+
+impl Page {
+    pub(crate) fn at(address: &str) -> Page {
+        let rest = address.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{address:?}"));
+        let (port, path) = rest.split_once('/').unwrap();
+        Page { port: port.parse().unwrap(), path: format!("/{path}") }
+    }
+
+    /// Whether something listens at its port.
+    pub(crate) fn is_there(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
     }
 
     /// Sends a request with these headers, and returns the answer.
@@ -110,7 +130,7 @@ impl Server {
     }
 
     /// Waits until every file is read, and returns the first.
-    fn first_file(&self) -> Value {
+    pub(crate) fn first_file(&self) -> Value {
         let start = Instant::now();
         loop {
             let files = self.get("files").json()["files"].clone();

@@ -146,7 +146,7 @@ impl Rows for Allocations<'_, '_> {
 pub(super) fn read(snapshot: &Snapshot, at: Option<At>, sink: &mut Sink<'_>) -> Result<(), Stopped> {
     let histories = Histories::new(snapshot);
     let stacks = StackTexts::new(snapshot);
-    for device in devices(snapshot) {
+    for device in devices(snapshot).into_iter().filter(|device| device.index().is_some()) {
         let history = histories.of(device);
         sink.counters.events.add(history.entries().len());
         let moment = match at {

@@ -113,8 +113,10 @@ impl Rows for Runs<'_> {
 pub(super) fn read(snapshot: &Snapshot, sink: &mut Sink<'_>) -> Result<(), Stopped> {
     let is_wanted = COLUMNS.iter().any(|column| column.is_costly && sink.wants(column.name));
     let histories = Histories::new(snapshot);
+    // Pinned host memory is no device of a run.
     let mut runs: Vec<Run> = devices(snapshot)
         .into_iter()
+        .filter(|device| device.index().is_some())
         .map(|device| {
             let figures = if is_wanted { Figures::of(&histories.of(device)) } else { Figures::default() };
             Run::new(snapshot, device, figures)

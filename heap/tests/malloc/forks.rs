@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use memreel::{Recovered, Snapshot};
 use tempfile::TempDir;
 
-use super::{HERE, assert_valid, cc, recorded};
+use super::{HERE, assert_valid, cc, live, printed, recorded};
 
 /// Builds a program of one file.
 fn built(folder: &Path, name: &str, more: &[&str]) -> String {
@@ -55,6 +55,19 @@ fn handlers_of_another_library_may_wait_for_threads_that_allocate() {
     let (program, [unloaded]) = waiting(folder.path());
     let tapes = same(&program, &[&unloaded], &[]);
     assert!(some(&tapes).all(|snapshot| snapshot.device_traces.iter().any(|trace| !trace.is_empty())));
+}
+
+/// While a library is opened its constructor may wait for threads, which then report without the lock of the loader.
+#[test]
+fn a_constructor_may_wait_for_threads_and_children_that_allocate() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = built(folder.path(), "opening", &[]);
+    let library = folder.path().join("libopened.so").to_str().unwrap().to_owned();
+    cc(&["-O0", "-DLIBRARY", "-shared", "-fPIC", "-o", &library, &format!("{HERE}/opening.c"), "-lpthread"]);
+    let tapes = same(&program, &[&library], &[]);
+    let counted = printed(&Command::new(program).arg(library).output().unwrap());
+    let found: Vec<_> = some(&tapes).map(|snapshot| live(&snapshot, 100_000)).collect();
+    assert!(counted.0 == 10 && found.contains(&counted), "{counted:?} {found:?}");
 }
 
 /// How many programs one process runs, each in a child of its own.

@@ -247,7 +247,8 @@ fn libraries_stand_in_front_of_nothing_else() {
         "setreuid",
         "setuid",
     ];
-    let of_programs = ["execv", "execve", "execvp", "execvpe", "fexecve", "posix_spawn", "posix_spawnp"];
+    let of_programs =
+        ["execv", "execve", "execveat", "execvp", "execvpe", "fexecve", "posix_spawn", "posix_spawnp"];
     let is_wrapped = |name: &str| of_rights.contains(&name) || of_programs.contains(&name) || name == "dlsym";
     let is_driver = |name: &str| name.starts_with("cu") || name.starts_with("memreel_");
     assert!(preload.iter().all(|name| is_wrapped(name) || is_driver(name)), "{preload:?}");

@@ -34,6 +34,19 @@ wrapped! {
         stream: Handle, mode: c_int, graph: Handle, compare: *const c_void, of_program: *mut c_void,
     ) = |call| captures::begin(&call);
 
+    fn cuStreamBeginCaptureToCig["cuStreamBeginCaptureToCig", 13010](stream: Handle, parameters: *mut c_void)
+        = |call| captures::begin(&call);
+
+    fn cuStreamBeginCaptureToCig_ptsz["cuStreamBeginCaptureToCig", 13010 per_thread](
+        stream: Handle, parameters: *mut c_void,
+    ) = |call| captures::begin(&call);
+
+    fn cuStreamEndCaptureToCig["cuStreamEndCaptureToCig", 13010](stream: Handle)
+        = |call| captures::end(stream.addr(), &call);
+
+    fn cuStreamEndCaptureToCig_ptsz["cuStreamEndCaptureToCig", 13010 per_thread](stream: Handle)
+        = |call| captures::end(of_thread(stream), &call);
+
     fn cuStreamEndCapture["cuStreamEndCapture", 10000](stream: Handle, graph: *mut Handle)
         = |call| captures::end(stream.addr(), &call);
 

@@ -28,6 +28,8 @@ fn allocated(status: Status, address: *mut *mut c_void, bytes: usize) -> Status 
     if status.is_success() && !address.is_null() {
         // SAFETY: after success the driver wrote the address.
         pinned::allocated(unsafe { *address }.addr(), bytes);
+    } else if status == Status::OUT_OF_MEMORY {
+        pinned::refused(bytes);
     }
     status
 }
@@ -35,6 +37,8 @@ fn allocated(status: Status, address: *mut *mut c_void, bytes: usize) -> Status 
 fn registered(status: Status, address: *mut c_void, bytes: usize) -> Status {
     if status.is_success() {
         pinned::allocated(address.addr(), bytes);
+    } else if status == Status::OUT_OF_MEMORY {
+        pinned::refused(bytes);
     }
     status
 }

@@ -6,6 +6,7 @@ use super::wrapped::wrapped;
 use crate::{
     addresses, gpus, mappings,
     marks::marked,
+    pinned,
     types::{DevicePtr, Place, Status},
 };
 
@@ -32,11 +33,18 @@ wrapped! {
 
     fn cuMemCreate["cuMemCreate", 10020](handle: *mut u64, bytes: usize, place: *const Place, flags: u64) = |call| {
         let status = call();
-        if status.is_success() && !handle.is_null() && !place.is_null() {
-            // SAFETY: after success the driver wrote the handle, and it read the place.
-            unsafe { mappings::created(*handle, bytes as u64, (*place).location) };
-        } else if status == Status::OUT_OF_MEMORY {
-            gpus::refused(bytes as u64, 0);
+        // SAFETY: the driver reads the place too.
+        let location = unsafe { place.as_ref() }.map(|place| place.location);
+        match location {
+            Some(location) if status.is_success() && !handle.is_null() => {
+                // SAFETY: after success the driver wrote the handle.
+                mappings::created(unsafe { *handle }, bytes as u64, location);
+            }
+            Some(location) if status == Status::OUT_OF_MEMORY => match location.device() {
+                Some(_) => gpus::refused(bytes as u64, 0),
+                None => pinned::refused(bytes),
+            },
+            _ => {}
         }
         status
     };

@@ -6,7 +6,7 @@ use super::wrapped::wrapped;
 use crate::{
     contexts,
     driver_memory::{self, around_end},
-    looks,
+    green_contexts, looks,
     parts::Part,
     types::{Handle, Ordinal, Status},
 };
@@ -48,6 +48,12 @@ wrapped! {
     fn cuCtxDestroy["cuCtxDestroy", 2000](context: Handle) = |call| contexts::ends(context, &call);
 
     fn cuCtxDestroy_v2["cuCtxDestroy", 4000](context: Handle) = |call| contexts::ends(context, &call);
+
+    fn cuGreenCtxCreate["cuGreenCtxCreate", 12040](
+        green: *mut Handle, resources: Handle, device: Ordinal, flags: c_uint,
+    ) = |call| green_contexts::made(green, device, &call);
+
+    fn cuGreenCtxDestroy["cuGreenCtxDestroy", 12040](green: Handle) = |call| green_contexts::ends(green, &call);
 
     fn cuCtxSetLimit["cuCtxSetLimit", 3010](limit: c_int, value: usize) = |call| around(Part::Context, &call);
 

@@ -1,9 +1,12 @@
 //! Memory in the order of a stream, and the pools that it is from.
 
+use std::ffi::c_int;
+
 use super::wrapped::wrapped;
 use crate::{
-    captures, gpus, pools,
-    types::{DevicePtr, Handle, Place, Status},
+    captures, gpus, pinned,
+    pools::{self, PoolPlace},
+    types::{DevicePtr, Handle, Location, Ordinal, Place, Status},
 };
 
 /// `CU_STREAM_PER_THREAD`: the default stream of the calling thread, which the twins mean by a null stream.
@@ -35,10 +38,23 @@ wrapped! {
         let status = call();
         if status.is_success() && !pool.is_null() && !place.is_null() {
             // SAFETY: after success the driver wrote the pool, and it read the place.
-            unsafe { pools::created(*pool, (*place).location) };
+            unsafe { pools::found(*pool, (*place).into()) };
         }
         status
     };
+
+    fn cuDeviceGetDefaultMemPool["cuDeviceGetDefaultMemPool", 11020](pool: *mut Handle, device: Ordinal)
+        = |call| of_device(call(), pool, device);
+
+    fn cuDeviceGetMemPool["cuDeviceGetMemPool", 11020](pool: *mut Handle, device: Ordinal)
+        = |call| of_device(call(), pool, device);
+
+    fn cuMemGetDefaultMemPool["cuMemGetDefaultMemPool", 13000](
+        pool: *mut Handle, location: *const Location, kind: c_int,
+    ) = |call| of_location(call(), pool, location, kind);
+
+    fn cuMemGetMemPool["cuMemGetMemPool", 13000](pool: *mut Handle, location: *const Location, kind: c_int)
+        = |call| of_location(call(), pool, location, kind);
 
     fn cuMemPoolDestroy["cuMemPoolDestroy", 11020](pool: Handle) = |call| {
         pools::destroyed(pool);
@@ -50,6 +66,25 @@ wrapped! {
         gpus::look_soon();
         status
     };
+}
+
+/// Notes a pool of a device that the driver gave the program.
+fn of_device(status: Status, pool: *mut Handle, device: Ordinal) -> Status {
+    if status.is_success() && !pool.is_null() {
+        // SAFETY: after success the driver wrote the pool.
+        pools::found(unsafe { *pool }, PoolPlace::Device(device));
+    }
+    status
+}
+
+/// Notes a pool of a place and a kind of memory that the driver gave the program.
+fn of_location(status: Status, pool: *mut Handle, location: *const Location, kind: c_int) -> Status {
+    if status.is_success() && !pool.is_null() && !location.is_null() {
+        // SAFETY: after success the driver wrote the pool, and it read the location.
+        let (pool, location) = unsafe { (*pool, *location) };
+        pools::found(pool, Place { kind, handle_types: 0, location }.into());
+    }
+    status
 }
 
 pub(super) fn of_thread(stream: Handle) -> usize {
@@ -69,7 +104,10 @@ fn allocated(
         // SAFETY: after success the driver wrote the address.
         gpus::allocated_on(unsafe { *address }, bytes as u64, stream, pool.map(|pool| pool.addr()));
     } else if status == Status::OUT_OF_MEMORY {
-        gpus::refused(bytes as u64, stream);
+        match pool.and_then(|pool| pools::place_of(pool.addr())) {
+            Some(PoolPlace::Host) => pinned::refused(bytes),
+            _ => gpus::refused(bytes as u64, stream),
+        }
     }
     status
 }

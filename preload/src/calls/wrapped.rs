@@ -51,6 +51,9 @@ macro_rules! wrapped {
                 }
                 let status = $body;
                 drop(outermost);
+                if !status.is_success() {
+                    $crate::failed::note(entry, status);
+                }
                 $crate::looks::look_if_due();
                 status
             }

@@ -93,6 +93,22 @@ static uint64_t create(size_t bytes, int device) {
 }
 void maps_it(P at, size_t bytes, size_t offset, uint64_t h) { ((int (*)(P, size_t, size_t, uint64_t, unsigned long long))named("cuMemMap"))(at, bytes, offset, h, 0); __asm__ volatile(""); }
 void unmaps_it(P at, size_t bytes) { ((int (*)(P, size_t))named("cuMemUnmap"))(at, bytes); __asm__ volatile(""); }
+static P reserve_of(size_t bytes) { P at; ((int (*)(P *, size_t, size_t, P, unsigned long long))named("cuMemAddressReserve"))(&at, bytes, 0, 0, 0); return at; }
+struct range { P at; uint64_t handle; size_t bytes; };
+static struct range ranges[16];
+static int create_and_map(struct range *r) {
+  int prop[8] = {1, 0, 1, 0};
+  if (((int (*)(uint64_t *, size_t, void *, unsigned long long))named("cuMemCreate"))(&r->handle, r->bytes, prop, 0)) return 1;
+  maps_it(r->at, r->bytes, 0, r->handle);
+  return 0;
+}
+// What an engine with a sleep mode does.
+void load_weights(int n, size_t bytes) { for (int i = 0; i < n; i++) { ranges[i].bytes = bytes; ranges[i].at = reserve_of(bytes); create_and_map(&ranges[i]); } __asm__ volatile(""); }
+void goes_to_sleep(int n) { for (int i = 0; i < n; i++) { unmaps_it(ranges[i].at, ranges[i].bytes); ((int (*)(uint64_t))named("cuMemRelease"))(ranges[i].handle); } __asm__ volatile(""); }
+void wakes_up(int n) { for (int i = 0; i < n; i++) if (create_and_map(&ranges[i])) { printf("failed %d 0\n", i); break; } __asm__ volatile(""); }
+void takes_a_step(size_t bytes) { P p; alloc(&p, bytes); __asm__ volatile(""); }
+static P from_pool(H pool, size_t bytes) { P p; ((int (*)(P *, size_t, H, H))named("cuMemAllocFromPoolAsync"))(&p, bytes, pool, 0); return p; }
+static H made_pool(int kind, int place, int number) { int props[64] = {kind, 0, place, number}; H pool; ((int (*)(H *, const int *))named("cuMemPoolCreate"))(&pool, props); return pool; }
 static void release_handle(uint64_t h) { ((int (*)(uint64_t))named("cuMemRelease"))(h); }
 static P reserve(void) { P at; ((int (*)(P *, size_t, size_t, P, unsigned long long))named("cuMemAddressReserve"))(&at, 64 * MIB, 0, 0, 0); return at; }
 static void say(const char *kind, P at, size_t bytes) { printf("%s %llu %zu\n", kind, (unsigned long long)at, bytes); }
@@ -120,8 +136,81 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
     return 0;
   }
+  if (!strcmp(what, "green")) {
+    // The first context of the process is a green one.
+    H green, second;
+    P p;
+    init(0);
+    int (*create)(H *, H, int, unsigned) = named("cuGreenCtxCreate"), (*destroy)(H) = named("cuGreenCtxDestroy");
+    create(&green, 0, 0, 1);
+    set((H)0x1000);
+    create(&second, 0, 0, 1);
+    alloc(&p, 30 << 20);
+    destroy(second);
+    if (argc > 3) while (destroy(green));
+    usleep(100000);
+    return 0;
+  }
   begin();
-  if (!strcmp(what, "blocks")) {
+  if (!strcmp(what, "wakes")) {
+    load_weights(10, 300 * MIB);
+    goes_to_sleep(10);
+    takes_a_step(1800 * MIB);
+    wakes_up(10);
+  } else if (!strcmp(what, "sleeps")) {
+    load_weights(8, 200 * MIB);
+    takes_a_step(700 * MIB);
+    goes_to_sleep(8);
+  } else if (!strcmp(what, "keeps")) {
+    P layers[20];
+    for (int i = 0; i < 20; i++) alloc_async(&layers[i], 120 * MIB, (H)0x10);
+    for (int i = 0; i < 20; i++) free_async(layers[i], (H)0x10);
+    ((int (*)(H))named("cuStreamSynchronize"))((H)0x10);
+    get("refused", 2000 * MIB);
+  } else if (!strcmp(what, "many")) {
+    // The handles are given back at once, and the ranges unmapped in one call.
+    size_t n = 100000, bytes = 4096;
+    P at = reserve_of(n * bytes);
+    for (size_t i = 0; i < n; i++) { uint64_t h = create(bytes, 0); maps_it(at + i * bytes, bytes, 0, h); release_handle(h); }
+    unmaps_it(at, n * bytes / 2);
+    printf("mapped %zu %zu\n", n / 2, n / 2 * bytes);
+  } else if (!strcmp(what, "partly")) {
+    // Each of these calls is refused.
+    P at = reserve();
+    uint64_t h = create(8 * MIB, 0);
+    maps_it(at, 8 * MIB, 0, h);
+    release_handle(h);
+    for (int i = 0; i < 3; i++) unmaps_it(at + i * 2 * MIB, i ? 8 * MIB : 4 * MIB);
+    say("mapped", at, 8 * MIB);
+  } else if (!strcmp(what, "places")) {
+    // On the host and in managed memory nothing is the GPU's; a locality domain is, and so is a pool of another device.
+    int nowhere[2] = {0, 0}, node[2] = {3, 1}, of_domain[8] = {1, 0, 6, 0 | 1 << 8}, of_node[8] = {1, 0, 3, 1};
+    H given;
+    uint64_t h;
+    P at = reserve_of(650 * MIB), back;
+    from_pool(made_pool(1, 2, 0), 900 * MIB);
+    back = from_pool(made_pool(1, 3, 1), 10 * MIB);
+    free_async(back, 0);
+    from_pool(made_pool(2, 0, 0), 500 * MIB);
+    from_pool(made_pool(1, 1, 1), 100 * MIB);
+    from_pool(made_pool(1, 6, 1 | 1 << 8), 40 * MIB);
+    ((int (*)(H *, int *, int))named("cuMemGetDefaultMemPool"))(&given, node, 1);
+    from_pool(given, 70 * MIB);
+    ((int (*)(H *, int *, int))named("cuMemGetMemPool"))(&given, nowhere, 2);
+    back = from_pool(given, 30 * MIB);
+    from_pool(given, 20 * MIB);
+    free_async(back, 0);
+    ((int (*)(H *, int))named("cuDeviceGetDefaultMemPool"))(&given, 1);
+    from_pool(given, 8 * MIB);
+    int (*create_at)(uint64_t *, size_t, void *, unsigned long long) = named("cuMemCreate");
+    create_at(&h, 600 * MIB, of_domain, 0);
+    maps_it(at, 600 * MIB, 0, h);
+    create_at(&h, (size_t)1 << 40, of_node, 0);
+    create_at(&h, 50 * MIB, of_node, 0);
+    maps_it(at + 600 * MIB, 50 * MIB, 0, h);
+    usleep(100000);
+    get("block", MIB);
+  } else if (!strcmp(what, "blocks")) {
     P a = get("gone", 3 << 20), b;
     get("block", 5 << 20);
     get("block", 1000);
@@ -199,9 +288,8 @@ int main(int argc, char **argv) {
     int n = 0;
     get("block", 5 << 20);
     take(&first, range, 0, 0, 0);
-    while (!take(&at, range, 0, 0, 0)) if (n++ % 256 == 0) usleep(60000);
-    usleep(60000);
-    take(&at, range, 0, 0, 0);
+    // It takes no time, so that no device is looked at meanwhile.
+    while (!take(&at, range, 0, 0, 0)) n++;
     for (int i = 0; i < 9; i++) give(at, range);
     usleep(60000);
     get("block", 5 << 20);
@@ -209,6 +297,9 @@ int main(int argc, char **argv) {
   } else if (!strcmp(what, "refused")) {
     get("block", 1 << 30);
     get("refused", (size_t)8 << 30);
+    void *host;
+    ((int (*)(void **, size_t, unsigned))named("cuMemHostAlloc"))(&host, 3333, 0);
+    ((int (*)(void **, size_t, unsigned))named("cuMemHostAlloc"))(&host, (size_t)1 << 40, 0);
   } else if (!strcmp(what, "captures")) {
     H s, g;
     int (*capture)(H, int) = named("cuStreamBeginCapture_v2"), (*end)(H, H *) = named("cuStreamEndCapture");

@@ -6,7 +6,8 @@
 // is reached before its stream is destroyed.
 //
 // Memory of other processes, which is imported, is in no account. MOCK_SLOW is the microseconds that an allocation or a free
-// takes; MOCK_OF_NONE is used and of no process; with MOCK_REUSE a handle is given out again as soon as it is released; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
+// takes; MOCK_OF_NONE is used and of no process; with MOCK_REUSE a handle is given out again as soon as it is released; with
+// MOCK_KEEP a pool keeps what was freed until it is trimmed; after mock_stick(), threads other than the first wait three seconds for the figures of the memory.
 //
 // It refuses what a real driver refuses: a stream that is captured may not be asked or marked, and while a capture in
 // the mode "global" is open no thread may ask for an event or for free memory, unless its own mode is relaxed. Such calls print
@@ -29,7 +30,7 @@ enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, NO
 
 #define MIB ((uint64_t)1 << 20)
 #define PAGE (2 * MIB)
-#define MAX 4096
+#define MAX (1 << 17)
 
 struct block { P at; uint64_t bytes; int kind, device, live; H stream; };
 enum { PLAIN, POOL, HANDLE, MANAGED, IMPORTED };
@@ -39,6 +40,8 @@ static struct block blocks[MAX];
 static int n_blocks;
 static struct { uint64_t id, bytes; int device, handles, maps, bound, is_foreign; } physical[MAX];
 static int n_physical;
+// What a pool keeps after a free.
+static int is_kept(struct block *b) { return b->kind == POOL && b->live == 2; }
 static struct { P at; uint64_t bytes, id; int of; } maps[MAX];
 static int n_maps;
 static struct { uint64_t multicast, offset, id; } bindings[MAX];
@@ -91,7 +94,7 @@ static R add(P *out, uint64_t bytes, int kind, H stream) {
     // The first free place of the same size is used again, as a pool does.
     int i;
     for (i = 0; i < n_blocks; i++)
-      if (!blocks[i].live && blocks[i].bytes == bytes && blocks[i].kind == kind) break;
+      if ((!blocks[i].live || is_kept(&blocks[i])) && blocks[i].bytes == bytes && blocks[i].kind == kind) break;
     if (i == n_blocks) { n_blocks++; blocks[i].at = next_address; next_address += (bytes + PAGE - 1) / PAGE * PAGE; }
     blocks[i] = (struct block){blocks[i].at, bytes, kind, device, 1, stream};
     *out = blocks[i].at;
@@ -103,7 +106,7 @@ static R add(P *out, uint64_t bytes, int kind, H stream) {
 static R drop_block(P at) {
   pthread_mutex_lock(&lock);
   R r = INVALID;
-  for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].at == at) { blocks[i].live = 0; r = OK; break; }
+  for (int i = 0; i < n_blocks; i++) if (blocks[i].live == 1 && blocks[i].at == at) { blocks[i].live = blocks[i].kind == POOL && getenv("MOCK_KEEP") ? 2 : 0; r = OK; break; }
   pthread_mutex_unlock(&lock);
   return r;
 }
@@ -123,6 +126,10 @@ R cuDevicePrimaryCtxReset_v2(int d) { contexts[d] = primary[d] = 0; for (int i =
 R cuDevicePrimaryCtxGetState(int d, unsigned *f, int *a) { *f = 0; *a = contexts[d]; return OK; }
 R cuCtxCreate_v2(H *c, unsigned f, int d) { contexts[d] = 1; current = *c = (H)(uintptr_t)(0x1000 + d); return OK; }
 R cuCtxDestroy_v2(H c) { contexts[device_of(c)] = 0; return OK; }
+static uint64_t from_environment(const char *name);
+// A green context keeps the primary one, and has 20 MiB of its own.
+R cuGreenCtxCreate(H *g, H resources, int d, unsigned f) { contexts[d] = 1; primary[d]++; of_driver[d] += 20 * MIB; static int n; *g = (H)(uintptr_t)(0x7000 + 8 * n++ + d); return OK; }
+R cuGreenCtxDestroy(H g) { static int n; if (++n == from_environment("MOCK_BUSY_GREEN")) return NOT_READY; int d = (uintptr_t)g & 7; of_driver[d] -= 20 * MIB; return cuDevicePrimaryCtxRelease_v2(d); }
 R cuCtxSetCurrent(H c) { current = c; return OK; }
 R cuCtxGetCurrent(H *c) { *c = current; return OK; }
 R cuCtxGetDevice(int *d) { if (!current) return NO_CONTEXT; *d = device_of(current); return OK; }
@@ -150,13 +157,32 @@ R cuMemFree_v2(P p) { slow(); return p ? drop_block(p) : OK; }
 R cuMemGetAddressRange_v2(P *b, size_t *n, P p) { for (int i = 0; i < n_blocks; i++) if (blocks[i].live && blocks[i].at == p) { *b = p; *n = blocks[i].bytes; return OK; } return INVALID; }
 R cuMemAllocAsync(P *p, size_t n, H s) { if (captured(s)) { *p = 0x500000000000; return OK; } return add(p, n, POOL, s); }
 R cuMemAllocAsync_ptsz(P *p, size_t n, H s) { return cuMemAllocAsync(p, n, s ? s : (H)2); }
-R cuMemAllocFromPoolAsync(P *p, size_t n, H o, H s) { return cuMemAllocAsync(p, n, s); }
+// A pool's handle says where it is: 0x2000 and 0x3000 and the device, or 0x9000 on the host and for managed memory, which are in
+// no account of a device.
+static int is_of_device(H pool) { return (uintptr_t)pool < 0x9000; }
+R cuMemAllocFromPoolAsync(P *p, size_t n, H o, H s) {
+  H own = current;
+  if (!is_of_device(o)) return add(p, n, MANAGED, s);
+  current = (H)(uintptr_t)(0x1000 + ((uintptr_t)o & 0xfff));
+  R r = cuMemAllocAsync(p, n, s);
+  current = own;
+  return r;
+}
 R cuMemFreeAsync(P p, H s) { return captured(s) ? OK : drop_block(p); }
 R cuMemFreeAsync_ptsz(P p, H s) { return cuMemFreeAsync(p, s ? s : (H)2); }
-R cuMemPoolCreate(H *p, const int *props) { *p = (H)(uintptr_t)(0x2000 + props[3]); return OK; }
+// Where memory is: 1 a device, 6 a locality domain, whose device is in the first byte; else the host.
+static int device_of_location(const int *location) { return location[0] == 1 ? location[1] : location[0] == 6 ? location[1] & 255 : -2; }
+static H pool_of(uintptr_t first, const int *location, int kind) {
+  static atomic_int n;
+  int device = kind == 2 ? -2 : device_of_location(location);
+  return (H)(device < 0 ? 0x9000 + n++ : first + device);
+}
+R cuMemPoolCreate(H *p, const int *props) { *p = pool_of(0x2000, props + 2, props[0]); return OK; }
+R cuMemGetDefaultMemPool(H *p, const int *location, int kind) { *p = pool_of(0x3000, location, kind); return OK; }
+R cuMemGetMemPool(H *p, const int *location, int kind) { return cuMemGetDefaultMemPool(p, location, kind); }
 R cuMemPoolDestroy(H p) { return OK; }
 R cuMemPoolSetAttribute(H p, int a, void *v) { return OK; }
-R cuMemPoolTrimTo(H p, size_t n) { return OK; }
+R cuMemPoolTrimTo(H p, size_t n) { for (int i = 0; i < n_blocks; i++) if (is_kept(&blocks[i])) blocks[i].live = 0; return OK; }
 R cuDeviceGetDefaultMemPool(H *p, int d) { *p = (H)(uintptr_t)(0x3000 + d); return OK; }
 R cuMemPoolGetAttribute(H p, int a, uint64_t *v) {
   int device = (int)((uintptr_t)p & 0xfff);
@@ -178,16 +204,18 @@ R cuMemAddressReserve(P *p, size_t n, size_t a, P at, unsigned long long f) {
 }
 R cuMemAddressFree(P p, size_t n) { pthread_mutex_lock(&lock); reserved -= n; pthread_mutex_unlock(&lock); return OK; }
 R cuMemCreate(uint64_t *h, size_t n, const int *prop, unsigned long long f) {
+  int device = device_of_location(prop + 2);
+  if (n >> 40 || (device >= 0 && n >= MIB && mock_used(device) + n > total())) return NO_MEMORY;
   pthread_mutex_lock(&lock);
   *h = getenv("MOCK_REUSE") && last_released ? last_released : next_handle++;
   last_released = 0;
-  physical[n_physical].id = *h; physical[n_physical].bytes = n; physical[n_physical].device = prop[3]; physical[n_physical].handles = 1;
+  physical[n_physical].id = *h; physical[n_physical].bytes = n; physical[n_physical].device = prop[2] < 0 ? prop[3] : device; physical[n_physical].handles = 1;
   n_physical++;
   pthread_mutex_unlock(&lock);
   return OK;
 }
 static int import(uint64_t *h, uint64_t bytes, int device) {
-  int prop[4] = {1, 0, 1, device};
+  int prop[4] = {1, 0, -1, device};
   cuMemCreate(h, bytes, prop, 0);
   physical[n_physical - 1].is_foreign = 1;
   return OK;
@@ -207,6 +235,10 @@ R cuMemRelease(uint64_t h) {
   pthread_mutex_lock(&lock);
   int i = of_id(h);
   last_released = h;
+  if (physical[i].handles <= 0) {
+    pthread_mutex_unlock(&lock);
+    return INVALID;
+  }
   if (!--physical[i].handles && !physical[i].maps) unbind(h, 0, 1);
   pthread_mutex_unlock(&lock);
   return OK;
@@ -250,7 +282,7 @@ R cuIpcCloseMemHandle(P p) {
 }
 R cuPointerGetAttribute(int *v, int a, P p) { for (int i = 0; i < n_blocks; i++) if (a == 9 && blocks[i].live && blocks[i].at == p) { *v = blocks[i].device; return OK; } return INVALID; }
 R cuMemMap(P p, size_t n, size_t o, uint64_t h, unsigned long long f) { pthread_mutex_lock(&lock); maps[n_maps].at = p; maps[n_maps].bytes = n; maps[n_maps].id = h; maps[n_maps].of = of_id(h); physical[maps[n_maps++].of].maps++; pthread_mutex_unlock(&lock); return OK; }
-R cuMemUnmap(P p, size_t n) { pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[maps[i].of].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
+R cuMemUnmap(P p, size_t n) { for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at < p + n && maps[i].at + maps[i].bytes > p && (maps[i].at < p || maps[i].at + maps[i].bytes > p + n)) return INVALID; pthread_mutex_lock(&lock); for (int i = 0; i < n_maps; i++) if (maps[i].id && maps[i].at >= p && maps[i].at < p + n) { physical[maps[i].of].maps--; maps[i].id = 0; } pthread_mutex_unlock(&lock); return OK; }
 R cuMemSetAccess(P p, size_t n, const void *d, size_t c) { return OK; }
 // An array has 1 byte an element. Handles are close to each other, as those of a real driver are.
 static atomic_int n_arrays;
@@ -259,7 +291,7 @@ R cuArrayDestroy(H a) { return OK; }
 // The old function of this name; since 11.4 the name means the one with flags.
 R cuGraphInstantiate_v2(H *e, H g, H *n, char *log, size_t bytes) { return wrong("cuGraphInstantiate_v2 in place of the one with flags"); }
 R cuMemAllocHost_v2(void **p, size_t n) { *p = malloc(n); return OK; }
-R cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return OK; }
+R cuMemHostAlloc(void **p, size_t n, unsigned f) { if (n >> 40) return 2; *p = malloc(n); return OK; }
 R cuMemFreeHost(void *p) { free(p); return OK; }
 R cuMemHostRegister_v2(void *p, size_t n, unsigned f) { return OK; }
 R cuMemHostUnregister(void *p) { return OK; }

@@ -99,6 +99,7 @@ impl Run {
     pub(crate) fn tapes(&self) -> Vec<PathBuf> {
         let mut tapes: Vec<PathBuf> =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        tapes.retain(|path| path.extension().is_some_and(|ending| ending == "tape"));
         tapes.sort();
         tapes
     }

@@ -20,8 +20,8 @@ pub struct AddressHistory<'h> {
     pub owners: Vec<(&'h Life, Option<PoolId>)>,
     /// The ranges that are held from the device at the moment of the question and cover a byte of the range, by address.
     pub held: Vec<SegmentRange>,
-    /// The private pools that have a part of the range at that moment. A captured graph that uses such a pool reads and writes
-    /// there whenever it is replayed, whether a block covers the address or not.
+    /// The private pools that have a part of the range at that moment. A captured graph reads and writes in its pool whenever it
+    /// is replayed, whether a block covers the address or not; a `MemPool` is the program's own ([`PoolOf`](super::PoolOf)).
     pub private_pools: Vec<PoolId>,
 }
 

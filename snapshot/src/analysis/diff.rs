@@ -2,7 +2,8 @@
 //!
 //! A site is the same in both if its identifying frames have the same names, files and lines; of files that torch.compile
 //! generated, whose names are hashes, the functions count. The same functions at other lines, or in files of another
-//! folder, are one site too where the code was moved (`moved`). Each site is one change, so the changes add up to the
+//! folder, are one site too where the code was moved (`moved`), and so are the same calls of a library from two scripts
+//! (`other_script`). Each site is one change, so the changes add up to the
 //! difference between the bytes in use.
 //!
 //! Both states come from the segments as well as from the trace. So a block that is in use from before
@@ -14,7 +15,7 @@ use std::cmp::Reverse;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
-    moved,
+    moved, other_script,
     site::Site,
     site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
@@ -62,6 +63,11 @@ impl GroupChange {
         };
         n(&self.after) - n(&self.before)
     }
+}
+
+/// Returns the groups that one snapshot has alone, with their places.
+fn alone(changes: &[GroupChange]) -> impl Iterator<Item = (usize, (usize, &Group))> {
+    changes.iter().enumerate().filter_map(|(at, change)| Some((at, change.alone()?)))
 }
 
 impl Serialize for GroupChange {
@@ -113,10 +119,16 @@ impl DeviceHistory<'_> {
             }
         }
         let mut changes: Vec<GroupChange> = changes.into_values().collect();
-        let alone = changes.iter().enumerate().filter_map(|(at, change)| Some((at, change.alone()?)));
-        for [gone, added] in moved::pairs(alone, &[self.shown_frames(), after.shown_frames()]) {
-            changes[added].before = changes[gone].before.take();
-        }
+        let shown = [self.shown_frames(), after.shown_frames()];
+        let join = |changes: &mut Vec<GroupChange>, pairs: Vec<[usize; 2]>| {
+            for [gone, added] in pairs {
+                changes[added].before = changes[gone].before.take();
+            }
+        };
+        let pairs = moved::pairs(alone(&changes), &shown, [self.shared(), after.shared()]);
+        join(&mut changes, pairs);
+        let pairs = other_script::pairs(alone(&changes), &shown);
+        join(&mut changes, pairs);
         changes.retain(|change| change.bytes() != 0 || change.n_blocks() != 0);
         changes.sort_by(|one, other| {
             let key = |change: &GroupChange| {

@@ -38,8 +38,8 @@ impl EarlierPeak {
         DeviceHistory::new(&self.run.stacks, self.device)
     }
 
-    /// Returns the groups of the blocks that were in use, the largest first, given [`EarlierPeak::stacks`]; `None` by scope and
-    /// by name, which are not known.
+    /// Returns the groups of the blocks that were in use, the largest first, given [`EarlierPeak::stacks`]; `None` by
+    /// scope, name, stream and pool, which are not known.
     #[must_use]
     pub fn top(&self, stacks: &DeviceHistory<'_>, by: By) -> Option<Vec<Group>> {
         match by {
@@ -47,7 +47,7 @@ impl EarlierPeak {
                 let groups = SameCalls::new(stacks).add_up(self.groups(), |group| &group.site, Group::join);
                 Some(sorted(groups))
             }
-            By::Function | By::File => Some(by_frame(stacks, self.groups(), by)),
+            By::Function | By::File | By::Line => Some(by_frame(stacks, self.groups(), by)),
             By::Owner => {
                 let owners = self.owners().into_iter();
                 let group = |(owner, of): (Text, OfOwner)| Group {
@@ -59,7 +59,7 @@ impl EarlierPeak {
                 };
                 Some(sorted(owners.map(group).collect()))
             }
-            By::Scope | By::Name => None,
+            By::Scope | By::Name | By::Stream | By::Pool => None,
         }
     }
 

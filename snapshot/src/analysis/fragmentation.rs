@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
+    idle_streams::IdleStreams,
     layout::SegmentLayout,
-    segments::SegmentRange,
+    pinned::{PinnedSegment, pinned},
+    pool_use::{PoolOf, PoolUse},
     state::{DeviceHistory, Totals},
+    stream_use::StreamUse,
+    wanted::Wanted,
 };
-use crate::{
-    history::{Life, Moment},
-    words::PoolId,
-};
+use crate::{history::Moment, words::PoolId};
 
 /// Unused memory over time, and where it is at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -30,10 +31,22 @@ pub struct Fragmentation {
     pub n_free: usize,
     /// The size of the largest piece in bytes.
     pub largest_free_bytes: u64,
-    /// The free bytes in segments without blocks, which emptying the cache would return to the device.
+    /// The free bytes in segments without blocks.
     pub empty_bytes: u64,
-    /// Segments of which less than half is in use, those with the most free bytes first.
+    /// Those of them that emptying the cache would return to the device: not the ones of private pools.
+    pub returnable_bytes: u64,
+    /// The request that failed, or the largest one after the moment; `None` if there is neither, or if nothing is free in
+    /// segments that could serve it.
+    pub wanted: Option<Wanted>,
+    /// Segments with free bytes and with blocks that could serve this request, or all of them without one; those with the most
+    /// free bytes first.
     pub pinned: Vec<PinnedSegment>,
+    /// What the segments of each stream hold.
+    pub streams: Vec<StreamUse>,
+    /// The calls for which several streams keep free memory.
+    pub idle_streams: Vec<IdleStreams>,
+    /// What the segments of each pool hold.
+    pub pools: Vec<PoolUse>,
     /// Private pools without a block in use, by their numbers.
     pub idle_pools: Vec<IdlePool>,
 }
@@ -51,22 +64,6 @@ pub struct IdlePool {
     pub n_segments: usize,
 }
 
-/// A segment that a few blocks keep from being returned.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[non_exhaustive]
-pub struct PinnedSegment {
-    /// The segment.
-    pub range: SegmentRange,
-    /// Its free bytes.
-    pub free_bytes: u64,
-    /// The number of its blocks.
-    pub n_blocks: usize,
-    /// The bytes of its blocks.
-    pub used_bytes: u64,
-    /// The largest of its blocks.
-    pub largest: Life,
-}
-
 impl DeviceHistory<'_> {
     /// Returns the memory that is held and not used: the gaps and the pinned segments of a moment, and
     /// the moments with the most of it.
@@ -74,6 +71,14 @@ impl DeviceHistory<'_> {
     pub fn fragmentation(&self, moment: Moment) -> Fragmentation {
         let segments = self.layout(moment);
         let gaps = || segments.iter().flat_map(|segment| &segment.gaps).map(|gap| gap.bytes);
+        let pools = self.uses_of_pools(&segments);
+        let could_serve =
+            |wanted: &Wanted| pinned(segments.iter().filter(|segment| wanted.is_served_by(&segment.range)));
+        let served = self.wanted_at(moment).map(|wanted| (wanted, could_serve(&wanted)));
+        let (wanted, pinned) = match served.filter(|(_, pinned)| !pinned.is_empty()) {
+            Some((wanted, pinned)) => (Some(wanted), pinned),
+            None => (None, pinned(segments.iter())),
+        };
         let empty = segments.iter().filter(|segment| segment.blocks.is_empty());
         Fragmentation {
             totals: self.totals_at(moment),
@@ -83,14 +88,17 @@ impl DeviceHistory<'_> {
             n_free: gaps().count(),
             largest_free_bytes: gaps().max().unwrap_or(0),
             empty_bytes: empty.map(|segment| segment.range.bytes).fold(0, u64::saturating_add),
-            pinned: all_pinned(&segments),
+            returnable_bytes: pools
+                .iter()
+                .find(|of| of.kind == PoolOf::Default)
+                .map_or(0, |of| of.sum.empty_bytes),
+            wanted,
+            pinned,
+            streams: self.uses_of_streams(&segments),
+            idle_streams: self.idle_streams_of(&segments, moment, None),
+            pools,
             idle_pools: idle_pools(&segments),
         }
-    }
-
-    /// Returns the segments of which less than half is in use at a moment, those with the most free bytes first.
-    pub(super) fn pinned_at(&self, moment: Moment) -> Vec<PinnedSegment> {
-        all_pinned(&self.layout(moment))
     }
 
     /// Returns the private pools without a block in use at a moment, by their numbers.
@@ -98,12 +106,6 @@ impl DeviceHistory<'_> {
     pub fn idle_pools(&self, moment: Moment) -> Vec<IdlePool> {
         idle_pools(&self.layout(moment))
     }
-}
-
-fn all_pinned(segments: &[SegmentLayout<'_>]) -> Vec<PinnedSegment> {
-    let mut all: Vec<PinnedSegment> = segments.iter().filter_map(pinned).collect();
-    all.sort_by_key(|pinned| (std::cmp::Reverse(pinned.free_bytes), pinned.range.address));
-    all
 }
 
 fn idle_pools(segments: &[SegmentLayout<'_>]) -> Vec<IdlePool> {
@@ -119,16 +121,4 @@ fn idle_pools(segments: &[SegmentLayout<'_>]) -> Vec<IdlePool> {
     let idle = pools.into_iter().filter(|(_, (is_used, ..))| !is_used);
     idle.map(|(pool, (_, reserved_bytes, n_segments))| IdlePool { pool, reserved_bytes, n_segments })
         .collect()
-}
-
-fn pinned(segment: &SegmentLayout<'_>) -> Option<PinnedSegment> {
-    let (free_bytes, used_bytes) = (segment.free_bytes(), segment.used_bytes());
-    let largest = segment.blocks.iter().max_by_key(|life| life.bytes)?;
-    (free_bytes > used_bytes).then_some(PinnedSegment {
-        range: segment.range,
-        free_bytes,
-        n_blocks: segment.blocks.len(),
-        used_bytes,
-        largest: **largest,
-    })
 }

@@ -15,6 +15,12 @@ use crate::{
     words::SeededMap,
 };
 
+/// The words in the place of a stack, for blocks that have none.
+pub const NO_STACK: &str = "(no stack)";
+
+/// The same in a history in which blocks of a backward alone have none.
+pub(super) const IN_BACKWARD: &str = "(no Python stack, as in a backward)";
+
 /// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
 ///
 /// A clone shares the judgements.
@@ -22,6 +28,7 @@ use crate::{
 pub struct ShownFrames<'a> {
     stacks: &'a StackTable,
     judged: Arc<[Judged]>,
+    no_stack: &'static str,
 }
 
 /// A frame's judgements.
@@ -52,7 +59,19 @@ impl<'a> ShownFrames<'a> {
 
     /// Takes the judgements of a snapshot's frames.
     pub(super) fn judged(snapshot: &'a Snapshot, judged: Arc<[Judged]>) -> ShownFrames<'a> {
-        ShownFrames { stacks: &snapshot.stacks, judged }
+        ShownFrames { stacks: &snapshot.stacks, judged, no_stack: NO_STACK }
+    }
+
+    /// Takes the words for blocks without a stack.
+    pub(super) fn with_no_stack(self, no_stack: &'static str) -> ShownFrames<'a> {
+        ShownFrames { no_stack, ..self }
+    }
+
+    /// Returns the words in the place of a stack, for blocks that have none: `(no stack)`, or `(before the recording)` in a
+    /// history in which only blocks from before it have none ([`DeviceHistory::shown_frames`](super::DeviceHistory)).
+    #[must_use]
+    pub fn no_stack(&self) -> &'static str {
+        self.no_stack
     }
 
     /// Returns the indices of the frames of a stack that viewers show, innermost first.
@@ -63,21 +82,34 @@ impl<'a> ShownFrames<'a> {
 
     /// Returns the frames of a stack that identify the code that allocated, innermost first: the Python
     /// frames if there are any, otherwise those of the program's compiled code. Of a stack without either
-    /// they are frames of operators, of allocators, or all. A stack with frames has at least one.
+    /// they are frames of operators, of allocators, or all. A stack with frames has at least one. A call that calls itself, such as
+    /// `Module._apply`, is one frame at every depth.
     pub fn identifying(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
         let identifying = self.identifying_roles(stack);
-        let members = self.stacks.members(stack).iter().copied();
-        members.filter(move |frame| identifying.contains(&self.judged[frame.index()].role))
+        let members = self.stacks.members(stack);
+        let is_one = move |frame: &FrameIndex| identifying.contains(&self.judged[frame.index()].role);
+        let all = members.iter().copied().enumerate();
+        all.filter(move |(at, frame)| {
+            is_one(frame)
+                && !members[..*at]
+                    .iter()
+                    .rev()
+                    .find(|inner| is_one(inner))
+                    .is_some_and(|inner| self.are_one(*inner, *frame))
+        })
+        .map(|(_, frame)| frame)
+    }
+
+    /// Returns whether two frames are of the same line.
+    fn are_one(&self, one: FrameIndex, other: FrameIndex) -> bool {
+        let [first, second] = [one, other].map(|frame| self.stacks.frame(frame));
+        one == other
+            || first.line == second.line && first.name == second.name && first.filename == second.filename
     }
 
     /// Returns the frames of [`ShownFrames::identifying`].
     pub fn identifying_frames(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = &'a Frame> + '_ {
         self.identifying(stack).map(|frame| self.stacks.frame(frame))
-    }
-
-    /// Returns every frame of the snapshot, once.
-    pub(super) fn all_frames(&self) -> impl Iterator<Item = &'a Frame> {
-        self.stacks.all_frames()
     }
 
     /// Returns every stack of the snapshot.

@@ -149,8 +149,10 @@ impl DeviceHistory<'_> {
         sites.iter_mut().for_each(LeakSite::judge);
         let is_repeated = self.add_growth(&mut sites, &mut calls);
         let (shown, is_sampled) = (self.shown_frames(), self.is_sampled());
+        let captured = self.captured_sites(end);
         for site in &mut sites {
             site.made = match site.site {
+                _ if captured.contains(&calls.site(&site.site)) => Some(Made::Graph),
                 Site::Stack(stack) if site.growth.is_none() => Made::of(&shown, stack),
                 _ => None,
             };

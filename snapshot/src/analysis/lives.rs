@@ -76,6 +76,13 @@ impl Lives {
         }
     }
 
+    /// Has the blocks with some stacks count nothing: their memory is that of others.
+    pub(super) fn count_elsewhere(&mut self, is_elsewhere: impl Fn(StackIndex) -> bool) {
+        for life in self.all.iter_mut().filter(|life| life.stack.is_some_and(&is_elsewhere)) {
+            life.represented_bytes = 0;
+        }
+    }
+
     fn step(&mut self, index: usize, entry: &TraceEntry) {
         let now = Moment::after(index);
         match self.walk.step(entry) {

@@ -86,6 +86,16 @@ impl Made {
     }
 }
 
+/// Returns whether a frame is of Python's call of a backward.
+pub(super) fn is_backward(frame: &Frame) -> bool {
+    let of_file = |file: &str| with_slashes(&frame.filename).ends_with(file);
+    match &*frame.name {
+        "_engine_run_backward" => true,
+        "backward" => of_file("torch/_tensor.py") || of_file("torch/autograd/__init__.py"),
+        _ => false,
+    }
+}
+
 impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -11,10 +11,12 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     ops::Range,
+    sync::Arc,
 };
 
 use super::{
     frames::ShownFrames,
+    shared::{Shared, Stayed},
     site::Site,
     site_key::{SiteKey, SiteKeys},
     top::Group,
@@ -42,25 +44,24 @@ struct Lone<'g> {
 }
 
 /// Returns which groups of the first snapshot are groups of the second, by their places. `alone` has the places of those that
-/// one snapshot has alone, each with the number of that snapshot; `shown` is of both.
+/// one snapshot has alone, each with the number of that snapshot; `shown` and `shared` are of both.
 pub(super) fn pairs<'g>(
     alone: impl Iterator<Item = (usize, (usize, &'g Group))>,
     shown: &[ShownFrames<'_>; 2],
+    shared: [&Shared<'_>; 2],
 ) -> Vec<[usize; 2]> {
     let alone: Vec<_> = alone.collect();
     if [0, 1].iter().any(|side| alone.iter().all(|(_, (of, _))| of != side)) {
         return Vec::new();
     }
-    let files = shown
-        .each_ref()
-        .map(|shown| shown.all_frames().map(|frame| &*frame.filename).collect::<SeededSet<&str>>());
+    let files = shared.map(Shared::files);
     let mut of_functions: SeededMap<Functions<'_>, [Vec<Lone<'g>>; 2]> = SeededMap::default();
     for (place, (side, group)) in alone {
         let Site::Stack(stack) = group.site else { continue };
         let frames = shown[side].identifying_frames(stack);
         let (functions, lines): (Vec<_>, Vec<_>) = frames
             .map(|frame| {
-                let path = Some(&*frame.filename).filter(|path| files[1 - side].contains(path));
+                let path = Some(&*frame.filename).filter(|path| files[1 - side].contains(*path));
                 (Function { name: &frame.name, file: base_name(&frame.filename), path }, frame.line)
             })
             .unzip();
@@ -75,7 +76,8 @@ pub(super) fn pairs<'g>(
         .values_mut()
         .flatten()
         .for_each(|side| side.sort_unstable_by(|one, other| one.lines.cmp(&other.lines)));
-    let mut moves = Moves::of(shown);
+    let mut moves =
+        Moves { stayed: shared[0].stayed(shared[1], || stayed(shown)), shifts: SeededMap::default() };
     let mut pairs = Vec::new();
     for (functions, sides) in &mut of_functions {
         moves.pair_alike(functions, sides, &mut pairs);
@@ -97,28 +99,27 @@ enum Alike<'l> {
 /// How the lines of files moved from one snapshot to the next.
 struct Moves<'a> {
     /// The last line of each file that stayed where it was: of the stacks that both have.
-    stayed: SeededMap<&'a str, u64>,
+    stayed: Arc<Stayed>,
     /// By how much lines of a file moved.
     shifts: SeededMap<&'a str, BTreeSet<i128>>,
 }
 
-impl<'a> Moves<'a> {
-    fn of([before, after]: &[ShownFrames<'a>; 2]) -> Moves<'a> {
-        let mut keys = SiteKeys::default();
-        let known: SeededSet<SiteKey> =
-            after.all_stacks().map(|stack| keys.of(&Site::Stack(stack), after)).collect();
-        let mut stayed = SeededMap::default();
-        for stack in
-            before.all_stacks().filter(|stack| known.contains(&keys.of(&Site::Stack(*stack), before)))
-        {
-            for frame in before.identifying_frames(stack) {
-                let last = stayed.entry(base_name(&frame.filename)).or_insert(0);
-                *last = frame.line.max(*last);
-            }
+/// Finds what stayed where it was.
+fn stayed([before, after]: &[ShownFrames<'_>; 2]) -> Stayed {
+    let mut keys = SiteKeys::default();
+    let known: SeededSet<SiteKey> =
+        after.all_stacks().map(|stack| keys.of(&Site::Stack(stack), after)).collect();
+    let mut stayed = SeededMap::<&str, u64>::default();
+    for stack in before.all_stacks().filter(|stack| known.contains(&keys.of(&Site::Stack(*stack), before))) {
+        for frame in before.identifying_frames(stack) {
+            let last = stayed.entry(base_name(&frame.filename)).or_insert(0);
+            *last = frame.line.max(*last);
         }
-        Moves { stayed, shifts: SeededMap::default() }
     }
+    stayed.into_iter().map(|(file, line)| (file.into(), line)).collect()
+}
 
+impl<'a> Moves<'a> {
     /// Returns the keys of a group: it is one with the first of the other side that has one of them.
     fn alike<'l>(&self, functions: &Functions<'a>, one: &'l Lone<'_>) -> [Alike<'l>; 2] {
         let may_have_moved = |(function, line): (&Function<'_>, &u64)| {

@@ -67,7 +67,8 @@ enum Says {
 #[derive(Debug)]
 pub struct Owners<'a> {
     snapshot: &'a Snapshot,
-    frames: Vec<Option<Says>>,
+    /// Of frames that were judged: each of many devices has few of a snapshot's.
+    frames: SeededMap<FrameIndex, Says>,
     stacks: SeededMap<StackIndex, Text>,
     unknown: Text,
     program: Text,
@@ -77,9 +78,8 @@ impl<'a> Owners<'a> {
     /// Takes a snapshot; judges nothing yet.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Owners<'a> {
-        let n_frames = snapshot.stacks.all_frames().len();
         let (unknown, program) = (UNKNOWN.into(), PROGRAM.into());
-        Owners { snapshot, frames: vec![None; n_frames], stacks: SeededMap::default(), unknown, program }
+        Owners { snapshot, frames: SeededMap::default(), stacks: SeededMap::default(), unknown, program }
     }
 
     /// Returns whether the stacks of a snapshot can name owners: one of them has a compiled frame. A file that PyTorch
@@ -136,7 +136,7 @@ impl<'a> Owners<'a> {
 
     fn says(&mut self, frame: FrameIndex) -> &Says {
         let snapshot = self.snapshot;
-        self.frames[frame.index()].get_or_insert_with(|| {
+        self.frames.entry(frame).or_insert_with(|| {
             let frame = snapshot.stacks.frame(frame);
             says(frame, snapshot.library(frame))
         })
@@ -161,6 +161,13 @@ pub(crate) fn is_mark(frame: &Frame) -> bool {
         !kind.is_empty() && kind.bytes().all(|c| c.is_ascii_lowercase() || c == b'-' || c == b'_')
     };
     matches!(&*frame.filename, "" | "??") && kind.is_some_and(is_word)
+}
+
+/// Returns what finds the stacks of memory that is mapped once more; `None` in a file without such memory.
+pub(super) fn aliases(snapshot: &Snapshot) -> Option<impl Fn(StackIndex) -> bool> {
+    let stacks = &snapshot.stacks;
+    let is_mark = |frame: &Frame| *frame.name == *ALIAS && is_mark(frame);
+    stacks.all_frames().any(is_mark).then_some(move |stack| stacks.frames(stack).next().is_some_and(is_mark))
 }
 
 fn says(frame: &Frame, library: Option<&str>) -> Says {

@@ -13,7 +13,7 @@ use super::{
     run_peak::EarlierPeak,
 };
 use crate::{
-    history::{Moment, Times},
+    history::{Life, Moment, Times},
     model::{DeviceUsage, RecordedDevices, ResidentReport, Segment, Snapshot, Text, TimedUsage},
     words::DeviceId,
 };
@@ -33,14 +33,13 @@ pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
 /// Returns every device with memory, events or reports; [`DeviceId::HOST`] is pinned memory.
 fn devices_of(snapshot: &Snapshot, usage: &[DeviceUsage]) -> BTreeSet<DeviceId> {
     let of_traces = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
-    let has_host = !snapshot.host_segments.is_empty() || !snapshot.host_traces.is_empty();
     let of_usage = usage.iter().filter(|usage| !usage.reports.is_empty()).map(|usage| usage.device);
     let mut found: BTreeSet<DeviceId> = snapshot
         .segments
         .iter()
         .map(|segment| segment.device)
         .chain(of_traces.map(|(device, _)| DeviceId::from(device)))
-        .chain(has_host.then_some(DeviceId::HOST))
+        .chain(snapshot.has_host().then_some(DeviceId::HOST))
         .chain(of_usage)
         .collect();
     if found.is_empty() {
@@ -109,11 +108,14 @@ impl<'a> Part<'a> {
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
         let (name, holdings): (_, Vec<_>) =
             (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
+        // PyTorch keeps a pinned block after its free, as a segment of its own.
+        let held =
+            (device == DeviceId::HOST).then(|| of_allocated(&Lives::new(entries, &segments, recorded).all));
         let part = Part {
             number,
             stacks_of: number,
             device,
-            rounded: Rounded::of(device, &name, &holdings),
+            rounded: Rounded::of(device, &name, held.as_deref().unwrap_or(&holdings)),
             name,
             uuid: named(|usage| &usage.uuid),
             reports,
@@ -178,6 +180,13 @@ impl<'a> Part<'a> {
     pub(super) fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, Text)> {
         self.holdings.iter().filter(move |(holding, _)| holding.is_held_at(moment))
     }
+}
+
+/// Returns what a program holds of pinned memory, without what it freed.
+fn of_allocated(lives: &[Life]) -> Vec<(Holding, Text)> {
+    let held = |life: &Life| Life { until: life.until.min(life.requested), ..*life };
+    let held: Vec<Life> = lives.iter().map(held).collect();
+    of_blocks(&held).into_iter().map(|holding| (holding, Text::default())).collect()
 }
 
 /// Returns the most bytes of the blocks that are in use at any moment.

@@ -109,10 +109,16 @@ pub struct OwnerRow {
     /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
     #[serde(skip)]
     pub largest: Option<OwnerStack>,
-    /// The stack that mapped the most of it, of memory that the program mapped itself; at the peak, or now if there was nothing
-    /// at the peak.
+    /// The stack that asked for the most of it now; `None` if there is nothing now.
+    #[serde(skip)]
+    pub largest_now: Option<OwnerStack>,
+    /// The stack that mapped the most of it, of memory of the host that the program mapped itself; at the peak, or now if there
+    /// was nothing at the peak.
     #[serde(skip)]
     pub mapped: Option<MappedStack>,
+    /// The stack that mapped the most of it now, of such memory.
+    #[serde(skip)]
+    pub mapped_now: Option<MappedStack>,
     /// The file with the most of it, and its bytes, of the memory of files.
     pub largest_file: Option<String>,
     /// The bytes of that file.

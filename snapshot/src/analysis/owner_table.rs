@@ -250,7 +250,9 @@ impl Table<'_> {
             now_bytes: bytes(&others[0]),
             peak_bytes: bytes(&others[1]),
             largest: None,
+            largest_now: None,
             mapped: None,
+            mapped_now: None,
             largest_file: None,
             largest_file_bytes: None,
         };
@@ -324,7 +326,9 @@ fn row(owner: &str, owned: &Owned) -> OwnerRow {
         now_bytes: Some(owned.bytes[0]),
         peak_bytes: Some(owned.bytes[1]),
         largest: largest(peak).or_else(|| largest(now)),
+        largest_now: largest(now),
         mapped: None,
+        mapped_now: None,
         largest_file: None,
         largest_file_bytes: None,
     }

@@ -40,11 +40,13 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Reads the keys of a snapshot. `None` if memreel wrote it, if it has neither segments nor events, or if it lacks a key
+    /// Reads the keys of a snapshot. `None` if memreel wrote or made it, if it has neither segments nor events, or if it lacks a key
     /// of an earlier release, so that another program wrote it.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Option<Releases> {
-        if snapshot.allocator_settings().is_some_and(|settings| settings.get("memreel_version").is_some()) {
+        let is_own =
+            |key: &&str| snapshot.allocator_settings().is_some_and(|settings| settings.get(key).is_some());
+        if ["memreel_version", "memreel_profile"].iter().any(is_own) {
             return None;
         }
         let entry =

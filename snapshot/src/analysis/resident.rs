@@ -175,7 +175,7 @@ impl<'a> Blocks<'a> {
         let mut recorder_bytes = report.recorder_bytes;
         let page_bytes = page_bytes(&report.areas);
         for area in &report.areas {
-            let blocks = if area.kind.has_blocks() { self.meeting(&area.range) } else { &[] };
+            let blocks = if area.has_blocks() { self.meeting(&area.range) } else { &[] };
             let mut left = area.resident_bytes;
             for life in blocks {
                 let bytes = area.resident_of(&(life.address.0..end(life))).min(left);
@@ -191,7 +191,7 @@ impl<'a> Blocks<'a> {
                 rows.add(kind, owner, left, area);
             } else if area.kind == AreaKind::Malloc
                 || area.name.is_empty()
-                    && (!blocks.is_empty() || area.kind.has_blocks() && self.had_one(&area.range))
+                    && (!blocks.is_empty() || area.has_blocks() && self.had_one(&area.range))
             {
                 left = self.add_mapped(&mut rows, area, blocks, left, mapped);
                 let headers =
@@ -213,7 +213,7 @@ impl<'a> Blocks<'a> {
                 }
             } else {
                 let (kind, owner) = of_area(area);
-                if matches!(kind, RowKind::Mapped | RowKind::Shared) {
+                if matches!(kind, RowKind::Mapped | RowKind::Shared) || area.has_blocks() {
                     left = self.add_mapped(&mut rows, area, blocks, left, mapped);
                 }
                 rows.add(kind, owner, left, area).file(&area.name, left);
@@ -270,7 +270,8 @@ fn header_bytes(life: &Life) -> u64 {
 /// chunk and what a program mapped beside it.
 fn has_mapped_chunks(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> bool {
     let is_mapped = |life: &&Life| life.address.0 % page_bytes == BEFORE_BYTES;
-    area.kind == AreaKind::Anonymous && !blocks.is_empty() && blocks.iter().all(is_mapped)
+    let may_be = matches!(area.kind, AreaKind::Anonymous | AreaKind::Stack);
+    may_be && !blocks.is_empty() && blocks.iter().all(is_mapped)
 }
 
 /// Returns what is resident of the pages of such chunks, beside their blocks.

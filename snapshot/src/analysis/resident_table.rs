@@ -30,7 +30,9 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
         now_bytes: Some(i128::from(used[0]) - known_now),
         peak_bytes: Some(i128::from(peak_bytes) - known_peak),
         largest: None,
+        largest_now: None,
         mapped: None,
+        mapped_now: None,
         largest_file: None,
         largest_file_bytes: None,
     });
@@ -153,7 +155,9 @@ impl Sums {
             now_bytes: Some(self.bytes[0]),
             peak_bytes: Some(self.bytes[1]),
             largest: stack_peak.or(stack_now),
-            mapped: mapped_peak.or(mapped_now),
+            largest_now: stack_now,
+            mapped: mapped_peak.or_else(|| mapped_now.clone()),
+            mapped_now,
             largest_file,
             largest_file_bytes,
         }

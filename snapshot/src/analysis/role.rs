@@ -109,7 +109,7 @@ const RULES: &[Rule] = &[
     Rule(Dispatch, Name, &["4cupy_5_core_"]),
     // The standard libraries of Rust and C++. Line tables may leave only the last part of a name.
     Rule(Dispatch, Folder, &["/library/core/src/", "/library/std/src/", "/library/alloc/src/", "/library/test/src/",
-        "/include/c++/"]),
+        "/rust/deps/", "/include/c++/"]),
     Rule(Dispatch, Name, &["__rust_begin_short_backtrace", "__rust_end_short_backtrace"]),
     Rule(Dispatch, Begin, &["std::", "__gnu_cxx::", "core::ops::", "core::iter::", "core::panic", "core::ptr::",
         "core::option::", "core::result::", "core::slice::", "core::mem::", "core::cell::", "core::array::",

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     history::{Joining, Moment, RangeValue, Ranges, insert_free, pool_of_entry, undo_segment_event},
-    model::{Segment, Snapshot, StackIndex, TraceEntry},
+    model::{Segment, Snapshot, StackIndex, StackTable, TraceEntry},
     words::{Action, Address, PoolId, PoolKind, StreamId},
 };
 
@@ -62,6 +62,10 @@ impl SegmentRange {
         }
     }
 
+    fn is_nameless(&self) -> bool {
+        self.stack.is_none_or(|stack| stack == StackTable::EMPTY)
+    }
+
     /// Returns whether mapping would have merged this range with the next.
     fn merges_with(&self, next: &SegmentRange) -> bool {
         self.is_expandable
@@ -95,7 +99,29 @@ pub(super) fn at(
             ranges.carve(entry.address, entry.end());
         }
     }
-    merged(&ranges)
+    let mut merged = merged(&ranges);
+    add_stacks(&mut merged, &entries[..moment.n_entries().min(entries.len())]);
+    merged
+}
+
+/// Adds the stacks of ranges that have none, because they were given back before the end or are pages behind the first ones:
+/// of the last entry that took a part of them.
+fn add_stacks(ranges: &mut [SegmentRange], entries: &[TraceEntry]) {
+    let mut n_without = ranges.iter().filter(|range| range.is_nameless()).count();
+    for entry in entries.iter().rev() {
+        if n_without == 0 {
+            return;
+        }
+        if !matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap)) {
+            continue;
+        }
+        let after = ranges.partition_point(|range| range.address <= entry.address);
+        let Some(range) = ranges[..after].last_mut() else { continue };
+        if range.is_nameless() && entry.address < range.end() {
+            range.stack = entry.stack;
+            n_without -= usize::from(!range.is_nameless());
+        }
+    }
 }
 
 fn merged(ranges: &Ranges<SegmentRange>) -> Vec<SegmentRange> {
@@ -107,6 +133,7 @@ fn merged(ranges: &Ranges<SegmentRange>) -> Vec<SegmentRange> {
                 last.bytes += range.bytes;
                 last.kind = last.kind.or(range.kind);
                 last.pool = last.pool.or(range.pool);
+                last.stack = last.stack.or(range.stack);
             }
             None => merged.push(range),
         }

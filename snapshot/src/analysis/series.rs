@@ -34,36 +34,73 @@ impl SeriesSite {
     pub fn grown_bytes(&self) -> u64 {
         self.bytes.last().zip(self.bytes.first()).map_or(0, |(last, first)| last.saturating_sub(*first))
     }
+
+    /// Returns whether each of the first snapshots, at least two of them, has more bytes than the one before.
+    #[must_use]
+    pub fn grows_until(&self, n_snapshots: usize) -> bool {
+        let first = &self.bytes[..n_snapshots.min(self.bytes.len())];
+        first.len() > 1 && first.is_sorted_by(|one, other| one < other)
+    }
 }
 
-/// Returns what each site holds at the ends of several snapshots of one device: those that grow in each of them first, and
-/// of both kinds the one that grew most first.
-#[must_use]
-pub fn series<'a>(histories: &[DeviceHistory<'a>]) -> Vec<SeriesSite> {
-    let mut keys = SiteKeys::default();
-    let mut sites: SeededMap<SiteKey, SeriesSite> = SeededMap::default();
-    for (number, history) in histories.iter().enumerate() {
+/// Adds up what each site holds at the ends of several snapshots of one device, whose histories are not kept.
+#[derive(Debug)]
+pub struct Series<'a> {
+    n_snapshots: usize,
+    keys: SiteKeys<'a>,
+    /// The places of the sites in `last`. A table has up to twice the room of what is in it, so this is all that is there.
+    places: SeededMap<SiteKey, usize>,
+    /// The sites, each with the number of the last snapshot that has it.
+    last: Vec<(Site, usize)>,
+    /// The bytes and blocks of each site in each snapshot.
+    held: Vec<(u64, usize)>,
+}
+
+impl<'a> Series<'a> {
+    /// Begins a series of this number of snapshots.
+    #[must_use]
+    pub fn new(n_snapshots: usize) -> Series<'a> {
+        let keys = SiteKeys::default();
+        Series { n_snapshots, keys, places: SeededMap::default(), last: Vec::new(), held: Vec::new() }
+    }
+
+    /// Adds the history of a snapshot, whose number is below that of the snapshots.
+    pub fn add(&mut self, number: usize, history: &DeviceHistory<'a>) {
         let shown = history.shown_frames();
         for group in history.held_at(history.end()) {
-            let found = sites.entry(keys.of(&group.site, &shown)).or_insert_with(|| SeriesSite {
-                site: group.site.clone(),
-                snapshot: number,
-                bytes: vec![0; histories.len()],
-                n_blocks: vec![0; histories.len()],
-                is_growing: false,
-            });
-            (found.site, found.snapshot) = (group.site, number);
-            found.bytes[number] = group.bytes;
-            found.n_blocks[number] = group.n_blocks;
+            let n_sites = self.places.len();
+            let place = *self.places.entry(self.keys.of(&group.site, &shown)).or_insert(n_sites);
+            let site = (group.site, number);
+            match self.last.get_mut(place) {
+                Some(last) => *last = site,
+                None => self.last.push(site),
+            }
+            self.held.resize(self.last.len() * self.n_snapshots, (0, 0));
+            self.held[place * self.n_snapshots + number] = (group.bytes, group.n_blocks);
         }
     }
-    let mut sites: Vec<SeriesSite> = sites.into_values().collect();
-    for site in &mut sites {
-        site.is_growing = site.bytes.len() > 1 && site.bytes.windows(2).all(|pair| pair[0] < pair[1]);
+
+    /// Returns the sites: those that grow in each snapshot first, and of both kinds the one that grew most first.
+    #[must_use]
+    pub fn sites(self) -> Vec<SeriesSite> {
+        let Series { n_snapshots, keys, places, last, held } = self;
+        drop((keys, places));
+        let of_sites = last.into_iter().zip(held.chunks_exact(n_snapshots.max(1)));
+        let site = |((site, snapshot), held): ((Site, usize), &[(u64, usize)])| SeriesSite {
+            site,
+            snapshot,
+            bytes: held.iter().map(|(bytes, _)| *bytes).collect(),
+            n_blocks: held.iter().map(|(_, n_blocks)| *n_blocks).collect(),
+            is_growing: false,
+        };
+        let mut sites: Vec<SeriesSite> = of_sites.map(site).collect();
+        for site in &mut sites {
+            site.is_growing = site.grows_until(site.bytes.len());
+        }
+        sites.sort_by(|one, other| {
+            let key = |site: &SeriesSite| (site.is_growing, site.grown_bytes(), site.bytes.last().copied());
+            key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
+        });
+        sites
     }
-    sites.sort_by(|one, other| {
-        let key = |site: &SeriesSite| (site.is_growing, site.grown_bytes(), site.bytes.last().copied());
-        key(other).cmp(&key(one)).then_with(|| one.site.cmp(&other.site))
-    });
-    sites
 }

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::{
     history::{Life, ScopePath},
     model::{StackIndex, StackTable, Text},
+    words::{PoolId, StreamId},
 };
 
 /// The property that the blocks of a group share.
@@ -27,6 +28,17 @@ pub enum Site {
     },
     /// A file.
     File(Text),
+    /// A line of a file.
+    Line {
+        /// The path of the file.
+        filename: Text,
+        /// The number of the line.
+        line: u64,
+    },
+    /// A stream.
+    Stream(StreamId),
+    /// A pool; `None` of blocks whose pool the file does not name.
+    Pool(Option<PoolId>),
     /// A scope; empty for blocks outside of all scopes.
     Scope(ScopePath),
     /// The name of a block; of a block with several names, all of them.

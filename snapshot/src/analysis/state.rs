@@ -17,9 +17,11 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    frames::ShownFrames,
+    frames::{IN_BACKWARD, ShownFrames},
     lives::{Lives, NONE},
+    made::is_backward,
     names::BlockNameTable,
+    owner::aliases,
     run_peak::{EarlierPeak, of_run},
     segments::{self, SegmentRange},
     shared::Shared,
@@ -129,14 +131,15 @@ pub struct DeviceHistory<'a> {
     earlier_peak: OnceLock<Option<Box<EarlierPeak>>>,
 }
 
-/// Returns the devices that have events or segments, in ascending order.
+/// Returns the devices that have events or segments, in ascending order, and last [`DeviceId::HOST`] if the file has pinned host
+/// memory.
 #[must_use]
 pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
     let of_segments = snapshot.segments.iter().filter_map(|segment| u16::try_from(segment.device.0).ok());
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
     let of_traces = traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device);
     let found: BTreeSet<u16> = of_segments.chain(of_traces).collect();
-    found.into_iter().map(DeviceId::from).collect()
+    found.into_iter().map(DeviceId::from).chain(snapshot.has_host().then_some(DeviceId::HOST)).collect()
 }
 
 impl<'a> DeviceHistory<'a> {
@@ -151,7 +154,10 @@ impl<'a> DeviceHistory<'a> {
         let snapshot = shared.records.snapshot();
         let entries = snapshot.trace(device);
         let segments: Vec<&Segment> = shared.records.segments(device).map(|(_, segment)| segment).collect();
-        let lives = Lives::new(entries, &segments, shared.records.recorded(device));
+        let mut lives = Lives::new(entries, &segments, shared.records.recorded(device));
+        if let Some(is_alias) = aliases(snapshot) {
+            lives.count_elsewhere(is_alias);
+        }
         let reserved_bytes = reserved_at_start(entries, segments.iter().copied());
         let mut start = Totals { reserved_bytes, ..Totals::default() };
         for life in lives.all.iter().filter(|life| life.is_active_at(Moment::START)) {
@@ -182,7 +188,16 @@ impl<'a> DeviceHistory<'a> {
     /// Returns the frames of the snapshot, judged. All devices of a snapshot share them ([`Histories`](super::Histories)).
     #[must_use]
     pub fn shown_frames(&self) -> ShownFrames<'a> {
-        self.shared.shown()
+        let shown = self.shared.shown();
+        let trust = self.trust();
+        match (trust.names_the_rest, trust.lacks_in_backward, trust.n_nameless) {
+            (true, ..) => shown.with_no_stack("(before the recording)"),
+            (_, true, 0) => shown.with_no_stack(IN_BACKWARD),
+            (_, true, _) => {
+                shown.with_no_stack("(no stack: from before the recording, or made in a backward)")
+            }
+            _ => shown,
+        }
     }
 
     /// Returns the scopes of the device.
@@ -215,13 +230,14 @@ impl<'a> DeviceHistory<'a> {
         &self.segments
     }
 
-    /// Returns the time between the first entry and the last, in microseconds. Entries that could not be
-    /// dated have the time of a neighbour.
+    /// Returns the time between the first entry and the last, in microseconds; `None` if no times were recorded. Entries that
+    /// could not be dated have the time of a neighbour.
     #[must_use]
-    pub fn span_us(&self) -> i64 {
+    pub fn span_us(&self) -> Option<i64> {
         let times = Times::new(self.entries);
-        let last = self.entries.len().checked_sub(1).and_then(|last| times.get(last));
-        times.get(0).zip(last).map_or(0, |(first, last)| last.saturating_sub(first))
+        let last = times.get(self.entries.len().checked_sub(1)?)?;
+        let has_times = last != 0 || self.entries.iter().any(|entry| entry.time_us != 0);
+        has_times.then(|| last.saturating_sub(times.get(0).unwrap_or(last)))
     }
 
     /// Returns the moment after the last entry.
@@ -433,11 +449,17 @@ impl<'a> DeviceHistory<'a> {
         let segments_bytes = self.segments.iter().fold(0, |sum: u64, s| sum.saturating_add(s.total_size));
         let is_held = end.reserved_bytes > 0 || end.n_blocks > 0;
         let n_contradictions = self.lives.n_contradictions;
+        let is_nameless = |life: &&Life| self.snapshot.frames(life.stack).next().is_none();
+        let n_nameless = before().filter(is_nameless).count();
+        let since = || self.lives.all.iter().filter(|life| !life.is_from_before());
+        let (lacks, has) = (since().any(|life| is_nameless(&life)), since().any(|life| !is_nameless(&life)));
         Trust {
             n_entries: self.entries.len(),
             n_before: before().count(),
             bytes_before: self.start.active_bytes,
-            n_nameless: before().filter(|life| self.snapshot.frames(life.stack).next().is_none()).count(),
+            n_nameless,
+            names_the_rest: n_nameless > 0 && has && !lacks,
+            lacks_in_backward: lacks && has && self.snapshot.stacks.all_frames().any(is_backward),
             reserved_before_bytes: self.start.reserved_bytes,
             n_contradictions,
             first_contradiction: self.lives.first_contradiction,

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     owner_groups::Owned,
+    pools::Pools,
     same_calls::SameCalls,
     site::{BlockNames, Site},
     state::DeviceHistory,
@@ -27,10 +28,16 @@ pub enum By {
     Function,
     /// The source file.
     File,
+    /// The line of the source file.
+    Line,
     /// The scope.
     Scope,
     /// The name that the program gave the block ([`DeviceHistory::names_of`]).
     Name,
+    /// The stream.
+    Stream,
+    /// The pool ([`Pools`](super::Pools)).
+    Pool,
     /// The library or the program that asked for memory of the device: not of blocks, but of segments.
     Owner,
 }
@@ -101,8 +108,15 @@ impl DeviceHistory<'_> {
                 |life| self.name_numbers(life),
                 |numbers| self.site_of_names(numbers),
             )),
+            By::Stream => Some(self.grouped(lives, |life| Site::Stream(life.stream))),
+            By::Pool => {
+                let pools = Pools::new(self);
+                Some(self.grouped(lives, |life| Site::Pool(pools.of(life))))
+            }
             By::Owner => None,
-            By::Function | By::File => Some(by_frame(self, self.grouped(lives, Site::from_life), by)),
+            By::Function | By::File | By::Line => {
+                Some(by_frame(self, self.grouped(lives, Site::from_life), by))
+            }
         }
     }
 }
@@ -230,7 +244,7 @@ fn keep_names_once(groups: &mut [Group]) {
     }
 }
 
-/// Groups blocks by the functions or the files of frames. It looks at each stack once, with the sum of its blocks,
+/// Groups blocks by the functions, the files or the lines of frames. It looks at each stack once, with the sum of its blocks,
 /// and at each text once.
 pub(super) fn by_frame(history: &DeviceHistory<'_>, of_stacks: Vec<Group>, by: By) -> Vec<Group> {
     let snapshot = history.snapshot();
@@ -239,12 +253,13 @@ pub(super) fn by_frame(history: &DeviceHistory<'_>, of_stacks: Vec<Group>, by: B
     let mut key = |frame: FrameIndex| {
         let frame = snapshot.stacks.frame(frame);
         let name = if by == By::Function { Some(ids.id(&frame.name)) } else { None };
-        Some((name, ids.id(&frame.filename)))
+        Some((name, ids.id(&frame.filename), if by == By::Line { frame.line } else { 0 }))
     };
     let site = |frame: Option<FrameIndex>| match frame.map(|frame| snapshot.stacks.frame(frame)) {
         Some(frame) if by == By::Function => {
             Site::Function { name: frame.name.clone(), filename: frame.filename.clone() }
         }
+        Some(frame) if by == By::Line => Site::Line { filename: frame.filename.clone(), line: frame.line },
         Some(frame) => Site::File(frame.filename.clone()),
         None if by == By::Function => Site::NoStack,
         None => Site::NoFile,

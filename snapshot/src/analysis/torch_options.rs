@@ -2,7 +2,7 @@
 //! is advised comes from here, so that it acts on the reader's machine (docs/caching-allocator.md, section 8).
 
 use super::release::Releases;
-use crate::model::Snapshot;
+use crate::model::{Snapshot, Value};
 
 /// An option of PyTorch's CUDA caching allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +67,9 @@ pub enum SettingsReader {
     UnknownTorch,
     /// memreel's own allocator, which takes all options.
     Memreel,
-    /// Another program, or PyTorch on another accelerator: none of the options is known to act.
-    Other,
+    /// Another program, or PyTorch on another accelerator, with its name if the snapshot shows it: none of the options is known
+    /// to act.
+    Other(Option<&'static str>),
 }
 
 impl SettingsReader {
@@ -82,11 +83,19 @@ impl SettingsReader {
                 false => SettingsReader::Memreel,
             };
         }
+        let other = other_writer(snapshot);
         match Releases::of(snapshot) {
-            Some(releases) if !is_of_other_device(snapshot) => {
+            Some(releases) if other.is_none() => {
+                // An earlier one would have refused the settings of the run.
+                let conf = snapshot
+                    .allocator_settings()
+                    .and_then(|settings| settings.get("PYTORCH_CUDA_ALLOC_CONF"));
+                let since = conf.and_then(Value::as_text).and_then(|conf| since(conf)).unwrap_or(0);
+                let since = since.min(releases.last.unwrap_or(u8::MAX));
+                let releases = Releases { first: releases.first.max(since), ..releases };
                 SettingsReader::Torch { releases, is_windows: has_file(":\\") }
             }
-            _ => SettingsReader::Other,
+            _ => SettingsReader::Other(other),
         }
     }
 
@@ -98,7 +107,7 @@ impl SettingsReader {
             // What came later may be refused.
             SettingsReader::UnknownTorch => (2, false),
             SettingsReader::Memreel => (u8::MAX, false),
-            SettingsReader::Other => return conf.is_empty(),
+            SettingsReader::Other(_) => return conf.is_empty(),
         };
         names(conf).all(|name| {
             let option = ALLOCATOR_OPTIONS.iter().find(|option| option.name == name);
@@ -134,28 +143,61 @@ impl SettingsReader {
 /// Returns the line for a settings text whose options came with a release that has the new variable, with that release.
 #[must_use]
 pub fn line_since(conf: &str) -> String {
-    let since = names(conf).filter_map(|name| ALLOCATOR_OPTIONS.iter().find(|option| option.name == name));
-    let since = since.map(|option| option.since).max().unwrap_or(NEW_SINCE).max(NEW_SINCE);
+    let since = since(conf).unwrap_or(NEW_SINCE).max(NEW_SINCE);
     format!("{NEW}={conf} (PyTorch 2.{since} and later)")
 }
 
-/// Returns the names of the options of a settings text. A list in brackets is a value.
-fn names(conf: &str) -> impl Iterator<Item = &str> {
+/// Returns the first release that takes a settings text, as far as its options are known.
+fn since(conf: &str) -> Option<u8> {
+    let known = names(conf).filter_map(|name| ALLOCATOR_OPTIONS.iter().find(|option| option.name == name));
+    known.map(|option| option.since).max()
+}
+
+/// Returns the options of a settings text, each with its value. A list in brackets is a value.
+pub fn options(conf: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     let options = conf.split(move |c: char| {
         depth += i32::from(c == '[') - i32::from(c == ']');
-        c == ',' && depth == 0
+        c == ',' && depth <= 0
     });
-    options.filter_map(|option| option.split(':').next()).map(str::trim).filter(|name| !name.is_empty())
+    options.map(str::trim).filter(|option| !option.is_empty())
 }
 
-/// Whether a snapshot is of an accelerator that is not CUDA's or HIP's: Ascend's frames are of `torch_npu`; MLX's traces have no
-/// segments, although blocks are in use at their ends.
-fn is_of_other_device(snapshot: &Snapshot) -> bool {
+/// Returns the number of options of a settings text.
+pub(super) fn n_options(conf: &str) -> usize {
+    options(conf).count()
+}
+
+/// Returns the names of the options of a settings text.
+fn names(conf: &str) -> impl Iterator<Item = &str> {
+    options(conf).map(name_of).filter(|name| !name.is_empty())
+}
+
+fn name_of(option: &str) -> &str {
+    option.split(':').next().unwrap_or_default().trim()
+}
+
+/// Returns the option of a settings text by which PyTorch itself refuses a request, with its value.
+pub(super) fn limiting_option(conf: &str) -> Option<&str> {
+    const LIMITS: [&str; 3] = [
+        "per_process_memory_fraction",
+        "expandable_segments_reserve_by_class",
+        "expandable_segments_reserve",
+    ];
+    let of = |name: &&str| options(conf).find(|option| name_of(option) == *name);
+    LIMITS.iter().find_map(of)
+}
+
+/// Returns what wrote a snapshot of an accelerator that is not CUDA's or HIP's: Ascend's frames are of `torch_npu`; MLX's traces
+/// have no segments, although blocks are in use at their ends.
+fn other_writer(snapshot: &Snapshot) -> Option<&'static str> {
     let is_npu = |text: &str| text.contains("torch_npu") || text.contains("_npu::");
     let mut frames = snapshot.stacks.all_frames();
-    frames.any(|frame| is_npu(&frame.filename) || is_npu(&frame.name))
-        || snapshot.segments.is_empty() && has_live_blocks(snapshot)
+    if frames.any(|frame| is_npu(&frame.filename) || is_npu(&frame.name)) {
+        return Some("torch_npu (Ascend)");
+    }
+    (snapshot.segments.is_empty() && has_live_blocks(snapshot))
+        .then_some("an allocator without segments, perhaps MLX's")
 }
 
 fn has_live_blocks(snapshot: &Snapshot) -> bool {
@@ -192,7 +234,7 @@ mod tests {
             line(torch(11, 11, true), "max_split_size_mb:64").as_deref(),
             Some("PYTORCH_ALLOC_CONF=max_split_size_mb:64")
         );
-        assert_eq!(line(SettingsReader::Other, "max_split_size_mb:64"), None);
+        assert_eq!(line(SettingsReader::Other(None), "max_split_size_mb:64"), None);
         assert_eq!(
             line(SettingsReader::Memreel, expandable).as_deref(),
             Some("PYTORCH_ALLOC_CONF=expandable_segments:True")

@@ -12,14 +12,17 @@ use super::{
     site::{BlockNames, Site},
     top::Group,
 };
-use crate::history::ScopePath;
+use crate::{
+    history::ScopePath,
+    words::{PoolId, StreamId},
+};
 
 /// A site that serialises with all frames of its stack, innermost first.
 ///
 /// A stack becomes `{"stack": [{"name", "filename", "line", "is_shown"}, …]}`, where `is_shown` marks
 /// the frames that identify the code that allocated ([`ShownFrames::identifying`]); a size becomes
 /// `{"stack": null, "size_bytes"}`, and the other sites `{"function", "filename"}`,
-/// `{"filename"}`, `{"scope"}`, `{"name"}` or `{"owner"}`.
+/// `{"filename"}`, `{"filename", "line"}`, `{"stream"}`, `{"pool_id"}`, `{"scope"}`, `{"name"}` or `{"owner"}`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct SiteFrames<'a>(Form<'a>);
@@ -31,6 +34,9 @@ enum Form<'a> {
     Size { stack: Option<()>, size_bytes: u64 },
     Function { function: &'a str, filename: &'a str },
     File { filename: &'a str },
+    Line { filename: &'a str, line: u64 },
+    Stream { stream: StreamId },
+    Pool { pool_id: Option<PoolId> },
     Scope { scope: Option<&'a ScopePath> },
     Name { name: Option<&'a BlockNames> },
     Owner { owner: &'a str },
@@ -48,6 +54,9 @@ impl<'a> SiteFrames<'a> {
             Site::Size(size_bytes) => Form::Size { stack: None, size_bytes: *size_bytes },
             Site::Function { name, filename } => Form::Function { function: name, filename },
             Site::File(filename) => Form::File { filename },
+            Site::Line { filename, line } => Form::Line { filename, line: *line },
+            Site::Stream(stream) => Form::Stream { stream: *stream },
+            Site::Pool(pool) => Form::Pool { pool_id: *pool },
             Site::Scope(scope) => Form::Scope { scope: Some(scope) },
             Site::Name(name) => Form::Name { name: Some(name) },
             Site::Owner(owner) => Form::Owner { owner },

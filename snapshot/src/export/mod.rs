@@ -4,6 +4,8 @@
 
 mod csv;
 mod folded;
+mod heap_part;
+mod heap_profile;
 mod in_use;
 mod json;
 mod perfetto;
@@ -14,6 +16,9 @@ mod text;
 use std::io;
 
 use crate::model::Snapshot;
+
+pub use heap_part::HeapPart;
+pub use heap_profile::heap_profile;
 
 /// A format that another tool reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,6 +24,8 @@ pub enum Absence {
     OneEvent,
     /// memreel's history was off.
     NotRecorded,
+    /// The file is a profile, which has what is live.
+    Profile,
 }
 
 impl Absence {
@@ -36,13 +38,17 @@ impl Absence {
         let (has_segments, is_torch) =
             (segments().next().is_some(), records.setting("memreel_version").is_none());
         match entries.len() {
+            0 if records.setting("memreel_profile").is_some() => Some(Absence::Profile),
             0 if records.keeps_events() && !has_segments => None,
             0 if !is_torch => Some(Absence::NotRecorded),
             0 if !has_segments => Some(Absence::Unused),
             0 if !snapshot.shape.has(Field::DeviceTraces) => Some(Absence::SegmentsOnly),
             0 if segments().any(has_stack) => Some(Absence::StateOnly),
             0 => Some(Absence::Off),
-            1 if is_torch && reserved_at_start(entries, segments()) > 0 => Some(Absence::OneEvent),
+            // Of pinned host memory no ring of one event is known.
+            1 if is_torch && device != DeviceId::HOST && reserved_at_start(entries, segments()) > 0 => {
+                Some(Absence::OneEvent)
+            }
             _ => None,
         }
     }
@@ -53,7 +59,8 @@ impl Absence {
         let records = ByDevice::new(snapshot);
         let of_segments = snapshot.segments.iter().map(|segment| segment.device);
         let traced = DeviceId::first(snapshot.device_traces.len().max(1));
-        let devices: BTreeSet<DeviceId> = of_segments.chain(traced).collect();
+        let of_host = snapshot.has_host().then_some(DeviceId::HOST);
+        let devices: BTreeSet<DeviceId> = of_segments.chain(traced).chain(of_host).collect();
         let all: Option<Vec<Absence>> =
             devices.into_iter().map(|device| Absence::of(&records, device)).collect();
         let all = all?;
@@ -89,10 +96,11 @@ impl fmt::Display for Absence {
             Absence::OneEvent => write!(
                 f,
                 "one event: recording was switched on with {CALL}(True), which keeps one event in every version, or too late; \
-                 call {CALL}(enabled=\"all\") before the model is built, and in PyTorch 2.0 {CALL}(True, \
-                 trace_alloc_max_entries=100000)"
+                 before the model is built, call {CALL}(enabled=\"all\") (in PyTorch 2.0 {CALL}(True, \
+                 trace_alloc_max_entries=100000))"
             ),
             Absence::NotRecorded => f.write_str("no history was recorded"),
+            Absence::Profile => f.write_str("no events: a profile has the live bytes of each stack at one moment"),
         }
     }
 }

@@ -55,7 +55,8 @@ pub struct Life {
     /// The bytes that were requested.
     pub requested_bytes: u64,
     /// The bytes that it counts for in figures: those that were requested; of a sampled heap an unbiased
-    /// estimate of what was requested for all the blocks that it stands for.
+    /// estimate of what was requested for all the blocks that it stands for; 0 for memory that is mapped once more and counts
+    /// where it was mapped first.
     #[serde(skip)]
     pub represented_bytes: u64,
     /// The size after rounding, if the block is in use at the end; otherwise the least it can have

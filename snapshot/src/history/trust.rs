@@ -23,6 +23,13 @@ pub struct Trust {
     pub bytes_before: u64,
     /// How many of them have no stack.
     pub n_nameless: usize,
+    /// Whether they are the only blocks without one: every block that was allocated since has its stack.
+    #[serde(skip)]
+    pub names_the_rest: bool,
+    /// Whether blocks that were allocated since lack a stack where others have one, in a program with a backward: its threads have
+    /// no Python stack.
+    #[serde(skip)]
+    pub lacks_in_backward: bool,
     /// Bytes held from the device before the first entry.
     pub reserved_before_bytes: u64,
     /// Whether the settings say that all events are recorded, so that an empty trace means that none
@@ -319,8 +326,13 @@ impl Trust {
             0 => String::new(),
             n => format!(" ({n} older entries were lost)"),
         };
+        let is_late = !self.has_lost && self.n_cut == 0;
         let nameless = match self.n_nameless {
             0 => String::new(),
+            n if n == self.n_before && is_late => {
+                " without a stack (record before the model is built to see their lines)".to_owned()
+            }
+            n if n == self.n_before => " without a stack".to_owned(),
             n => format!("; {n} of them without a stack"),
         };
         let before = match self.n_before {

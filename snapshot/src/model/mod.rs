@@ -204,6 +204,12 @@ impl Snapshot {
         trace.map_or(&[], Vec::as_slice)
     }
 
+    /// Returns whether the file has pinned host memory, as PyTorch 2.14 records it on request.
+    #[must_use]
+    pub fn has_host(&self) -> bool {
+        !self.host_segments.is_empty() || !self.host_traces.is_empty()
+    }
+
     /// Returns the segments of one device, or of all, in the order of the file. `history::ByDevice` has those of each of
     /// many devices.
     pub(crate) fn segments_of(&self, device: Option<DeviceId>) -> impl Iterator<Item = &Segment> {

@@ -56,6 +56,12 @@ impl Shape {
         Shape::from_fields(&schema::fields(schema::BLOCK).collect::<Vec<_>>())
     }
 
+    /// Returns the keys of a frame (`docs/snapshot-format.md` 1.4).
+    #[must_use]
+    pub fn frame() -> Shape {
+        Shape::from_fields(&schema::fields(schema::FRAME).collect::<Vec<_>>())
+    }
+
     /// Returns whether the file had this key with a value of the right type.
     #[must_use]
     pub fn has(&self, field: Field) -> bool {

@@ -1,4 +1,4 @@
-//! Files on disk: replaced as a whole when written, and copied before they are read, because they may change.
+//! Files that are read, which are copied before, because they may change.
 
 use std::{
     fs::{File, Metadata},
@@ -9,8 +9,10 @@ use std::{
 
 use memmap2::{Mmap, MmapOptions};
 
-use super::place::{Found, Place};
-use crate::words::{Error, Result};
+use crate::{
+    place::open_at_once,
+    words::{Error, Result},
+};
 
 const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
 
@@ -21,55 +23,6 @@ const MAX_HELD_BYTES: u64 = 16 << 20;
 
 /// The bytes that show what a file is not.
 const HEAD_BYTES: u64 = 4096;
-
-/// Whether a file is on the disk once it is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Durability {
-    Synced,
-    /// The system writes it when it likes.
-    Unsynced,
-}
-
-/// Whether what is written may go into a pipe or a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
-    FileOnly,
-    Anything,
-}
-
-/// Writes a file under a temporary name in the same folder, then renames it.
-///
-/// Renaming within a folder never crosses devices, and readers see the old file
-/// or the new one, never half of either. Nothing is written into a pipe or a device unless the target may be one.
-pub(super) fn replace(
-    path: &Path,
-    (durability, target): (Durability, Target),
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-) -> io::Result<()> {
-    let place = Place::of(path)?;
-    let found = place.found()?;
-    if target == Target::Anything && matches!(found, Found::Other) {
-        return fill(&mut place.open_other()?);
-    }
-    if matches!(found, Found::Folder | Found::Other) {
-        let what = "it is a folder, a device or a pipe, not a file (pickle::write writes into anything)";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let mut begun = place.begin()?;
-    fill(&mut begun.file)?;
-    if let Found::File(permissions) = found {
-        begun.file.set_permissions(permissions)?;
-    }
-    if durability == Durability::Synced {
-        begun.file.sync_all()?;
-    }
-    begun.finish()?;
-    // The new name itself is on the disk only with its folder.
-    if durability == Durability::Synced {
-        place.sync();
-    }
-    Ok(())
-}
 
 /// The bytes of a file, which nothing can change.
 #[derive(Debug)]
@@ -100,18 +53,6 @@ impl Deref for Bytes {
             Bytes::Read(bytes) => bytes,
         }
     }
-}
-
-/// Opens a file for reading. A pipe without a writer is opened too, so that nobody waits for it.
-fn open_at_once(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        #[allow(clippy::cast_possible_wrap, reason = "a small number")]
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
-    }
-    options.read(true).open(path)
 }
 
 /// A file that was opened for reading. Other programs may truncate or change it meanwhile, as PyTorch does when it

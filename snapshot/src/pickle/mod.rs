@@ -18,11 +18,6 @@
 mod opcode;
 mod file;
 mod page;
-#[cfg(unix)]
-mod place;
-#[cfg(not(unix))]
-#[path = "place_by_path.rs"]
-mod place;
 mod read;
 mod write;
 
@@ -30,10 +25,10 @@ use std::{fs::File, io, path::Path};
 
 use crate::{
     model::{Snapshot, SnapshotSource},
+    place::{self, Durability, Place, Target},
     words::{Error, Finding, Result},
 };
 
-use file::{Durability, Target};
 use read::Means;
 pub use read::{LazySnapshot, Reading};
 
@@ -97,8 +92,10 @@ pub fn save_unsynced(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> 
 }
 
 fn save_as(snapshot: &impl SnapshotSource, path: &Path, durability: Durability) -> Result<()> {
-    let saved = file::replace(path, (durability, Target::FileOnly), |file| write_file(snapshot, file));
-    saved.map_err(|error| Error::io(CANNOT_SAVE, path, error))
+    let save = |place: Place| {
+        place::replace(&place, (durability, Target::FileOnly), |file| write_file(snapshot, file))
+    };
+    Place::of(path).and_then(save).map_err(|error| Error::io(CANNOT_SAVE, path, error))
 }
 
 /// Writes any file as [`save`] writes a snapshot: under a temporary name, the whole file or nothing. A pipe or a device is
@@ -121,7 +118,27 @@ fn save_as(snapshot: &impl SnapshotSource, path: &Path, durability: Durability) 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn replace(path: impl AsRef<Path>, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    file::replace(path.as_ref(), (Durability::Unsynced, Target::Anything), fill)
+    place::replace(&Place::of(path.as_ref())?, (Durability::Unsynced, Target::Anything), fill)
+}
+
+/// Removes the file that [`replace`] would replace, if there is one: the same links are followed, and no others. A folder, a
+/// pipe or a device stays.
+///
+/// # Errors
+/// What the system returns, and [`io::ErrorKind::PermissionDenied`] for a link that [`replace`] does not follow.
+///
+/// # Examples
+/// ```
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("report.md");
+/// memreel::pickle::remove(&path)?;
+/// std::fs::write(&path, "# Report")?;
+/// memreel::pickle::remove(&path)?;
+/// assert!(!path.exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
+    Place::of(path.as_ref())?.remove()
 }
 
 /// Reads a snapshot from a file, which may also be a page of PyTorch's `trace_plot` or `segment_plot`.
@@ -257,6 +274,18 @@ pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
 /// ```
 pub fn out_of_page(bytes: Vec<u8>) -> Result<Vec<u8>> {
     Ok(page::pickle_in(&bytes)?.unwrap_or(bytes))
+}
+
+/// Returns what a text of another format is, and what to do, by its first bytes: a pointer of Git LFS, PyTorch's
+/// `memory_summary()` or `memory_stats()`, or RMM's log. `None` for any other bytes.
+///
+/// ```
+/// let what = memreel::pickle::named_text(b"version https://git-lfs.github.com/spec/v1\n").unwrap();
+/// assert!(what.ends_with("git lfs pull"));
+/// ```
+#[must_use]
+pub fn named_text(bytes: &[u8]) -> Option<&'static str> {
+    read::named_text(bytes)
 }
 
 /// Reads a snapshot without the events of its devices, which stay in the bytes.

@@ -107,9 +107,10 @@ impl DeviceId {
     }
 }
 
+/// Displays as its number, and pinned host memory as `host`.
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        if *self == DeviceId::HOST { f.pad("host") } else { self.0.fmt(f) }
     }
 }
 

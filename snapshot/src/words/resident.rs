@@ -67,13 +67,10 @@ impl AreaKind {
     pub fn of_name(name: &str) -> Option<AreaKind> {
         AreaKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
-
-    /// Returns whether blocks of `malloc` may be in such an area, and what a program mapped.
-    #[must_use]
-    pub fn has_blocks(self) -> bool {
-        matches!(self, AreaKind::Anonymous | AreaKind::Malloc | AreaKind::Shared)
-    }
 }
+
+/// What a stack has at most that is nothing but the stack of one thread: the usual limit.
+const STACK_BYTES: u64 = 8 << 20;
 
 /// An area of the address space, or several of one kind and one name together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -95,6 +92,19 @@ pub struct ResidentArea {
 }
 
 impl ResidentArea {
+    /// Returns whether blocks of `malloc` may be in it, and what a program mapped. The kernel may make one mapping of these and a
+    /// thread's stack.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        match self.kind {
+            AreaKind::Anonymous | AreaKind::Malloc | AreaKind::Shared => true,
+            AreaKind::Stack => {
+                self.name.is_empty() && self.range.end.saturating_sub(self.range.start) > STACK_BYTES
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the bytes of a range that are resident, as far as the holes are known.
     #[must_use]
     pub fn resident_of(&self, range: &Range<u64>) -> u64 {

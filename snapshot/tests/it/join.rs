@@ -88,16 +88,15 @@ unsafe impl Device for Reported {
         let is_mapped = unsafe { self.device.range_map(address, bytes) }?;
         if is_mapped {
             for (page, bytes) in self.pages(address, bytes) {
-                assert!(self.ledger.segment_map(page, bytes, StreamId::DEFAULT));
-                assert!(self.ledger.alloc(page, bytes, StreamId::DEFAULT));
+                let stack = self.ledger.stack_of_segment();
+                assert!(self.ledger.block_map_by(page, bytes, StreamId::DEFAULT, stack));
             }
         }
         Ok(is_mapped)
     }
     unsafe fn range_unmap(&self, address: Address, bytes: u64) {
         for (page, bytes) in self.pages(address, bytes) {
-            assert!(self.ledger.free(page));
-            assert_eq!(self.ledger.segment_unmap(page, bytes), 1);
+            assert_eq!(self.ledger.block_unmap(page, bytes), 1);
         }
         take_time();
         // SAFETY: the caller's promise.
@@ -481,6 +480,44 @@ fn a_segment_has_the_drivers_stack() {
             .rfind(|entry| entry.address == segment.address && entry.action == Some(Action::SegmentAlloc));
         assert_eq!(begin.unwrap().stack, segment.stack);
     }
+}
+
+/// Behind a pool of PyTorch's is an allocator with a sleep mode: it takes memory from under PyTorch's blocks and maps it again.
+#[test]
+fn what_sleeps_and_wakes_is_in_use_once() {
+    const PAGE: u64 = 2 << 20;
+    let at = Address(0x7000_0020_0000);
+    let recorders = [Recorder::new(), Recorder::new()];
+    let ledgers = recorders.each_ref().map(|recorder| {
+        recorder.record_history(&Recording::all().stacks(StackKind::None));
+        recorder.ledger(DeviceId(0))
+    });
+    let [driver, torch] = &ledgers;
+    let in_use = || {
+        let [driver, torch] = [0, 1].map(|at| collect(&recorders[at], &[&ledgers[at]], Dialect::default()));
+        let merged = merge_torch(driver, torch).unwrap();
+        let errors: Vec<_> =
+            validate(&merged).into_iter().filter(|found| found.severity == Severity::Error).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        let blocks = merged.segments.iter().flat_map(|segment| &segment.blocks);
+        let active = blocks.filter(|block| block.state == Some(BlockState::ActiveAllocated));
+        active.map(|block| (block.address.0 - at.0, block.requested_size)).collect::<Vec<_>>()
+    };
+    let map = || {
+        assert!(driver.block_map_by(at, 4 * PAGE, StreamId::DEFAULT, driver.stack_of_segment()));
+        take_time();
+    };
+    map();
+    assert!(torch.segment_alloc(at, 4 * PAGE, StreamId::DEFAULT));
+    assert!(torch.alloc(at, PAGE, StreamId::DEFAULT));
+    assert!(torch.alloc(Address(at.0 + PAGE), PAGE / 2, StreamId::DEFAULT));
+    take_time();
+    assert_eq!(in_use(), [(0, PAGE), (PAGE, PAGE / 2)], "PyTorch's blocks");
+    assert_eq!(driver.block_unmap(at, 4 * PAGE), 1);
+    take_time();
+    assert!(in_use().is_empty(), "it sleeps");
+    map();
+    assert_eq!(in_use(), [(0, 4 * PAGE)], "what woke up is in use by what mapped it");
 }
 
 #[test]

@@ -2,12 +2,14 @@
 //!
 //! - `model`: the JSON Schema of the model, and the table of rules in its page.
 //! - `pickle`: files, read and written; files that lie.
+//! - `profile`: profiles of pprof as snapshots.
 //! - `validate`: each rule of the format broken once.
 //! - `history`: the state at any moment.
 //! - `analysis`: each question on a history of a few events.
 //! - `rewrite`: `fix`, `slim`, `merge` and `split`.
 //! - `join`: the driver's snapshot and PyTorch's, of one allocator whose device reports its calls.
 //! - `export`: other tools' formats, read again.
+//! - `log`: messages of failed requests, by the form of each program.
 //! - `machines`: folders of machines, which no file of `fixtures/` names.
 //! - `oracle`: random histories with known truth, against every question, window and gate.
 //! - `absurd`: recordings with absurd numbers, against every question, rewrite and format.
@@ -28,10 +30,12 @@ mod analysis;
 mod export;
 mod history;
 mod join;
+mod log;
 mod machines;
 mod model;
 mod oracle;
 mod pickle;
+mod profile;
 mod rewrite;
 mod validate;
 

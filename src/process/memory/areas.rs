@@ -35,6 +35,10 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
         if map.resident_bytes == 0 {
             continue;
         }
+        if map.path.is_empty() && known.is_own(&map.range) {
+            sums.add(AreaKind::Recorder, "", map.resident_bytes, map);
+            continue;
+        }
         if (map.path.is_empty() || map.path.starts_with(ARENA_NAME))
             && let Some(part) = arenas.part(map, after)
         {
@@ -60,7 +64,7 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
                 }
                 areas.extend(all);
             }
-            kind if kind.has_blocks() => {
+            kind @ (AreaKind::Anonymous | AreaKind::Malloc | AreaKind::Shared) => {
                 areas.push(ResidentArea { name: map.path.clone(), ..area(kind, map) });
             }
             kind => sums.add(kind, &map.path, map.resident_bytes, map),

@@ -14,7 +14,7 @@ const N_ENTRIES: usize = 4096;
 /// Adds the holes of the areas that blocks may be in.
 pub(super) fn add(areas: &mut [ResidentArea], process: &Path) {
     let mut n_left = MOST_HOLES;
-    for area in areas.iter_mut().filter(|area| area.kind.has_blocks() && !area.range.is_empty()) {
+    for area in areas.iter_mut().filter(|area| area.has_blocks() && !area.range.is_empty()) {
         let holes = of(&area.range, area.resident_bytes, process);
         if holes.len() <= n_left {
             n_left -= holes.len();

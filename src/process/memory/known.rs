@@ -10,4 +10,14 @@ pub(crate) struct Known {
     pub(crate) stacks: Vec<Range<u64>>,
     /// Folders whose files are the recorder's.
     pub(crate) own_folders: Vec<String>,
+    /// What the recorder mapped for itself, rising.
+    pub(crate) own_maps: Vec<Range<u64>>,
+}
+
+impl Known {
+    /// Returns whether a range is one that the recorder mapped, or a part of one.
+    pub(super) fn is_own(&self, range: &Range<u64>) -> bool {
+        let nth = self.own_maps.partition_point(|own| own.end <= range.start);
+        self.own_maps.get(nth).is_some_and(|own| own.start <= range.start && range.end <= own.end)
+    }
 }

@@ -71,7 +71,7 @@ mod tests {
         let start = touched.as_ptr().addr() as u64;
         let range = start..start + touched.len() as u64;
         let area = report.areas.iter().find(|area| area.range.contains(&range.start)).unwrap();
-        assert!(area.kind.has_blocks(), "{:?}", area.kind);
+        assert!(area.has_blocks(), "{:?}", area.kind);
         assert_eq!(area.resident_of(&range), range.end - range.start);
         assert!(report.areas.iter().any(|area| area.kind == AreaKind::Code && area.name.contains("libc")));
     }

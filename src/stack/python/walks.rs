@@ -14,6 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::process::{
+    sync,
+    until_end::{self, UntilEnd},
+};
+
 /// How long [`close`] waits. A walk takes microseconds; one whose thread was stopped in the middle may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -37,8 +42,11 @@ struct Place {
 thread_local! {
     /// This thread's place; null before its first walk. It has no destructor, so that its use costs nothing.
     static PLACE: Cell<*const Place> = const { Cell::new(ptr::null()) };
+}
+
+sync::thread_local! {
     /// Gives the place back at the thread's end.
-    static OWNED: Cell<Option<Owned>> = const { Cell::new(None) };
+    static OWNED: UntilEnd<Cell<Option<Owned>>> = const { UntilEnd::new(Cell::new(None)) };
 }
 
 struct Owned(&'static Place);
@@ -91,14 +99,14 @@ pub(super) fn enter() -> Option<Walk> {
 #[cold]
 #[inline(never)]
 fn take_place() -> Option<&'static Place> {
-    OWNED.try_with(|_| ()).ok()?;
+    until_end::with(&OWNED, |_| ())?;
     // Relaxed: the exchange decides.
     let free = places().find(|place| {
         !place.is_taken.load(Ordering::Relaxed) && !place.is_taken.swap(true, Ordering::Acquire)
     });
     let place = free.unwrap_or_else(add_place);
     PLACE.set(place);
-    OWNED.set(Some(Owned(place)));
+    until_end::with(&OWNED, |owned| owned.set(Some(Owned(place))))?;
     Some(place)
 }
 

@@ -7,20 +7,16 @@ use std::{
     time::SystemTime,
 };
 
-use tempfile::TempPath;
-
 use crate::trigger::{
     files::{
         pattern::Pattern,
         template::{Facts, Template},
-        whole_file::{CANNOT_NAME, named, temporary},
+        whole_file::WholeFile,
     },
     oom::verdict,
     when::cause::Cause,
 };
-use memreel_snapshot::words::{Error, Result};
-
-const CANNOT_CREATE: &str = "cannot create the folder of the snapshot:";
+use memreel_snapshot::{place::Folder, words::Result};
 
 /// The files of a set of triggers.
 #[derive(Debug)]
@@ -46,13 +42,10 @@ impl Files {
         let number = self.n.fetch_add(1, Ordering::Relaxed);
         let path = self.template.path(&Facts { time: SystemTime::now(), number, cause });
         let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder).map_err(|error| Error::io(CANNOT_CREATE, folder, error))?;
-        let temporary = temporary(folder);
-        // From here on it is removed on every way out but the last.
-        let temporary =
-            TempPath::try_from_path(&temporary).map_err(|error| Error::io(CANNOT_NAME, &temporary, error))?;
-        save(&temporary)?;
-        let path = named(temporary, &path)?;
+        // It is removed on every way out but the last.
+        let whole = WholeFile::begin(&path)?;
+        save(&whole.temporary())?;
+        let path = whole.named()?;
         // The name itself is on the disk only with its folder, where that can be synced.
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         if let Some(keep) = self.keep {
@@ -65,7 +58,7 @@ impl Files {
     /// stays.
     fn remove_old(&self, folder: &Path, newest: &Path, keep: usize) {
         let Some(pattern) = Pattern::new(&self.template) else { return };
-        let Ok(entries) = fs::read_dir(folder) else { return };
+        let (Ok(entries), Ok(folder)) = (fs::read_dir(folder), Folder::open(folder)) else { return };
         let mut others: Vec<(SystemTime, PathBuf)> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
@@ -78,8 +71,10 @@ impl Files {
         others.sort();
         let n_old = (others.len() + 1).saturating_sub(keep);
         for (_, path) in others.iter().take(n_old) {
-            let _ = fs::remove_file(path);
-            verdict::beside(path).iter().for_each(|verdict| drop(fs::remove_file(verdict)));
+            let names = [path.clone()].into_iter().chain(verdict::beside(path));
+            names
+                .filter_map(|path| path.file_name().map(ToOwned::to_owned))
+                .for_each(|name| _ = folder.remove(name));
         }
     }
 }
@@ -87,6 +82,8 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use std::{thread, time::Duration};
+
+    use memreel_snapshot::words::Error;
 
     use super::*;
 
@@ -159,6 +156,6 @@ mod tests {
         assert!(names(&folder.path().join("c")).is_empty());
         fs::write(folder.path().join("file"), "not a folder").unwrap();
         let error = files(folder.path(), "file/snap.pickle", None).write(Cause::Exit, text).unwrap_err();
-        assert!(error.is_io() && error.to_string().starts_with(CANNOT_CREATE), "{error}");
+        assert!(error.is_io() && error.to_string().starts_with("cannot create the folder"), "{error}");
     }
 }

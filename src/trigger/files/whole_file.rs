@@ -1,38 +1,83 @@
 //! A file that gets its name when it is whole.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
+    fs::File,
     io,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use tempfile::TempPath;
-
 use crate::trigger::files::pattern;
-use memreel_snapshot::words::{Error, Result};
+use memreel_snapshot::{
+    place::Folder,
+    words::{Error, Result},
+};
 
-pub(in crate::trigger) const CANNOT_NAME: &str = "cannot give the file its name:";
+const CANNOT_CREATE: &str = "cannot create the folder of the snapshot:";
+const CANNOT_NAME: &str = "cannot give the file its name:";
 
-/// Returns a path for a file that is being written: one that no other thread or process has.
-pub(in crate::trigger) fn temporary(folder: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    folder.join(format!(".memreel-{}-{next}.dump.tmp", process::id()))
+/// A file that is being written, which goes with this value unless it gets its name. The folder is open: what its path leads to
+/// later changes nothing.
+#[derive(Debug)]
+pub(in crate::trigger) struct WholeFile<'p> {
+    /// The path that the file is to have.
+    path: &'p Path,
+    name: OsString,
+    pub(in crate::trigger) folder: Folder,
+    temporary: String,
 }
 
-/// Gives a file its name, with a number if other files have the name, and returns the name.
-pub(in crate::trigger) fn named(mut temporary: TempPath, path: &Path) -> Result<PathBuf> {
-    let mut wanted = path.to_path_buf();
-    for number in 1.. {
-        match temporary.persist_noclobber(&wanted) {
-            Ok(()) => return Ok(wanted),
-            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => temporary = failed.path,
-            Err(failed) => return Err(Error::io(CANNOT_NAME, &wanted, failed.error.kind().into())),
-        }
-        let name = path.file_name().unwrap_or(OsStr::new("memreel.pickle")).to_string_lossy();
-        wanted = path.with_file_name(pattern::numbered(&name, number));
+impl<'p> WholeFile<'p> {
+    /// Begins a file that no other thread or process has. Its folder is made if it is missing.
+    pub(in crate::trigger) fn begin(path: &'p Path) -> Result<WholeFile<'p>> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let parent = || path.parent().unwrap_or(Path::new("/"));
+        let (folder, name) =
+            Folder::above(path).map_err(|error| Error::io(CANNOT_CREATE, parent(), error))?;
+        Ok(WholeFile { path, name, folder, temporary: format!(".memreel-{}-{next}.dump.tmp", process::id()) })
     }
-    Err(Error::io(CANNOT_NAME, path, io::ErrorKind::AlreadyExists.into()))
+
+    /// Returns where it is written.
+    pub(in crate::trigger) fn temporary(&self) -> PathBuf {
+        self.path.with_file_name(&self.temporary)
+    }
+
+    /// Makes the file.
+    pub(in crate::trigger) fn create(&self) -> io::Result<File> {
+        self.folder.create(&self.temporary, 0o666)
+    }
+
+    /// Gives the file its name, with a number if other files have the name, and returns the path.
+    pub(in crate::trigger) fn named(self) -> Result<PathBuf> {
+        let (mut wanted, plain) = (self.name.clone(), self.name.to_string_lossy().into_owned());
+        for number in 1.. {
+            match self.folder.rename_new(&self.temporary, &wanted) {
+                Ok(()) => return Ok(self.path.with_file_name(wanted)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(self.cannot_name(&wanted, error)),
+            }
+            wanted = pattern::numbered(&plain, number).into();
+        }
+        Err(self.cannot_name(&wanted, io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// Gives the file its name, in place of what has it.
+    pub(in crate::trigger) fn replaces(self) -> Result<()> {
+        let renamed = self.folder.rename(&self.temporary, &self.name);
+        renamed.map_err(|error| self.cannot_name(&self.name, error))
+    }
+
+    fn cannot_name(&self, name: &OsStr, error: io::Error) -> Error {
+        Error::io(CANNOT_NAME, &self.path.with_file_name(name), error)
+    }
+}
+
+impl Drop for WholeFile<'_> {
+    fn drop(&mut self) {
+        // One that has its name is no longer there.
+        let _ = self.folder.remove(&self.temporary);
+    }
 }

@@ -1,15 +1,12 @@
 //! The files beside a snapshot of a failed request that tell why it failed: `oom.verdict.txt`, `oom.verdict.json`.
 
 use std::{
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
 
-use tempfile::TempPath;
-
 use crate::process::notice;
-use crate::trigger::files::whole_file::{CANNOT_NAME, named, temporary};
+use crate::trigger::files::whole_file::WholeFile;
 use memreel_snapshot::words::{Error, OomVerdict, Result};
 
 /// What becomes of a file that is there already.
@@ -47,23 +44,22 @@ pub(in crate::trigger) fn write(snapshot: &Path, verdict: &OomVerdict, existing:
 
 /// Writes a file of one text, as a whole or not at all.
 fn write_whole(path: &Path, text: &str, existing: Existing) -> Result<()> {
-    let whole = temporary(path.parent().unwrap_or(Path::new("/")));
     let cannot = |error| Error::io("cannot write", path, error);
-    // From here on it is removed on every way out but the last.
-    let temporary = TempPath::try_from_path(&whole).map_err(cannot)?;
+    // It is removed on every way out but the last.
+    let whole = WholeFile::begin(path)?;
     // Others may have put a link there: the name is known.
-    let mut file = fs::File::create_new(&temporary).map_err(cannot)?;
+    let mut file = whole.create().map_err(cannot)?;
     file.write_all(format!("{text}\n").as_bytes()).map_err(cannot)?;
     match existing {
-        Existing::Stays => named(temporary, path).map(drop),
-        Existing::IsReplaced => {
-            temporary.persist(path).map_err(|failed| Error::io(CANNOT_NAME, path, failed.error))
-        }
+        Existing::Stays => whole.named().map(drop),
+        Existing::IsReplaced => whole.replaces(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 4] = ["src", "preload/src", "heap/src", "capi/src"];
 const MAY: [&str; 2] = ["src/process/environment.rs", "heap/src/asked.rs"];
 
 /// What passes environments on to programs that start.
-const PASSES_ON: &str = "preload/src/root.rs";
+const PASSES_ON: &str = "preload/src/cleaned.rs";
 
 /// Helpers of tests, which no program has.
 const TESTS: &str = "src/process/testing";

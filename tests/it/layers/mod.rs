@@ -35,10 +35,13 @@ type Row = (&'static str, &'static [&'static str]);
 const READS: &[Row] = &[
     ("words", &[]),
     ("model", &["words"]),
+    ("log", &[]),
+    ("place", &[]),
     ("history", &["words", "model"]),
-    ("pickle", &["words", "model"]),
+    ("pickle", &["words", "model", "place"]),
+    ("profile", &["words", "model"]),
     ("validate", &["words", "model", "history", "pickle"]),
-    ("analysis", &["words", "model", "history"]),
+    ("analysis", &["words", "model", "log", "history"]),
     ("rewrite", &["words", "model", "history", "analysis"]),
     ("join", &["words", "model", "history", "rewrite"]),
     ("export", &["words", "model", "history", "analysis"]),
@@ -59,6 +62,7 @@ const RECORDS: &[Row] = &[
     ("snapshot", &["collect"]),
     ("rewrite", &["collect"]),
     ("whatif", &["device", "recorder", "allocator", "collect"]),
+    ("fit", &["whatif"]),
     (
         "reel",
         &[
@@ -77,21 +81,23 @@ const RECORDS: &[Row] = &[
     ),
 ];
 
-/// The rooms of `memreel-snapshot` that those of `memreel` may import: those that record know the words alone.
+/// The rooms of `memreel-snapshot` that those of `memreel` may import: those that record know the words alone, and those that
+/// write know where files are written.
 const ACROSS: &[Row] = &[
     ("process", &["words"]),
     ("device", &["words"]),
-    ("tape", &["words"]),
+    ("tape", &["place", "words"]),
     ("stack", &["words"]),
     ("recorder", &["words"]),
     ("heap", &["words"]),
-    ("trigger", &["words"]),
+    ("trigger", &["place", "words"]),
     ("allocator", &["words"]),
     ("typed", &["words"]),
     ("collect", &["words", "model", "pickle", "rewrite"]),
     ("snapshot", &[]),
     ("rewrite", &[]),
     ("whatif", &["words", "model", "history", "analysis"]),
+    ("fit", &["words", "model", "history", "analysis"]),
     ("reel", &["words", "model", "pickle", "analysis"]),
 ];
 

@@ -89,6 +89,73 @@ fn what_a_release_installs_has_hashes() {
     assert!(n_hashes > 4, "{tools}");
 }
 
+/// The images without a digest, each with its reason. A registry of images says which digest a name has today.
+const NAMED_BY_TAG: [(&str, &str); 3] = [
+    (
+        "debian:11",
+        "the oldest glibc that a release runs with; its digest was not looked up at the registry yet",
+    ),
+    ("rust:1-slim-bullseye", "the newest compiler on that system; nothing that is published is built in it"),
+    ("debian:stable-slim", "the newest repairs of Debian; nothing that is published is built in it"),
+];
+
+#[test]
+fn images_have_digests_or_a_reason() {
+    let mut without = Vec::new();
+    for (path, words) in [
+        (WORKFLOWS[0], &["container: ", "image: "][..]),
+        (WORKFLOWS[1], &["container: ", "image: "]),
+        ("Dockerfile", &["FROM "]),
+    ] {
+        let text = text(path);
+        for line in text.lines().map(|line| line.trim().trim_start_matches("- ")) {
+            let Some(image) = words.iter().find_map(|word| line.strip_prefix(word)) else { continue };
+            let image = image.split_whitespace().next().unwrap_or_default().to_owned();
+            match image.split_once("@sha256:") {
+                Some((_, digest)) => assert!(is_hex(digest, 64), "{path}: {line}"),
+                None => without.push(image),
+            }
+        }
+    }
+    without.sort();
+    let mut named = NAMED_BY_TAG.map(|(image, _)| image.to_owned());
+    named.sort();
+    assert_eq!(without, named, "an image has a digest, or a reason in the list");
+}
+
+#[test]
+fn what_a_workflow_downloads_has_a_hash() {
+    let mut n_downloads = 0;
+    for path in WORKFLOWS {
+        let text = text(path);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, line) in
+            lines.iter().enumerate().filter(|(_, line)| line.contains("curl ") && line.contains("://"))
+        {
+            n_downloads += 1;
+            assert!(!line.contains("| sh") && !line.contains("| bash"), "{path}: {line}");
+            let hash = lines[at + 1].strip_prefix("echo '").and_then(|rest| rest.split(' ').next());
+            let is_checked = lines[at + 1].ends_with("| sha256sum --check --strict");
+            assert!(is_checked && hash.is_some_and(|hash| is_hex(hash, 64)), "{path}: {line}");
+        }
+    }
+    assert_eq!(n_downloads, 1);
+}
+
+/// A name that begins with a hyphen would be an option.
+#[test]
+fn no_input_of_the_action_is_an_option() {
+    let action = text("action.yml");
+    let named: Vec<&str> = action.lines().filter(|line| line.contains("\"$SNAPSHOT\"")).collect();
+    assert!(named.len() > 2, "{named:?}");
+    for line in named {
+        assert!(
+            [" -o ", " -- "].iter().any(|before| line.contains(&format!("{before}\"$SNAPSHOT\""))),
+            "{line}"
+        );
+    }
+}
+
 /// An expression within a script is the text of whoever fills the input.
 #[test]
 fn no_input_of_the_action_is_run() {

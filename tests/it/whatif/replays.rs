@@ -6,9 +6,12 @@ use memreel_testing::repository;
 use std::path::{Path, PathBuf};
 
 use memreel::{
-    BlockState, DeviceId, Error, Snapshot,
+    BlockState, DeviceId, Error, Reel, Snapshot,
+    analysis::DeviceHistory,
+    device::Simulated,
     history::{Confidence, Moment},
     pickle,
+    recorder::{Context, Recording},
     snapshot::Block,
     validate::{Severity, validate},
     whatif::{self, Answer, Replay, Requests, Sweep, grid},
@@ -360,7 +363,9 @@ fn a_limit_fails_the_request_that_failed_on_the_gpu() {
     assert_eq!((outcome.num_device_alloc, outcome.num_device_free), (72, 2), "as on the H100");
     assert_eq!(free("").num_ooms, 0, "without a limit nothing is refused");
     assert_eq!(limited("expandable_segments:True").num_ooms, 0, "fragmentation was the reason");
-    assert!(limited("per_process_memory_fraction:0.5").num_ooms > 1, "half of the limit");
+    let fraction = |part: &str| limited(&format!("per_process_memory_fraction:{part}")).num_ooms;
+    assert_eq!(fraction("0.5"), 1, "half of the device is more than the limit");
+    assert!(fraction("0.0125") > 1, "half of the limit");
 }
 
 #[test]
@@ -507,5 +512,36 @@ fn the_curve_of_a_replay_has_its_peak_and_its_end() {
             assert_eq!(curve[0].moment, Moment::START, "{name} {conf:?}");
             assert!(curve.is_sorted_by_key(|point| point.moment), "{name} {conf:?}");
         }
+    }
+}
+
+/// A limit that the text of settings asks for is in what the failure shows; another fraction is one of the device.
+#[test]
+fn a_fraction_of_the_device_is_applied_once() {
+    const GIB: u64 = 1 << 30;
+    for (conf, limit_bytes) in [("per_process_memory_fraction:0.5", None), ("", Some(40 * GIB))] {
+        let device = Simulated::new(80 * GIB);
+        let reel = Reel::builder().device(device).settings(conf.parse().unwrap());
+        let reel = reel.history(Recording::all().context(Context::None)).build().unwrap();
+        if limit_bytes.is_some() {
+            reel.allocators()[0].set_memory_limit(limit_bytes);
+        }
+        let blocks: Vec<_> =
+            std::iter::repeat_with(|| reel.alloc(3 * GIB / 2)).map_while(Result::ok).collect();
+        let snapshot = reel.snapshot();
+        let history = DeviceHistory::new(&snapshot, DeviceId(0));
+        let causes = whatif::explain(&history, history.oom().unwrap()).causes();
+        let advice = causes[0].advice.as_ref().unwrap();
+        assert!(blocks.len() == 26 && advice.starts_with("a limit of 40.50 GiB would"), "{conf:?}: {advice}");
+
+        let requests = requests(&snapshot);
+        let served = |conf: &str| {
+            let run = Replay::new(&requests).conf(conf).bounds(requests.bounds()).run().unwrap();
+            run.outcome.first_oom.map_or(27, |failed| failed.request)
+        };
+        let fractions =
+            [0.4, 0.5, 0.6].map(|fraction| served(&format!("per_process_memory_fraction:{fraction}")));
+        assert_eq!(fractions, [21, 26, 27], "{conf:?}: 32, 40 and 48 GiB");
+        assert_eq!(served(requests.recorded().usable_conf()), 26, "{conf:?}");
     }
 }

@@ -9,7 +9,7 @@ use memreel::{
     snapshot::{Dialect, collect},
 };
 
-use crate::{DEVICE, MIB, explore, history, recorder, spawn};
+use crate::{DEVICE, MIB, explore, explore_with, history, recorder, spawn};
 
 /// Records an event without a lock. Its size shows its number.
 fn note(track: &Track, n: u64) {
@@ -132,7 +132,7 @@ impl Inventory for OneSegment {
 /// Every fifth event drops the oldest chunk while another thread reads.
 #[test]
 fn what_falls_out_while_it_is_read_is_counted() {
-    explore("falling out", || {
+    explore_with("falling out", Some(5), || {
         let recorder = Recorder::new();
         recorder.record_history(&history().max_entries(4));
         let track = recorder.track(DEVICE);

@@ -9,7 +9,9 @@ use std::{
 
 use memreel_snapshot::{
     Address, PoolId, StreamId,
-    analysis::{AddressChange, AddressEvent, AddressHistory, DeviceHistory, SegmentRange, Site, SiteFrames},
+    analysis::{
+        AddressChange, AddressEvent, AddressHistory, DeviceHistory, PoolOf, SegmentRange, Site, SiteFrames,
+    },
     history::{Life, Moment},
 };
 use serde::Serialize;
@@ -197,13 +199,22 @@ fn state(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, moment: Moment
     if found.held.is_empty() {
         lines.push("held from the device: no".to_owned());
     }
-    lines.extend(found.private_pools.iter().map(|pool| {
-        format!(
+    lines.extend(found.private_pools.iter().map(|pool| private(*pool)));
+    lines
+}
+
+/// Returns who uses a private pool.
+fn private(pool: PoolId) -> String {
+    match PoolOf::id(pool) {
+        PoolOf::Program => format!(
+            "note: pool {pool} is private: a MemPool of the program, whose memory serves only requests within \
+             torch.cuda.use_mem_pool"
+        ),
+        _ => format!(
             "note: pool {pool} is private: a captured graph that uses it reads and writes here whenever it is replayed, also \
              after its blocks are freed"
-        )
-    }));
-    lines
+        ),
+    }
 }
 
 fn held(held: &SegmentRange) -> String {

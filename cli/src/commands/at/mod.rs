@@ -49,7 +49,8 @@ and whose segment the file lacks.
 --address lists every block that covered an address, or a byte of a range, with
 the stacks of the allocations, and the segments around it; then what covers it
 at the moment: a block, a free that waits for a stream, a segment, and a private
-pool, where a captured graph writes whenever it is replayed.
+pool: (n, 0), where a captured graph writes whenever it is replayed, or (0, n), a
+MemPool of the program.
 
 Example:
   memreel at 1500 snapshot.pickle
@@ -77,7 +78,7 @@ pub(crate) struct Options {
     n: usize,
 
     /// Look at this device, or at all that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     device: Devices,
 
     /// Print one JSON object a line, for each file and device

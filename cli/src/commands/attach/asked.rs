@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::{self, File, Permissions},
-    os::unix::fs::PermissionsExt,
+    fs::File,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -12,11 +12,11 @@ use std::{
     },
 };
 
+use memreel_snapshot::pickle;
 use signal_hook::{
     consts::signal::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
-use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::Failure;
 
@@ -45,40 +45,33 @@ impl Asked {
 
 /// The file of the snapshot, which is there as a whole or not at all.
 #[derive(Debug)]
-pub(super) struct Output {
-    path: PathBuf,
-    file: Option<NamedTempFile>,
-}
+pub(super) struct Output(PathBuf);
 
 impl Output {
-    pub(super) fn create(path: PathBuf) -> Result<Output, Failure> {
+    pub(super) fn of(path: PathBuf) -> Result<Output, Failure> {
         if path.is_dir() {
             return Err(Failure::usage(format!("{} is a folder; name a file", path.display())));
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = Builder::new();
-        // As other files of the user; temporary ones are private.
-        builder.permissions(Permissions::from_mode(0o666)).prefix(".memreel-").suffix(".tmp");
-        let file = builder.tempfile_in(folder).map_err(|error| Failure::unwritable(&path, error))?;
-        Ok(Output { path, file: Some(file) })
+        Ok(Output(path))
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.0
     }
 
-    /// Writes the file, and gives it its name.
+    /// Calls `fill` with a new file. It gets its name if `fill` returns that it is whole.
     pub(super) fn fill(
-        &mut self,
-        write: impl FnOnce(&mut File) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let Some(mut file) = self.file.take() else { return Ok(()) };
-        write(file.as_file_mut())?;
-        if let Ok(before) = fs::metadata(&self.path) {
-            // As a file of this name was.
-            let _ = file.as_file().set_permissions(before.permissions());
+        &self,
+        fill: impl FnOnce(&mut File) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        let mut filled = None;
+        let replaced = pickle::replace(&self.0, |file| match filled.insert(fill(file)) {
+            Ok(true) => Ok(()),
+            _ => Err(ErrorKind::Interrupted.into()),
+        });
+        match (filled, replaced) {
+            (None | Some(Ok(true)), Err(error)) => Err(Failure::unwritable(&self.0, error)),
+            (filled, _) => filled.unwrap_or(Ok(false)),
         }
-        file.persist(&self.path).map_err(|error| Failure::unwritable(&self.path, error.error))?;
-        Ok(())
     }
 }

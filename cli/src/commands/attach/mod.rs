@@ -99,18 +99,22 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
     let target = Target::find(options.process)?;
     let interpreter = Interpreter::of(&target)?;
     rights::check(&target)?;
-    let mut output = Output::create(path)?;
-    let asked = Asked::new()?;
-    let mut talk = Entry::of(&target, &interpreter)?.enter(program, options.ring, options.wait, &asked)?;
-    let begun = talk.begun(&asked)?;
-    answer::say_begun(&target, &interpreter, &begun, options.time);
-    let (ended, time) = talk.ended(options.time, &asked)?;
-    let is_written = ended.n_events.is_some();
-    if is_written {
-        output.fill(|file| talk.snapshot(file, options.max_size, &asked))?;
-    }
-    let answer =
-        Answer { target: &target, interpreter: &interpreter, begun, ended, time, path: output.path() };
-    answer.print(out)?;
+    let (output, mut answer) = (Output::of(path)?, None);
+    let is_written = output.fill(|file| {
+        let asked = Asked::new()?;
+        let mut talk =
+            Entry::of(&target, &interpreter)?.enter(program, options.ring, options.wait, &asked)?;
+        let begun = talk.begun(&asked)?;
+        answer::say_begun(&target, &interpreter, &begun, options.time);
+        let (ended, time) = talk.ended(options.time, &asked)?;
+        let has_snapshot = ended.n_events.is_some();
+        if has_snapshot {
+            talk.snapshot(file, options.max_size, &asked)?;
+        }
+        let (target, interpreter) = (&target, &interpreter);
+        answer = Some(Answer { target, interpreter, begun, ended, time, path: output.path() });
+        Ok(has_snapshot)
+    })?;
+    answer.iter().try_for_each(|answer| answer.print(out))?;
     Ok(if is_written { Exit::Fine } else { Exit::Unreadable })
 }

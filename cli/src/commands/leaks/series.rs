@@ -3,13 +3,14 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
     path::PathBuf,
 };
 
 use memreel_snapshot::{
     DeviceId,
-    analysis::{DeviceHistory, Histories, Pace, SeriesSite, series},
+    analysis::{Histories, Pace, Series, SeriesSite},
 };
 use serde_json::json;
 
@@ -48,8 +49,10 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
         return Ok(worst);
     }
     let all: Vec<Histories<'_>> = opened.iter().map(|file| Histories::new(&file.snapshot)).collect();
-    let devices: Vec<Vec<DeviceId>> =
-        opened.iter().map(|file| file.devices(options.input.device)).collect::<Result<_, _>>()?;
+    let devices: Vec<BTreeSet<DeviceId>> = opened
+        .iter()
+        .map(|file| Ok(file.devices(options.input.device)?.into_iter().collect()))
+        .collect::<Result<_, Failure>>()?;
     let is_shared = |device: &&DeviceId| devices.iter().all(|of| of.contains(device));
     let shared: Vec<&DeviceId> = devices[0].iter().filter(is_shared).collect();
     if shared.is_empty() {
@@ -59,29 +62,51 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
         ));
     }
     for device in shared {
-        let histories: Vec<DeviceHistory<'_>> = all.iter().map(|of| of.of(*device)).collect();
-        let found = series(&histories);
+        let asked = Asked::new(options, &all, *device);
         if options.input.json {
-            print_json(options, &opened, &histories, &found, out)?;
+            asked.print_json(options, &opened, out)?;
         } else {
-            print(options, &histories, &found, out)?;
-            if !found.iter().any(|site| site.is_growing) {
-                print_without_last(&opened, &histories, options.input.device, out)?;
+            asked.print(options, out)?;
+            if !asked.found.iter().any(|site| site.is_growing) {
+                print_without_last(&opened, &asked.found, options.input.device, out)?;
             }
         }
     }
     Ok(worst)
 }
 
+/// A device of the files. Of each history no more is kept than the answer needs.
+struct Asked<'a> {
+    device: DeviceId,
+    found: Vec<SeriesSite>,
+    sites: Vec<Sites<'a>>,
+    /// The times of the last events of the first file and of the last one, in microseconds.
+    ended_us: [i64; 2],
+}
+
+impl<'a> Asked<'a> {
+    fn new(options: &Options, all: &[Histories<'a>], device: DeviceId) -> Asked<'a> {
+        let (mut series, mut sites, mut ended_us) = (Series::new(all.len()), Vec::new(), Vec::new());
+        for (number, histories) in all.iter().enumerate() {
+            let history = histories.of(device);
+            series.add(number, &history);
+            sites.push(Sites::new(&history, options.listing.calls()));
+            ended_us.push(history.entries().last().map_or(0, |last| last.time_us));
+        }
+        let ended_us = [ended_us.first(), ended_us.last()].map(|us| us.copied().unwrap_or(0));
+        Asked { device, found: series.sites(), sites, ended_us }
+    }
+}
+
 /// Says if sites grew up to the last file: a program that ends gives back what it held.
 fn print_without_last(
     opened: &[Opened],
-    histories: &[DeviceHistory<'_>],
+    found: &[SeriesSite],
     device: Devices,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let before = &histories[..histories.len() - 1];
-    let growing = series(before).iter().filter(|site| site.is_growing).count();
+    let before = opened.len() - 1;
+    let growing = found.iter().filter(|site| site.grows_until(before)).count();
     if growing == 0 {
         return Ok(());
     }
@@ -90,7 +115,7 @@ fn print_without_last(
         format!("note: {grew} grew in each file before the last one, which may be that of the program's end"),
         out,
     )?;
-    let files: Vec<String> = opened[..before.len()].iter().map(|file| shell_word(&file.name)).collect();
+    let files: Vec<String> = opened[..before].iter().map(|file| shell_word(&file.name)).collect();
     let device = match device {
         Devices::One(device) => vec!["--device".to_owned(), device.to_string()],
         Devices::All => Vec::new(),
@@ -100,69 +125,60 @@ fn print_without_last(
     writeln!(out, "{}", command("without it: ", &words))
 }
 
-fn sites<'a>(options: &Options, histories: &[DeviceHistory<'a>]) -> Vec<Sites<'a>> {
-    histories.iter().map(|history| Sites::new(history, options.listing.calls())).collect()
-}
-
-fn print_json(
-    options: &Options,
-    opened: &[Opened],
-    histories: &[DeviceHistory<'_>],
-    found: &[SeriesSite],
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let sites = sites(options, histories);
-    let n = options.listing.n;
-    let listed: Vec<_> = found.iter().take(n).map(|site| sites[site.snapshot].with_frames(site)).collect();
-    let files: Vec<&str> = opened.iter().map(|file| &*file.name).collect();
-    let head = json!({
-        "files": files,
-        "device": histories[0].device(),
-        "n_growing": found.iter().filter(|site| site.is_growing).count(),
-    });
-    let rest = rest(found, n, SeriesSite::grown_bytes);
-    serde_json::to_writer(&mut *out, &WithList { head, list: List("sites", &listed), rest })?;
-    writeln!(out)
-}
-
-fn print(
-    options: &Options,
-    histories: &[DeviceHistory<'_>],
-    found: &[SeriesSite],
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let (sites, n_files) = (sites(options, histories), histories.len());
-    let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
-    let device = histories[0].device();
-    let grown = growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add);
-    let ended_us =
-        |of: Option<&DeviceHistory<'_>>| of.and_then(|of| of.entries().last()).map_or(0, |last| last.time_us);
-    let pace = Pace::between(grown, ended_us(histories.first()), ended_us(histories.last()));
-    let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
-    let finding = match growing.first() {
-        None => {
-            format!("device {device}: no site holds more in each of {n_files} files than in the one before")
-        }
-        Some(first) => format!(
-            "device {device}: {} grew in each of {n_files} files, by {}{pace}; most of it at {}",
-            count(growing.len(), "site"),
-            Bytes(grown),
-            clean(&sites[first.snapshot].plain(&first.site)),
-        ),
-    };
-    print_text(finding, out)?;
-    if growing.is_empty() {
-        return Ok(());
+impl Asked<'_> {
+    fn print_json(&self, options: &Options, opened: &[Opened], out: &mut impl Write) -> io::Result<()> {
+        let (Asked { found, sites, .. }, n) = (self, options.listing.n);
+        let listed: Vec<_> =
+            found.iter().take(n).map(|site| sites[site.snapshot].with_frames(site)).collect();
+        let files: Vec<&str> = opened.iter().map(|file| &*file.name).collect();
+        let head = json!({
+            "files": files,
+            "device": self.device,
+            "n_growing": found.iter().filter(|site| site.is_growing).count(),
+        });
+        let rest = rest(found, n, SeriesSite::grown_bytes);
+        serde_json::to_writer(&mut *out, &WithList { head, list: List("sites", &listed), rest })?;
+        writeln!(out)
     }
-    writeln!(out, "{}", heading(&format!("{:>11}  held in each file", "grown"), "allocated by ← called by"))?;
-    let row = |site: &&SeriesSite| {
-        let each: Vec<String> = site.bytes.iter().map(|bytes| Bytes(*bytes).to_string()).collect();
-        let figures = format!("{:>11}  {}", Bytes(site.grown_bytes()).to_string(), each.join(" → "));
-        (figures, site.snapshot)
-    };
-    let rows = growing.iter().take(options.listing.n).map(|site| {
-        let (figures, snapshot) = row(site);
-        (figures, &sites[snapshot], &site.site)
-    });
-    print_rows(rows, out)
+
+    fn print(&self, options: &Options, out: &mut impl Write) -> io::Result<()> {
+        let Asked { device, found, sites, ended_us } = self;
+        let n_files = sites.len();
+        let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
+        let grown = growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add);
+        let pace = Pace::between(grown, ended_us[0], ended_us[1]);
+        let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
+        let finding = match growing.first() {
+            None => {
+                format!(
+                    "device {device}: no site holds more in each of {n_files} files than in the one before"
+                )
+            }
+            Some(first) => format!(
+                "device {device}: {} grew in each of {n_files} files, by {}{pace}; most of it at {}",
+                count(growing.len(), "site"),
+                Bytes(grown),
+                clean(&sites[first.snapshot].plain(&first.site)),
+            ),
+        };
+        print_text(finding, out)?;
+        if growing.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "{}",
+            heading(&format!("{:>11}  held in each file", "grown"), "allocated by ← called by")
+        )?;
+        let row = |site: &&SeriesSite| {
+            let each: Vec<String> = site.bytes.iter().map(|bytes| Bytes(*bytes).to_string()).collect();
+            let figures = format!("{:>11}  {}", Bytes(site.grown_bytes()).to_string(), each.join(" → "));
+            (figures, site.snapshot)
+        };
+        let rows = growing.iter().take(options.listing.n).map(|site| {
+            let (figures, snapshot) = row(site);
+            (figures, &sites[snapshot], &site.site)
+        });
+        print_rows(rows, out)
+    }
 }

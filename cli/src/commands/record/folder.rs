@@ -3,19 +3,15 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs::{self, DirBuilder},
+    fs,
     io::{self, Write},
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process,
 };
 
-use rustix::{
-    fs::{Mode, OFlags, fstat, open, openat},
-    process::geteuid,
-};
+use memreel_snapshot::place;
 
-use super::place;
+use super::{places, told};
 use crate::failure::Failure;
 
 /// Tells git to leave the folder alone.
@@ -23,7 +19,13 @@ const IGNORED: &str = ".gitignore";
 
 /// The folder of a run.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    own: place::Folder,
+    /// The folder that it is in, and its name there.
+    above: place::Folder,
+    name: String,
+}
 
 /// A tape in the folder: `1234-0-rank3.tape`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,70 +38,64 @@ pub(in crate::commands) struct TapeFile {
 }
 
 impl Folder {
-    /// Creates the folder of this run, beside the snapshots in `output` or elsewhere (`place.rs`), or below `asked`.
+    /// Creates the folder of this run, beside the snapshots in `output` or elsewhere (`places.rs`), or below `asked`.
     pub(super) fn create(output: &Path, asked: Option<&Path>) -> Result<Folder, Failure> {
-        let full =
-            |folder: &Path| fs::canonicalize(folder).map_err(|error| Failure::unwritable(folder, error));
-        let output = full(output)?;
+        let open = |folder: &Path| {
+            let opened = place::Folder::open(folder).and_then(|opened| Ok((opened.path()?, opened)));
+            opened.map_err(|error| Failure::unwritable(folder, error))
+        };
+        let (path, output) = open(output)?;
         if let Some(asked) = asked {
-            return Folder::below(&full(asked)?);
+            let (path, asked) = open(asked)?;
+            return Folder::below(asked, &path);
         }
-        let places = place::places(&output);
-        let mut others = places.iter().filter(|place| **place != output && place::may_write(&output));
-        let elsewhere = others.find_map(|place| Folder::below(place).ok());
-        elsewhere.map_or_else(|| Folder::below(&output), Ok)
+        let places = places::places(&path);
+        let mut others = places.iter().filter(|place| **place != path && places::may_write(&path));
+        let elsewhere = others.find_map(|place| {
+            let (path, place) = open(place).ok()?;
+            Folder::below(place, &path).ok()
+        });
+        elsewhere.map_or_else(|| Folder::below(output, &path), Ok)
     }
 
-    fn below(parent: &Path) -> Result<Folder, Failure> {
+    fn below(above: place::Folder, parent: &Path) -> Result<Folder, Failure> {
         let unwritable = |error: io::Error| {
             let advice = "-o names another folder, as in -o ~/snapshot.pickle";
             Failure::unwritable(parent, format!("{error}; {advice}"))
         };
-        let path = parent.join(format!(".memreel-record-{}", process::id()));
         // Only the user may read the tapes: they have paths, and names of functions and scopes.
-        let mut private = DirBuilder::new();
-        private.mode(0o700);
-        let path = match private.create(&path) {
-            Ok(()) => path,
+        let plain = format!(".memreel-record-{}", process::id());
+        let (name, own) = match above.private(&plain) {
+            Ok(own) => (plain, own),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Of an earlier process with this number.
-                let path = parent.join(format!(".memreel-record-{}-{}", process::id(), nanoseconds()));
-                private.create(&path).map_err(unwritable)?;
-                path
+                let name = format!("{plain}-{}", nanoseconds());
+                let own = above.private(&name).map_err(unwritable)?;
+                (name, own)
             }
             Err(error) => return Err(unwritable(error)),
         };
         // So that `git status` is what it is without the folder. Without room for it, git shows the folder.
-        let _ = ignore(&path);
-        Ok(Folder(path))
+        let _ = own.create(IGNORED, 0o666).and_then(|mut file| file.write_all(b"*\n"));
+        Ok(Folder { path: parent.join(&name), own, above, name })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Removes the folder, unless something is in it.
     pub(super) fn remove_if_empty(&self) {
-        let only_ours =
-            |mut entries: fs::ReadDir| entries.all(|entry| entry.is_ok_and(|of| of.file_name() == IGNORED));
-        if fs::read_dir(&self.0).is_ok_and(only_ours) {
-            let _ = fs::remove_file(self.0.join(IGNORED));
+        let ours = [IGNORED, told::NAME];
+        let is_ours = |entry: io::Result<fs::DirEntry>| {
+            entry.is_ok_and(|of| ours.iter().any(|name| of.file_name() == *name))
+        };
+        if fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_ours)) {
+            ours.iter().for_each(|name| _ = self.own.remove(name));
         }
         // What is in it stays: a tape that was kept, or one that could not be read.
-        let _ = fs::remove_dir(&self.0);
+        let _ = self.above.remove_folder(&self.name);
     }
-}
-
-/// Creates the file for git in a new folder, by descriptor: an exchange of the folder leads no write elsewhere.
-fn ignore(folder: &Path) -> io::Result<()> {
-    let own =
-        open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let found = fstat(&own)?;
-    if found.st_uid != geteuid().as_raw() || found.st_mode & 0o077 != 0 {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::File::from(openat(own, IGNORED, flags, Mode::from_raw_mode(0o666))?).write_all(b"*\n")
 }
 
 /// Returns the tapes in the folder of a run, by process.
@@ -130,29 +126,6 @@ fn nanoseconds() -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_is_written_through_what_others_put_there() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
-
-        let all = tempfile::tempdir().unwrap();
-        let [victim, own, link] = ["victim", "own", "link"].map(|name| all.path().join(name));
-        fs::write(&victim, "keys").unwrap();
-        let open_to = |mode| fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
-        fs::create_dir(&own).unwrap();
-        open_to(0o700);
-        symlink(&own, &link).unwrap();
-        assert!(ignore(&link).is_err(), "a link in place of the folder");
-        symlink(&victim, own.join(IGNORED)).unwrap();
-        assert!(ignore(&own).is_err(), "a link in the folder");
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "keys");
-        fs::remove_file(own.join(IGNORED)).unwrap();
-        open_to(0o755);
-        assert!(ignore(&own).is_err(), "a folder that is not this one");
-        open_to(0o700);
-        ignore(&own).unwrap();
-        assert_eq!(fs::read_to_string(own.join(IGNORED)).unwrap(), "*\n");
-    }
 
     #[test]
     fn the_name_of_a_tape_has_process_program_and_rank() {

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use memreel_snapshot::place::Folder;
 use signal_hook::iterator::exfiltrator::origin::Origin;
 
 use super::{child, folder::tapes_in, say::say};
@@ -64,10 +65,11 @@ pub(super) fn line(why: &str, otherwise: &str, folder: &Path) -> String {
 /// Removes the snapshots that a process was writing into a folder when it was killed.
 pub(super) fn remove_unfinished_of(process: u32, folder: &Path) {
     let start = format!(".memreel-{process}-");
+    let Ok(opened) = Folder::open(folder) else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with(&start) && name.ends_with(".tmp") {
-            let _ = fs::remove_file(entry.path());
+            let _ = opened.remove(entry.file_name());
         }
     }
 }
@@ -78,7 +80,8 @@ fn remove_unfinished() {
         let Ok(path) = fs::read_link(entry.path()) else { continue };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(".memreel-") && name.ends_with(".tmp") {
-            let _ = fs::remove_file(path);
+            let folder = Folder::open(path.parent().unwrap_or(&path));
+            let _ = folder.and_then(|folder| folder.remove(&*name));
         }
     }
 }

@@ -3,19 +3,23 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
+mod bystander;
+mod bystanders;
 mod child;
 mod environment;
 mod folder;
+mod helpers;
 mod interrupted;
 mod keeper;
 pub(super) mod libraries;
 mod names;
 mod onlookers;
 mod options;
-mod place;
+mod places;
 pub(super) mod preloadable;
 mod recorded;
 mod room;
+mod run;
 mod say;
 mod processes;
 mod saver;
@@ -23,6 +27,7 @@ mod saving;
 mod shared_files;
 mod table;
 mod tapes;
+mod told;
 
 use std::{io::Write, process, sync::Arc};
 
@@ -59,10 +64,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         say(why);
     }
     let mut variables = environment::variables(options, &asked, &libraries, folder.path());
-    if let Some(Unrecorded { why, refuses }) = preloadable::why_not(&options.program[0]) {
+    let unrecorded = preloadable::why_not(&options.program[0]);
+    if let Some(Unrecorded { why, refuses }) = &unrecorded {
         say(&format!("{why}; it runs unrecorded"));
         // Its children may be recorded, unless its loader would stop at the libraries.
-        if refuses {
+        if *refuses {
             variables.clear();
         }
     }
@@ -70,7 +76,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         say(&format!("metrics are at {}", metrics.address()));
         metrics.warning().iter().for_each(|line| say(line));
     }
-    let saving = Saving { options, names: names.clone(), folder: folder.path().to_owned(), metrics, page };
+    let (unrecorded, folder_of_run) = (unrecorded.map(|unrecorded| unrecorded.why), folder.path().to_owned());
+    let saving = Saving { options, unrecorded, names: names.clone(), folder: folder_of_run, metrics, page };
     // While this process has one thread.
     let (saving, mut news) = saving.start();
     let saving = Arc::new(saving);

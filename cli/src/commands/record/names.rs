@@ -6,14 +6,14 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsStr,
-    fs,
     path::{Path, PathBuf},
 };
 
 use memreel::{integrate, trigger};
+use memreel_snapshot::pickle;
 
 use super::folder::TapeFile;
-use crate::{failure::Failure, shown::Shown};
+use crate::{failure::Failure, run_file::ENDING, shown::Shown};
 
 /// Returns the name of a program in messages and files.
 pub(super) fn short_name(program: &OsStr) -> String {
@@ -94,17 +94,25 @@ impl Names {
         ))
     }
 
-    /// Removes the file that the user has named for the program's snapshot, if there is one: of a program that records nothing,
-    /// the snapshot of an earlier run would be taken for its own.
+    /// Removes the file that the user has named for the program's snapshot, if there is one, and that of the run: of a program that
+    /// records nothing, those of an earlier run would be taken for its own.
     pub(super) fn remove_old(&self, rank: Option<u64>) {
         let Some(own) = self.own.as_ref().filter(|own| !own.has_pid) else { return };
         let rank = rank.map_or_else(|| "0".to_owned(), |rank| rank.to_string());
         let Ok(name) = self.filled(&own.name, &Facts { rank: &rank, pid: "" }) else { return };
-        let path = self.folder.join(name);
-        if path.is_file() {
-            // What cannot be removed cannot be replaced either, which is said when it is written.
-            let _ = fs::remove_file(path);
-        }
+        // What cannot be removed cannot be replaced either, which is said when it is written.
+        let _ = pickle::remove(self.folder.join(name));
+        let _ = pickle::remove(self.of_run("", &rank, ENDING));
+    }
+
+    /// Returns the path of the run's file, whose program has this number and this rank; with another `ending`, that of what else
+    /// is of the run.
+    pub(super) fn of_run(&self, pid: &str, rank: &str, ending: &str) -> PathBuf {
+        let stem = self.filled(&self.stem, &Facts { rank, pid }).unwrap_or_default();
+        // Without a name of the user's, runs of one program are told apart.
+        let number = if self.own.is_some() { String::new() } else { format!("-{pid}") };
+        let dot = if ending == ENDING { "." } else { "-" };
+        self.folder.join(format!("{stem}{number}{dot}{ending}"))
     }
 
     /// Returns the path of a process's snapshot, which no other of `taken` has, nor a file that is there: only the one that
@@ -234,6 +242,22 @@ mod tests {
         let mut taken = BTreeSet::new();
         let mut of = |process| names.of(&tape(process, None), 0, 7, &mut taken);
         assert_eq!((of(7), of(9)), (at("run.pickle"), at("run-9-1.pickle")));
+    }
+
+    #[test]
+    fn nothing_is_removed_through_a_link_of_another_user() {
+        use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+        let [shared, own] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        let (link, old) = (shared.path().join("link"), own.path().join("run.pickle"));
+        symlink(own.path(), &link).unwrap();
+        std::fs::write(&old, "").unwrap();
+        let names = Names::new(Some(&link.join("run.pickle")), OsStr::new("python")).unwrap();
+        if lchown(&link, Some(65_534), None).is_ok() {
+            names.remove_old(None);
+            assert!(old.exists());
+        }
     }
 
     #[test]

@@ -9,23 +9,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Recovered, RunNames, TapeProcess, recorder::TapeKeeper};
+use memreel::{Recovered, RunNames, TapeProcess, integrate, recorder::TapeKeeper};
 use memreel_snapshot::{Snapshot, analysis::RunOwners, pickle};
 use serde_json::json;
 
 use super::{
     backlog::MOST,
+    bystander::{Bystander, Why, grouped},
     folder::{TapeFile, tapes_in},
+    helpers,
     keeper::Keeper,
     names::{Names, short_name},
     options::Options,
     recorded::Recorded,
+    run,
     table::{self, Peak},
+    told,
 };
 use crate::{
     bytes::Bytes,
     failure::Failure,
     progress::Waiting,
+    run_file::{ENDING, NotRecorded, RunFile, RunProcess},
     shown::Shown,
     text::count,
     torch_dump::{self, TorchDump},
@@ -48,6 +53,8 @@ pub(super) struct Processes {
     keep_tape: bool,
     keeper: Keeper,
     taken: BTreeSet<PathBuf>,
+    /// The numbers of the processes that had a tape, which may have been empty.
+    with_tape: BTreeSet<u32>,
     /// The tapes that stay in the folder although they were looked at.
     kept: BTreeSet<PathBuf>,
     function_names: RunNames,
@@ -58,6 +65,8 @@ pub(super) struct Processes {
     failures: Vec<String>,
     /// The processes that took the name of a tape and could not write it.
     n_unwritten: usize,
+    /// The programs that had no right to write a tape.
+    n_without_right: u64,
 }
 
 /// What another program did.
@@ -82,6 +91,7 @@ impl Processes {
             failure: None,
             keep_tape,
             taken: BTreeSet::new(),
+            with_tape: BTreeSet::new(),
             kept: BTreeSet::new(),
             function_names: RunNames::default(),
             owners: RunOwners::default(),
@@ -89,6 +99,7 @@ impl Processes {
             saved: Vec::new(),
             failures: Vec::new(),
             n_unwritten: 0,
+            n_without_right: 0,
         }
     }
 
@@ -178,6 +189,7 @@ impl Processes {
 
     /// Saves a tape, which is removed as soon as its snapshot is written. Returns whether there is a snapshot.
     fn save_tape(&mut self, tape: TapeFile, n_later: usize, is_left: bool) -> bool {
+        self.with_tape.insert(tape.process);
         let waiting = Waiting::new(format!("reading what process {} recorded", tape.process));
         let saved = self.save_one(&tape, n_later, is_left);
         drop(waiting);
@@ -236,9 +248,10 @@ impl Processes {
             }
             read => read?,
         };
+        self.n_without_right = self.n_without_right.saturating_add(recovered.n_unrecorded());
         let n_events = recovered.n_events();
         let is_running = !is_left && recovered.is_running() && !recovered.is_closed();
-        if n_events == 0 && !is_running && recovered.could_grow() {
+        if n_events == 0 && !is_running && !is_cut && recovered.could_grow() {
             return Ok(None);
         }
         let mut recorded = Recorded {
@@ -249,6 +262,8 @@ impl Processes {
             peak: Peak::default(),
             problems: recovered.problems().to_vec(),
             is_running,
+            is_left,
+            is_helper: false,
         };
         if is_cut {
             recorded.problems.push(format!("{CUT}, and events are missing"));
@@ -267,8 +282,9 @@ impl Processes {
                 SYNCED_EVENTS.. => pickle::save(&snapshot, &path)?,
                 _ => pickle::save_unsynced(&snapshot, &path)?,
             }
-            recorded.problems.extend(table::refusals(&snapshot, &path));
-            recorded.peak = table::peak(&snapshot);
+            let (peak, refusals) = table::peak_and_refusals(&snapshot, &path);
+            recorded.problems.extend(refusals);
+            recorded.peak = peak;
             recorded.n_dropped = n_dropped(&snapshot, n_events);
             self.owners.add(&snapshot);
             self.files.push(path.display().to_string());
@@ -277,10 +293,19 @@ impl Processes {
         Ok(Some(recorded))
     }
 
-    /// Prints the lines and the tables.
-    pub(super) fn print(&mut self, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    /// Prints the lines and the tables, and writes the file of the run.
+    pub(super) fn print(
+        &mut self,
+        options: &Options,
+        mut bystanders: Vec<Bystander>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         self.saved.sort_by(|one, other| one.tape.cmp(&other.tape));
-        self.saved.iter().try_for_each(|recorded| print(options, recorded, out))?;
+        let folder = self.of_run("helpers");
+        let helpers = helpers::fold(&mut self.saved, &mut self.files, &folder, self.program);
+        let mut told = self.saved.iter().filter(|recorded| options.json || !recorded.is_helper);
+        told.try_for_each(|recorded| print(options, recorded, out))?;
+        helpers.iter().filter(|_| !options.json).try_for_each(|line| writeln!(out, "memreel: {line}"))?;
         self.failures.iter().try_for_each(|failure| writeln!(out, "memreel: {failure}"))?;
         match self.keeper.n_unrecorded() {
             0 => {}
@@ -301,10 +326,72 @@ impl Processes {
                  --tapes FOLDER chooses another disk"
             )?;
         }
+        match self.n_without_right {
+            0 => {}
+            n => {
+                let programs = count(n, "program");
+                writeln!(
+                    out,
+                    "memreel: {programs} ran unrecorded, as another user, who has no right to write a tape"
+                )?;
+            }
+        }
+        // It loaded the libraries after the last look at it.
+        bystanders.retain(|of| of.why != Why::LeftOut || !self.with_tape.contains(&of.process));
+        let run = self.run(options, &bystanders);
         if self.saved.is_empty() && self.failures.is_empty() && self.n_unwritten == 0 && !options.json {
             nothing(options, out)?;
         }
-        table::print(&self.owners, &self.files, options.json, out)
+        let path = self.of_run(ENDING);
+        run::print(&run, &bystanders, self.program, &path, options.json, out)?;
+        table::print(&self.owners, &self.files, options.json, out)?;
+        run::write(&run, &path, options.json, out)
+    }
+
+    /// Returns a path of the run, by its ending.
+    fn of_run(&self, ending: &str) -> PathBuf {
+        let is_own = |recorded: &&Recorded| recorded.tape.process == self.program;
+        let rank = self.saved.iter().find(is_own).and_then(|own| own.tape.rank.clone());
+        let rank = rank.or_else(|| integrate::rank().map(|rank| rank.to_string()));
+        self.names.of_run(&self.program.to_string(), rank.as_deref().unwrap_or("0"), ending)
+    }
+
+    /// Returns what the file of the run is to have.
+    fn run(&self, options: &Options, bystanders: &[Bystander]) -> RunFile {
+        let words = options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let mut run = RunFile::new(words);
+        let process = |recorded: &Recorded| {
+            let path = recorded.path.as_ref()?;
+            let file = path.strip_prefix(self.names.folder()).unwrap_or(path);
+            Some(RunProcess {
+                process: recorded.tape.process,
+                rank: recorded.tape.rank.clone(),
+                file: file.display().to_string(),
+                peak_bytes: recorded.peak.bytes,
+                is_helper: recorded.is_helper,
+            })
+        };
+        run.processes = self.saved.iter().filter_map(process).collect();
+        run.not_recorded = grouped(bystanders);
+        let n_seen = bystanders.iter().filter(|of| of.why == Why::OtherUser).count() as u64;
+        let others = [
+            (self.keeper.n_unrecorded(), "because many recordings of others waited to be saved"),
+            (self.n_unwritten as u64, "because they wrote no tape"),
+            (
+                self.n_without_right.saturating_sub(n_seen),
+                "as another user, who has no right to write a tape",
+            ),
+        ];
+        let other = |(n_processes, why): (u64, &str)| NotRecorded {
+            name: None,
+            n_processes,
+            why: why.into(),
+            is_minor: false,
+        };
+        run.not_recorded.extend(others.into_iter().filter(|(n, _)| *n > 0).map(other));
+        run.failures.clone_from(&self.failures);
+        run.failed_calls = told::failed_calls(&self.folder);
+        run
     }
 }
 
@@ -340,7 +427,7 @@ fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
 }
 
 fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
-    let Recorded { tape, path, n_events, n_dropped, peak, problems, is_running } = process;
+    let Recorded { tape, path, n_events, n_dropped, peak, problems, is_running, .. } = process;
     let (is_kept, tape_path) = (options.keep_tape || *is_running, Shown(&tape.path));
     if options.json {
         let line = json!({

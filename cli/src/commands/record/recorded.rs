@@ -18,4 +18,8 @@ pub(super) struct Recorded {
     pub(super) peak: Peak,
     pub(super) problems: Vec<String>,
     pub(super) is_running: bool,
+    /// Whether the process ran another program later.
+    pub(super) is_left: bool,
+    /// Whether it is one of many small ones (`helpers.rs`).
+    pub(super) is_helper: bool,
 }

@@ -15,8 +15,12 @@ use rustix::process::setpriority_process;
 
 use super::processes::Processes;
 
-/// The time between two looks at the tapes, at least.
+/// The pause before a look at the tapes, at least, unless the look before found some.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause after a look that found some: a program that starts thousands of short processes goes on, and what waits is
+/// looked through each time.
+const PAUSE_BETWEEN: Duration = Duration::from_millis(10);
 
 /// The pause after a look that found nothing, by the time that the look took: they take at most a twentieth of a processor.
 const PAUSE_BY_LOOK: u32 = 20;
@@ -49,7 +53,7 @@ impl Saver {
                 let begun = Instant::now();
                 let is_over = || is_over.try_recv() == Err(TryRecvError::Disconnected);
                 let has_saved = lock(&of_thread).save_ended(is_over);
-                pause = if has_saved { PAUSE } else { PAUSE.max(begun.elapsed() * PAUSE_BY_LOOK) };
+                pause = if has_saved { PAUSE_BETWEEN } else { PAUSE.max(begun.elapsed() * PAUSE_BY_LOOK) };
             }
         };
         // Without the thread, everything is saved at the end.

@@ -14,14 +14,16 @@ use std::{
 use memreel::integrate::Beside;
 
 use super::{
-    Metrics, interrupted, keeper::Keeper, names::Names, options::Options, processes::Processes, saver::Saver,
-    say::say, shared_files::SharedFiles,
+    Metrics, bystanders::Bystanders, interrupted, keeper::Keeper, names::Names, options::Options,
+    processes::Processes, run, saver::Saver, say::say, shared_files::SharedFiles,
 };
 use crate::commands::view::LivePage;
 
 /// What the process needs.
 pub(super) struct Saving<'a> {
     pub(super) options: &'a Options,
+    /// Why nothing can be loaded in front of the program, if that is so.
+    pub(super) unrecorded: Option<String>,
     pub(super) names: Names,
     /// The folder of the run.
     pub(super) folder: PathBuf,
@@ -39,23 +41,24 @@ impl Saving<'_> {
             Ok(pipe) => pipe,
             Err(error) => return (Err(error), News(None)),
         };
+        // The program may make its own as soon as it runs.
+        let shared_files = SharedFiles::before();
         let mut ends = Some((reader, writer));
         let started = Beside::start(|| {
             let Some((reader, writer)) = ends.take() else { return 0 };
             // So that the end of this command is the end of the news.
             drop(writer);
-            self.run(reader);
+            self.run(reader, &shared_files);
             0
         });
         (started, News(ends.map(|(_, writer)| writer)))
     }
 
     /// Keeps the tapes while the program runs, and saves them.
-    fn run(self, news: PipeReader) {
-        let Saving { options, names, folder, metrics, page } = self;
+    fn run(self, news: PipeReader, shared_files: &SharedFiles) {
+        let Saving { options, unrecorded, names, folder, metrics, page } = self;
         let ended = Arc::new(OnceLock::new());
         interrupted::heed(folder.clone(), ended.clone());
-        let shared_files = SharedFiles::before();
         if let Some(metrics) = metrics {
             metrics.serve(&folder, options.metrics_sites);
         }
@@ -63,10 +66,12 @@ impl Saving<'_> {
         let keeper = Keeper::start(&folder, options);
         let mut news = BufReader::new(news).lines().map_while(Result::ok);
         let Some(program) = news.next().and_then(|process| process.parse().ok()) else { return };
+        let bystanders = Bystanders::start(program);
         let saver = Saver::start(Processes::new(&folder, names, program, options.keep_tape, keeper));
         // Without an end, this command was killed: the tapes stay.
         let Some(failure) = news.next() else { std::process::exit(0) };
         let _ = ended.set(Instant::now());
+        let bystanders = run::bystanders(bystanders.finish(), &folder, program, unrecorded, options);
         let is_json = options.json;
         let waits = move || {
             if !is_json {
@@ -76,7 +81,7 @@ impl Saving<'_> {
         let mut text = Vec::new();
         // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
         let failure = Some(failure).filter(|failure| !failure.is_empty());
-        let _ = saver.finish(failure, waits, |processes| processes.print(options, &mut text));
+        let _ = saver.finish(failure, waits, |processes| processes.print(options, bystanders, &mut text));
         // Nothing is left to be done, so a reader that has gone loses the lines alone.
         let _ = io::stderr().write_all(&text);
         shared_files.left().iter().for_each(|line| say(line));

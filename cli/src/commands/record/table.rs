@@ -7,9 +7,10 @@ use std::{
     path::Path,
 };
 
+use memreel::whatif::explain;
 use memreel_snapshot::{
     Snapshot,
-    analysis::{DeviceHistory, RunOwners, devices},
+    analysis::{DeviceHistory, Histories, RunOwners, devices},
 };
 
 use crate::{bytes::Bytes, own_memory::is_host, owner_table, text::shell_word};
@@ -30,17 +31,6 @@ pub(super) fn print(
     }
 }
 
-/// Returns a line for each device whose last request was refused, with the reason.
-pub(super) fn refusals(snapshot: &Snapshot, path: &Path) -> Vec<String> {
-    let refusal = |device| {
-        let report = DeviceHistory::new(snapshot, device).oom()?;
-        let (bytes, why) = (Bytes(report.requested_bytes), report.verdict.name());
-        let file = shell_word(&path.display().to_string());
-        Some(format!("device {} refused {bytes} ({why}); `memreel oom {file}` explains it", device.0))
-    };
-    devices(snapshot).into_iter().filter_map(refusal).collect()
-}
-
 /// The most bytes that a device had.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Peak {
@@ -49,18 +39,33 @@ pub(super) struct Peak {
     pub(super) of_last: Option<usize>,
 }
 
-/// Returns the most bytes that a device of a snapshot had: in segments, or of memory of the host in blocks.
-pub(super) fn peak(snapshot: &Snapshot) -> Peak {
-    let usage = snapshot.usage();
-    let peak = |device| {
-        let history = DeviceHistory::new(snapshot, device);
-        let (figures, trust) = (history.figures(), history.trust());
-        let bytes = if is_host(&usage, device) {
-            figures.peak_bytes
-        } else {
-            figures.peak_bytes.max(figures.reserved_bytes)
-        };
-        Peak { bytes, of_last: (!trust.knows_peak()).then_some(trust.n_entries) }
+/// Returns the most bytes that a device of a snapshot had, and a line for each device whose last request was refused.
+pub(super) fn peak_and_refusals(snapshot: &Snapshot, path: &Path) -> (Peak, Vec<String>) {
+    let (usage, histories) = (snapshot.usage(), Histories::new(snapshot));
+    let (mut highest, mut refusals) = (Peak::default(), Vec::new());
+    for device in devices(snapshot) {
+        let history = histories.of(device);
+        highest = highest.max(peak(&history, is_host(&usage, device)));
+        refusals.extend(refusal(&history, path));
+    }
+    (highest, refusals)
+}
+
+/// Returns the most bytes that a device had: in segments, or of memory of the host in blocks.
+fn peak(history: &DeviceHistory<'_>, is_host: bool) -> Peak {
+    let (figures, trust) = (history.figures(), history.trust());
+    let bytes = match is_host {
+        true => figures.peak_bytes,
+        false => figures.peak_bytes.max(figures.reserved_bytes),
     };
-    devices(snapshot).into_iter().map(peak).max().unwrap_or_default()
+    Peak { bytes, of_last: (!trust.knows_peak()).then_some(trust.n_entries) }
+}
+
+/// Returns why the last request of a device was refused.
+fn refusal(history: &DeviceHistory<'_>, path: &Path) -> Option<String> {
+    let report = history.oom()?;
+    let bytes = Bytes(report.requested_bytes);
+    let why = explain(history, report).verdict().name();
+    let file = shell_word(&path.display().to_string());
+    Some(format!("device {} refused {bytes} ({why}); `memreel oom {file}` explains it", history.device().0))
 }

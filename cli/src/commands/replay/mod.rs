@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::ArgAction;
-use memreel::whatif::{Answer, Bounds, Replay, Requests, Sweep, grid, replayed};
+use memreel::whatif::{Answer, Bounds, Change, Replay, Requests, Sweep, grid, replayed};
 use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory, pickle};
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ use text::{Report, failed_stack};
 
 use crate::{
     bytes,
+    changes::Changes,
     each::each_file,
     exit::Exit,
     failure::Failure,
@@ -56,6 +57,10 @@ the second from that moment on; with one --conf, the recorded setting holds
 before. A scope that occurs several times is named with its number, as in
 `memreel leaks --between`.
 
+--without, --scale and --free-after-use change the program: its requests below a
+call are left out, have other sizes, or are freed when the call is over and
+requested again in the backward pass, as a checkpoint around it does.
+
 Columns:
   peak reserved   the most bytes held from the device, in the best guess
                   (falling addresses, or the recorded ones)
@@ -76,6 +81,7 @@ Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 Example:
   memreel replay --conf expandable_segments:True snapshot.pickle
   memreel replay --sweep --limit 24GiB snapshot.pickle
+  memreel replay --free-after-use 'layer (model.py:70)' snapshot.pickle
   memreel replay --from step#3 --conf max_split_size_mb:20 snapshot.pickle
 
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
@@ -99,6 +105,10 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 8, requires = "sweep")]
     n: usize,
 
+    /// Print at most this number of calls of the stack of a failed request
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    frames: usize,
+
     /// Replay this device, or all that have a history
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
@@ -106,6 +116,9 @@ pub(crate) struct Options {
     /// Try a grid of settings too, and print the best first
     #[arg(long)]
     sweep: bool,
+
+    #[command(flatten)]
+    changes: Changes,
 
     /// Write the replayed history to this file as a snapshot; for one setting and one file only
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
@@ -149,7 +162,7 @@ struct Answered<'a> {
 
 fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Failure> {
     let snapshot = &opened.snapshot;
-    let requests = devices(options.device, snapshot)?;
+    let requests = changed(devices(options.device, snapshot)?, snapshot, &options.changes.read()?)?;
     let confs: Vec<Vec<String>> = requests.iter().map(|requests| confs(options, requests)).collect();
     let n_runs: usize =
         requests.iter().zip(&confs).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
@@ -196,7 +209,7 @@ fn switched(options: &Options, requests: &Requests) -> [String; 2] {
 fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
     let mut devices: Vec<DeviceId> = match which {
-        Devices::One(device) => vec![device.into()],
+        Devices::One(device) => vec![device],
         Devices::All => {
             traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device.into()).collect()
         }
@@ -206,6 +219,17 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
         devices.push(DeviceId(0));
     }
     Requests::of_devices(snapshot, &devices)
+}
+
+/// Returns the requests of the changed program; a device without requests below a call stays as it is, unless none has some.
+fn changed(requests: Vec<Requests>, snapshot: &Snapshot, changes: &[Change]) -> Result<Vec<Requests>, Error> {
+    changes.iter().try_fold(requests, |requests, change| {
+        let changed: Vec<_> = requests.iter().map(|requests| requests.changed(snapshot, change)).collect();
+        if changed.iter().all(Result::is_err) {
+            return changed.into_iter().collect();
+        }
+        Ok(changed.into_iter().zip(requests).map(|(changed, before)| changed.unwrap_or(before)).collect())
+    })
 }
 
 /// Returns the given settings, or the recorded one; with `--sweep`, both and the grid.
@@ -248,6 +272,8 @@ impl Answered<'_> {
                     answers,
                     n_rows: options.sweep.then_some(options.n),
                     limit_bytes: options.limit,
+                    changes: &options.changes.words(),
+                    n_calls: options.frames,
                 };
                 report.print(out)?;
             }
@@ -267,6 +293,7 @@ impl Answered<'_> {
         json!({
             "file": self.name,
             "conf": answer.conf,
+            "changes": options.changes.words(),
             "device": answer.device,
             "reserved_peak_bytes": outcome.reserved_peak_bytes,
             "allocated_peak_bytes": outcome.allocated_peak_bytes,

@@ -7,17 +7,17 @@ use std::io::{self, Write};
 use memreel::whatif::{Answer, FailedRequest, Requests};
 use memreel_snapshot::{
     Snapshot,
-    analysis::{MarkedFrame, ShownFrames},
+    analysis::{MarkedFrame, ShownFrames, Site},
 };
 
 use super::results::{Shared, distinct, each, name};
 use crate::{
     bytes::{Bytes, exact, signed},
     colour::bold,
-    fit::{broken, print_text},
+    fit::print_text,
+    sites::Sites,
     table::Table,
     text::{clean, count},
-    width::width_left,
 };
 
 /// The answers for one device, and what is known of them.
@@ -30,6 +30,10 @@ pub(super) struct Report<'a> {
     pub(super) n_rows: Option<usize>,
     /// The given limit.
     pub(super) limit_bytes: Option<u64>,
+    /// How the program is changed, in words.
+    pub(super) changes: &'a [String],
+    /// The most calls of a stack.
+    pub(super) n_calls: usize,
 }
 
 impl Report<'_> {
@@ -40,7 +44,10 @@ impl Report<'_> {
             clean(self.file),
             self.requests.device(),
             count(self.requests.len(), "request"),
-            clean(name(recorded.conf())),
+            match self.snapshot.allocator_settings() {
+                Some(_) => clean(name(recorded.conf())),
+                None => "settings that the file does not have".into(),
+            },
             Bytes(recorded.reserved_peak_bytes),
             count(recorded.num_ooms, "out-of-memory error"),
         );
@@ -52,6 +59,9 @@ impl Report<'_> {
         print_text(baseline(self.requests), out)?;
         if let Some(limit) = self.limit() {
             print_text(limit, out)?;
+        }
+        if !self.changes.is_empty() {
+            print_text(format!("replayed {}", clean(&self.changes.join(", "))), out)?;
         }
         let n_emptied = self.requests.num_empty_cache();
         if n_emptied > 0 {
@@ -66,6 +76,7 @@ impl Report<'_> {
         if self.n_rows.is_some() {
             self.conclusion(&rows, out)?;
         }
+        let replayed = replayed.filter(|_| self.changes.is_empty());
         if let Some(difference) = replayed.and_then(|replayed| self.difference(replayed)) {
             print_text(difference, out)?;
         }
@@ -103,7 +114,7 @@ impl Report<'_> {
     /// Returns the limit that the recorded run met; `None` if it met none, or if another is given.
     fn limit(&self) -> Option<String> {
         let found = self.requests.could_hold().filter(|_| self.limit_bytes.is_none())?;
-        let limit = exact(found.at_least_bytes);
+        let (limit, exactly) = (Bytes(found.at_least_bytes), exact(found.at_least_bytes));
         let known = match (found.at_least_bytes < found.at_most_bytes, found.is_limit) {
             (false, _) => "the recorded run could hold that when a request failed".to_owned(),
             (true, true) => format!(
@@ -115,7 +126,7 @@ impl Report<'_> {
                 Bytes(found.at_most_bytes)
             ),
         };
-        Some(format!("limit: {limit}; {known} (--limit sets another)"))
+        Some(format!("limit: {limit}; {known} (--limit {exactly}; another may be given)"))
     }
 
     /// Prints which setting is the best, what it saves, and what it costs.
@@ -237,17 +248,13 @@ impl Report<'_> {
         writeln!(out)?;
         print_text(format!("under {}:", confs.join(" or ")), out)?;
         let size = Bytes(size_bytes);
-        print_text(
-            format!("out of memory at request {request} (event {entry}), {size} ({size_bytes} bytes):"),
-            out,
-        )?;
-        let stack = failed_stack(self.snapshot, self.requests, oom);
-        for frame in stack.iter().filter(|frame| frame.is_shown).map(|marked| marked.frame) {
-            let text = format!("{} ({}:{})", clean(&frame.name), clean(&frame.filename), frame.line);
-            let lines = broken(&text, width_left(6));
-            writeln!(out, "    {}", lines.join("\n      "))?;
-        }
-        Ok(())
+        let text = format!("out of memory at request {request} (event {entry}), {size} ({size_bytes} bytes)");
+        let Some(stack) = self.snapshot.trace(self.requests.device())[entry].stack else {
+            return print_text(text, out);
+        };
+        print_text(text, out)?;
+        let sites = Sites::of(ShownFrames::new(self.snapshot), self.n_calls);
+        writeln!(out, "{}", sites.row("  asked by", &Site::Stack(stack)))
     }
 }
 

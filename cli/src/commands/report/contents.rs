@@ -5,7 +5,7 @@
 use memreel::whatif::explain;
 use memreel_snapshot::{
     analysis::{
-        Axis, By, DeviceHistory, Group, Histories, Releases, SettingsReader, ShownFrames, Site, Totals,
+        Axis, By, DeviceHistory, Group, Histories, SettingsReader, ShownFrames, Site, Totals,
         oom::{Explanation, TriedSetting},
     },
     model::Frame,
@@ -26,6 +26,9 @@ use crate::{
 };
 
 const N_SITES: usize = 10;
+
+/// How many of the largest sites are looked at: some of them have one text.
+const MOST_SITES: usize = 1000;
 const N_SETTINGS: usize = 6;
 const PLOT_COLUMNS: usize = 72;
 const PLOT_ROWS: usize = 8;
@@ -111,12 +114,10 @@ fn figures(opened: &Opened, history: &DeviceHistory<'_>, explanation: Option<&Ex
         "settings",
         opened
             .setting("PYTORCH_CUDA_ALLOC_CONF")
-            .filter(|conf| !conf.is_empty())
-            .map_or_else(|| "the defaults".to_owned(), ToOwned::to_owned),
+            .map_or("not in the file", |conf| if conf.is_empty() { "the defaults" } else { conf })
+            .to_owned(),
     );
-    if let Some(releases) = Releases::of(&opened.snapshot) {
-        row("written by", releases.to_string());
-    }
+    row("the file is", opened.writer());
     row("events", count(history.entries().len(), "event"));
     let mut limits = warnings(history);
     if limits.is_empty() {
@@ -130,15 +131,23 @@ fn figures(opened: &Opened, history: &DeviceHistory<'_>, explanation: Option<&Ex
 fn sites(history: &DeviceHistory<'_>, groups: &[Group]) -> Part {
     let shown = history.shown_frames();
     let all_bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    let row = |group: &Group| {
-        vec![
-            percent(group.bytes, all_bytes).trim().to_owned(),
-            Bytes(group.bytes).to_string(),
-            group.n_blocks.to_string(),
-            path(&group.site, &shown),
-        ]
+    // Sites that differ only further out have one text.
+    let mut sums: Vec<(String, u64, usize)> = Vec::new();
+    for group in groups.iter().take(MOST_SITES) {
+        let path = path(&group.site, &shown);
+        match sums.iter_mut().find(|(known, ..)| *known == path) {
+            Some((_, bytes, n_blocks)) => {
+                (*bytes, *n_blocks) = (bytes.saturating_add(group.bytes), *n_blocks + group.n_blocks);
+            }
+            None => sums.push((path, group.bytes, group.n_blocks)),
+        }
+    }
+    sums.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
+    let row = |(path, bytes, n_blocks): (String, u64, usize)| {
+        let share = percent(bytes, all_bytes).trim().to_owned();
+        vec![share, Bytes(bytes).to_string(), n_blocks.to_string(), path]
     };
-    let rows = groups.iter().take(N_SITES).map(row).collect();
+    let rows = sums.into_iter().take(N_SITES).map(row).collect();
     Part::Table(vec!["share", "bytes", "blocks", "allocated by"], rows)
 }
 
@@ -150,14 +159,14 @@ fn path(site: &Site, shown: &ShownFrames<'_>) -> String {
     };
     let Site::Stack(stack) = site else {
         return match site {
-            Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-            _ => "(no stack)".to_owned(),
+            Site::Size(bytes) => format!("{} {} each", shown.no_stack(), Bytes(*bytes)),
+            _ => shown.no_stack().to_owned(),
         };
     };
     let (innermost, own) = (shown.innermost(*stack).map(text), shown.own(*stack).map(text));
     match (innermost, own) {
         (Some(innermost), Some(own)) if innermost != own => format!("{own}, through {innermost}"),
-        (innermost, _) => innermost.unwrap_or_else(|| "(no stack)".to_owned()),
+        (innermost, _) => innermost.unwrap_or_else(|| shown.no_stack().to_owned()),
     }
 }
 

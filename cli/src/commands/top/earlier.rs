@@ -41,7 +41,7 @@ pub(super) fn answer(
     print_warnings(history, out)?;
     if options.tree {
         let branches = peak.tree(&stacks, totals.active_bytes / 100);
-        print_branches(&branches, stacks.snapshot(), totals.active_bytes, out)?;
+        print_branches(&branches, &stacks, totals.active_bytes, out)?;
     } else {
         let sites = Sites::new(&stacks, options.listing.calls());
         print_groups(options, &stacks, &groups, totals.active_bytes, &sites, out)?;

@@ -27,7 +27,7 @@ pub(super) fn print_groups(
     sites: &Sites<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let has_totals = matches!(options.by, Grouping::Function | Grouping::File);
+    let has_totals = matches!(options.by, Grouping::Function | Grouping::File | Grouping::Line);
     if !groups.is_empty() {
         let of_callees = format!("{} {:>12}", figures("share", "own bytes", "blocks"), "with callees");
         let heading = match options.by {
@@ -41,6 +41,9 @@ pub(super) fn print_groups(
             Grouping::Owner => owner_heading(),
             Grouping::Function => heading(&of_callees, "function"),
             Grouping::File => heading(&of_callees, "file"),
+            Grouping::Line => heading(&of_callees, "line"),
+            Grouping::Stream => heading(&figures("share", "bytes", "blocks"), "stream"),
+            Grouping::Pool => heading(&figures("share", "bytes", "blocks"), "pool"),
         };
         writeln!(out, "{heading}")?;
     }
@@ -63,11 +66,20 @@ pub(super) fn print_groups(
         print_text("note: no stacks were recorded; record with context=\"all\" to see what allocates", out)?;
     }
     if has_sites && groups.iter().any(|group| matches!(group.site, Site::Size(_))) {
-        print_text(
-            "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \
-             backward thread: record with stacks=\"all\", or try --by scope",
-            out,
-        )?;
+        let trust = history.trust();
+        let note = match (trust.names_the_rest, trust.lacks_in_backward) {
+            (true, _) => {
+                "note: what was allocated before the recording has no stack: record before the model is built"
+            }
+            (_, true) => {
+                "note: a backward runs in threads without Python: record with stacks=\"all\" for their calls, or try --by scope"
+            }
+            _ => {
+                "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \
+                 backward thread: record with stacks=\"all\", or try --by scope"
+            }
+        };
+        print_text(note, out)?;
     }
     Ok(())
 }

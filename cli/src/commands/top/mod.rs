@@ -93,7 +93,7 @@ fn head(
         count(totals.n_blocks, "block"),
         moment::words(history, totals.moment),
         Bytes(totals.reserved_bytes),
-        of_it_pending(totals),
+        of_it_pending(totals, history.device()),
     );
     print_text(text, out)?;
     print_warnings(history, out)
@@ -108,7 +108,7 @@ fn body(
 ) -> Result<(), Failure> {
     let (moment, all_bytes) = (totals.moment, totals.active_bytes);
     if options.tree {
-        print_branches(&history.tree(moment, all_bytes / 100), history.snapshot(), all_bytes, out)?;
+        print_branches(&history.tree(moment, all_bytes / 100), history, all_bytes, out)?;
         return Ok(());
     }
     let groups = history.top(moment, options.by.by());

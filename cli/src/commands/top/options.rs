@@ -20,7 +20,7 @@ pending while the free waits for a stream. `in use` (PyTorch and --json: active)
 is allocated plus pending, in requested bytes; reserved is what the allocator
 holds from the device.
 
-By function or file, `own bytes` is what it allocated itself, `with callees`
+By function, file or line, `own bytes` is what it allocated itself, `with callees`
 adds what the functions that it called allocated, and the share is of its own
 bytes. A row shows the Python frames of a stack, or its compiled frames if it has
 no Python frames, without those of allocators, operators, interpreters and
@@ -89,10 +89,16 @@ pub(super) enum Grouping {
     Function,
     /// Its source file
     File,
+    /// The line that allocated
+    Line,
     /// The scope, from user metadata or annotations
     Scope,
     /// The name that the program gave the block
     Name,
+    /// The stream
+    Stream,
+    /// The pool: the default one, a graph's, or a `MemPool`
+    Pool,
     /// The library that requested memory from the device: segments, not blocks
     Owner,
 }
@@ -103,6 +109,9 @@ impl Grouping {
             Grouping::Stack => By::Stack,
             Grouping::Function => By::Function,
             Grouping::File => By::File,
+            Grouping::Line => By::Line,
+            Grouping::Stream => By::Stream,
+            Grouping::Pool => By::Pool,
             Grouping::Scope => By::Scope,
             Grouping::Name => By::Name,
             Grouping::Owner => By::Owner,

@@ -64,14 +64,15 @@ fn is_zero(n: &usize) -> bool {
 /// Prints a heading, and a line for each branch, with the chain of calls that share all of its bytes, shortened if it is long.
 pub(super) fn print_branches(
     branches: &[Branch],
-    snapshot: &Snapshot,
+    history: &DeviceHistory<'_>,
     all_bytes: u64,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let (stacks, no_stack) = (&history.snapshot().stacks, history.shown_frames().no_stack());
     let columns_of = figures("share", "bytes", "blocks");
     writeln!(out, "{}", heading(&columns_of, "the outermost call, and indented what it called"))?;
     for line in branches.chunk_by(|_, next| next.continues) {
-        let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| snapshot.stacks.frame(frame));
+        let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| stacks.frame(frame));
         let Branch { depth, bytes, n_blocks, .. } = line[0];
         let figures = figures(percent(bytes, all_bytes), Bytes(bytes), n_blocks) + "  ";
         // A deep branch keeps a part of the line for its calls.
@@ -79,6 +80,9 @@ pub(super) fn print_branches(
         let taken = columns(&figures) + indent;
         // The lines after the first have an indent, and calls an arrow.
         let mut pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
+        if pieces.is_empty() {
+            pieces.push(no_stack.to_owned());
+        }
         let n_left_out = line.last().map_or(0, |branch| branch.n_left_out);
         if n_left_out > 0 {
             pieces.push(format!("→ {} left out", count(n_left_out, "deeper call")));
@@ -106,5 +110,5 @@ fn chain(calls: &[&Frame], room: usize) -> Vec<String> {
         }
         pieces.append(&mut call);
     }
-    if pieces.is_empty() { vec!["(no stack)".to_owned()] } else { pieces }
+    pieces
 }

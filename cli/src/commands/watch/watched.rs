@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memreel::{FollowedDevice, Follower, LiveSums, Recovered};
-use memreel_snapshot::{DeviceId, Error, analysis::DeviceHistory};
+use memreel::{FollowedDevice, Follower, LiveSums, Recovered, whatif::explain};
+use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory};
 
 use super::{
     super::record::TapeFile,
@@ -83,6 +83,13 @@ impl Watched {
         self.follower.devices()
     }
 
+    /// Returns what is held now, with a snapshot of the sums.
+    pub(super) fn held(&self) -> (LiveSums, Snapshot) {
+        let sums = self.follower.sums();
+        let snapshot = self.follower.snapshot_of(&sums);
+        (sums, snapshot)
+    }
+
     /// Reads what is new. Its events count with the next reading.
     pub(super) fn read(&mut self) {
         if self.lost.is_none()
@@ -135,7 +142,9 @@ impl Watched {
         if device.n_ooms > known {
             let why = Recovered::read(self.tape.path()).ok().and_then(|tape| {
                 let snapshot = tape.snapshot();
-                Some(DeviceHistory::new(&snapshot, device.device).oom()?.why())
+                let history = DeviceHistory::new(&snapshot, device.device);
+                let report = history.oom()?;
+                Some(explain(&history, report).causes().swap_remove(0).finding)
             });
             self.reasons.insert(device.device, (device.n_ooms, why));
         }

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -11,7 +12,7 @@ import time
 
 kind, victim = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
-AT_FDCWD, RENAME_EXCHANGE = -100, 2
+AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2
 
 
 def folders():
@@ -19,25 +20,67 @@ def folders():
     return [os.path.join("/tmp", name) for name in os.listdir("/tmp") if name.startswith("memreel-attach-")]
 
 
-def exchange():
-    """Puts a folder with links to the victim in the place of each new folder."""
+def new_folder():
+    """Waits for a folder, without losing time: two names, of which one is known."""
+    while len(names := os.listdir(b"/tmp")) == 1:
+        pass
+    return b"/tmp/" + next(name for name in names if name != b"decoys")
+
+
+def wait_until_gone(new, pause):
+    """`memreel attach` removes it, or cannot."""
+    deadline = time.monotonic() + pause
+    while os.path.lexists(new) and time.monotonic() < deadline:
+        time.sleep(pause / 100)
+
+
+def links_to_victim(decoy):
+    os.mkdir(decoy, 0o700)
+    for name in (b"script.py", b"socket"):
+        os.symlink(victim, os.path.join(decoy, name))
+
+
+def link_to_folder(decoy):
+    os.symlink(os.path.join(os.path.dirname(victim), "private"), decoy)
+
+
+def exchange(pause, make):
+    """Puts something else in the place of each new folder, and leaves it there for some time."""
     os.mkdir("/tmp/decoys")
     for n_exchanged in range(1 << 30):
         decoy = f"/tmp/decoys/{n_exchanged}".encode()
-        os.mkdir(decoy, 0o700)
-        for name in (b"script.py", b"socket"):
-            os.symlink(victim, os.path.join(decoy, name))
-        # Quick: two names, of which one is known.
-        while len(names := os.listdir(b"/tmp")) == 1:
-            pass
-        new = b"/tmp/" + next(name for name in names if name != b"decoys")
+        make(decoy)
+        new = new_folder()
         libc.renameat2(AT_FDCWD, new, AT_FDCWD, decoy, RENAME_EXCHANGE)
-        # `memreel attach` removes it, or cannot.
-        deadline = time.monotonic() + 0.1
-        while os.path.exists(new) and time.monotonic() < deadline:
-            time.sleep(0.001)
+        wait_until_gone(new, pause)
         with contextlib.suppress(OSError):
             os.rename(new, decoy + b"-left")
+
+
+def plant(pause):
+    """Puts links to the victim into each new folder: before its files are made, or in their place."""
+    os.makedirs("/tmp/decoys/first")
+    for n_planted in range(1 << 30):
+        links = {name: f"/tmp/decoys/{n_planted}-{name}-left".encode() for name in ("script.py", "socket")}
+        for link in links.values():
+            os.symlink(victim, link)
+        new = new_folder()
+        n_done = 0
+        for name, link in links.items():
+            at = new + b"/" + name.encode()
+            # A name that nothing has, or else one that something has.
+            done = [libc.renameat2(AT_FDCWD, link, AT_FDCWD, at, flag) == 0 for flag in (RENAME_NOREPLACE, RENAME_EXCHANGE)]
+            n_done += any(done)
+        if n_done:
+            os.mkdir(f"/tmp/decoys/{n_planted}")
+        wait_until_gone(new, pause)
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def exchange_tmp():
+    """Exchanges the folder for temporary files for a link that leads outside, again and again."""
+    while True:
+        libc.renameat2(AT_FDCWD, b"/tmp", AT_FDCWD, b"/link", RENAME_EXCHANGE)
 
 
 def connected():
@@ -99,7 +142,15 @@ signal.signal(signal.SIGUSR1, change)
 signal.signal(signal.SIGUSR2, change)
 print("ready", flush=True)
 if kind == "exchange":
-    exchange()
+    exchange(0.1, links_to_victim)
+elif kind == "exchange quickly":
+    exchange(0.003, links_to_victim)
+elif kind == "exchange for a link":
+    exchange(0.003, link_to_folder)
+elif kind == "plant":
+    plant(0.003)
+elif kind == "exchange tmp":
+    exchange_tmp()
 elif kind == "endless":
     send_without_end()
 elif kind == "silent":

@@ -4,16 +4,23 @@
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt, chown},
-        process::CommandExt,
+    io::{BufRead, BufReader, Write},
+    net::Shutdown,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::{MetadataExt, PermissionsExt, chown},
+            net::UnixStream,
+            process::CommandExt,
+        },
     },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
 
 use rustix::process::{Signal, geteuid};
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 use super::{signal, source, wait_for};
@@ -34,6 +41,13 @@ for name in bin lib lib64 usr etc proc; do
   if [ -L /$name ]; then cp -P /$name $name; elif [ -d /$name ]; then mkdir $name && mount --rbind /$name $name; fi
 done
 ln -s \"$SCENE/private\" tmp && exec chroot . \"$@\"";
+
+/// Gives the target a root in which `/link` leads to a folder of the outside.
+const LINK_BESIDE_TMP: &str = "cd \"$SCENE/root\" || exit 1
+for name in bin lib lib64 usr etc proc; do
+  if [ -L /$name ]; then cp -P /$name $name; elif [ -d /$name ]; then mkdir $name && mount --rbind /$name $name; fi
+done
+mkdir tmp && ln -s \"$SCENE/private\" link && exec chroot . \"$@\"";
 
 /// A folder that only root can change, with a target that runs, and what must not be touched.
 struct Scene {
@@ -62,6 +76,7 @@ fn can_attack() -> bool {
 }
 
 /// How a target is started.
+#[derive(Clone, Copy)]
 struct Start<'a> {
     /// The options of `unshare`.
     namespaces: &'a [&'a str],
@@ -134,6 +149,33 @@ impl Scene {
         command.output().unwrap()
     }
 
+    /// Has the deputy alone make the folder and remove it; returns what it says when the folder is there, or why it is not.
+    fn deputy(&self, user: u32, turn: usize) -> String {
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        let (channel, its_channel) = UnixStream::pair().unwrap();
+        let mut command = memreel(&["attach", "--deputy", &self.process.to_string()]);
+        command.stdin(OwnedFd::from(listener)).stdout(OwnedFd::from(its_channel)).stderr(Stdio::null());
+        let mut deputy = command.spawn().unwrap();
+        // It has the other end of the channel alone.
+        drop(command);
+        let mut lines = BufReader::new(&channel).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "opened");
+        let folder = format!("memreel-attach-{turn}");
+        let orders = json!({"user": user, "group": user, "groups": [], "folder": folder, "script": "pass\n"});
+        writeln!(&channel, "{orders}").unwrap();
+        let said = lines.next().unwrap().unwrap();
+        channel.shutdown(Shutdown::Write).unwrap();
+        deputy.wait().unwrap();
+        said
+    }
+
+    /// Returns how often the target exchanged a folder.
+    fn n_exchanged(&self) -> usize {
+        let names = fs::read_dir(self.at("tmp/decoys")).unwrap().map(|name| name.unwrap().file_name());
+        // The newest is for the next turn.
+        names.filter(|name| !name.to_string_lossy().ends_with("-left")).count() - 1
+    }
+
     fn is_refused(&self, options: &[&str], parts: &[&str]) {
         let output = self.attach(options);
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
@@ -190,12 +232,67 @@ fn a_cpython_that_exchanges_the_folder_gains_nothing() {
             assert_eq!(output.status.code(), Some(3), "{turn}: {}", stderr(&output));
             scene.victim_is_whole();
         }
-        // The newest is for the next turn.
-        let names = fs::read_dir(scene.at("tmp/decoys")).unwrap().map(|name| name.unwrap().file_name());
-        let n_exchanged = names.filter(|name| !name.to_string_lossy().ends_with("-left")).count() - 1;
-        println!("{n_exchanged} of {n_turns} folders were exchanged");
-        assert!(n_exchanged > 0);
+        println!("{} of {n_turns} folders were exchanged", scene.n_exchanged());
+        assert!(scene.n_exchanged() > 0);
     }
+}
+
+/// Races a target against the deputy alone, the part that writes for it: a turn takes a tenth of the time. The race goes on
+/// until the target has done something.
+fn race(start: &Start<'_>, has_begun: impl Fn(&Scene) -> bool) -> Scene {
+    // The long form: MEMREEL_ATTACH_TURNS=10000.
+    let n_turns = env::var("MEMREEL_ATTACH_TURNS").map_or(40, |turns| turns.parse().unwrap());
+    let scene = Scene::start(start);
+    let private = || fs::metadata(scene.at("private")).unwrap().modified().unwrap();
+    let (before, mut n_refused) = (private(), 0);
+    let mut turn = 0;
+    while turn < n_turns || turn < 50 * n_turns && !has_begun(&scene) {
+        turn += 1;
+        n_refused += usize::from(scene.deputy(start.user, turn) != "made");
+        scene.victim_is_whole();
+        assert_eq!(private(), before, "{turn}: something was made where a link leads");
+    }
+    println!("{}, user {}: {n_refused} of {turn} turns were refused", start.kind, start.user);
+    scene
+}
+
+/// Races a target of a user, and one of a container.
+fn race_both(kind: &str) {
+    if !can_attack() {
+        return;
+    }
+    for start in [OF_A_USER, OF_A_CONTAINER] {
+        let n_exchanged = race(&Start { kind, ..start }, |scene| scene.n_exchanged() > 0).n_exchanged();
+        println!("  {n_exchanged} were exchanged");
+        assert!(n_exchanged > 0, "{kind}");
+    }
+}
+
+#[test]
+#[ignore = "needs root, python3 and namespaces"]
+fn a_cpython_that_exchanges_the_folder_of_the_deputy_gains_nothing() {
+    race_both("exchange quickly");
+}
+
+#[test]
+#[ignore = "needs root, python3 and namespaces"]
+fn a_cpython_that_puts_a_link_in_place_of_the_folder_gains_nothing() {
+    race_both("exchange for a link");
+}
+
+#[test]
+#[ignore = "needs root, python3 and namespaces"]
+fn a_cpython_that_plants_links_in_the_folder_gains_nothing() {
+    race_both("plant");
+}
+
+#[test]
+#[ignore = "needs root, python3 and namespaces"]
+fn a_cpython_whose_temporary_folder_becomes_a_link_gains_nothing() {
+    if !can_attack() {
+        return;
+    }
+    race(&Start { shell: LINK_BESIDE_TMP, kind: "exchange tmp", ..OF_A_CONTAINER }, |_| true);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     io::Read,
     os::unix::process::ExitStatusExt,
     path::Path,
-    process::{Command, ExitStatus, Stdio},
+    process::{ChildStdout, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -38,8 +38,19 @@ pub(super) struct Used {
 const MESSAGE_BYTES: usize = 4096;
 
 /// Runs a program in a folder. Its standard output is counted and not kept.
-#[allow(clippy::zombie_processes)] // `wait4` waits for it, and returns its resource usage too.
 pub(super) fn run(program: &Path, arguments: &[String], folder: &Path, limits: Limits) -> Used {
+    run_and_hear(program, arguments, folder, limits, |out| read(out).1)
+}
+
+/// Runs a program in a folder; `hear` reads its standard output to the end and returns how long it is.
+#[allow(clippy::zombie_processes)] // `wait4` waits for it, and returns its resource usage too.
+pub(super) fn run_and_hear(
+    program: &Path,
+    arguments: &[String],
+    folder: &Path,
+    limits: Limits,
+    hear: impl FnOnce(ChildStdout) -> u64 + Send,
+) -> Used {
     let kilobytes = limits.megabytes * 1000;
     // A shell sets the limit and becomes the program.
     let script = format!("ulimit -v {kilobytes}; ulimit -c 0; exec \"$0\" \"$@\"");
@@ -51,12 +62,12 @@ pub(super) fn run(program: &Path, arguments: &[String], folder: &Path, limits: L
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let id = libc::pid_t::try_from(child.id()).expect("a process number");
     thread::scope(|threads| {
-        let printed = threads.spawn(|| read(out));
+        let printed = threads.spawn(|| hear(out));
         let message = threads.spawn(|| read(err));
         let Ended { status, cpu_seconds, peak_rss_bytes, is_late } =
             wait(id, start + Duration::from_secs_f64(limits.seconds));
         let seconds = start.elapsed().as_secs_f64();
-        let ((_, n_printed), (message, n_message_bytes)) = (printed.join().unwrap(), message.join().unwrap());
+        let (n_printed, (message, n_message_bytes)) = (printed.join().unwrap(), message.join().unwrap());
         let message = String::from_utf8_lossy(&message).into_owned();
         Used { status, is_late, seconds, cpu_seconds, peak_rss_bytes, n_printed, message, n_message_bytes }
     })

@@ -20,9 +20,13 @@
 
 mod cases;
 mod commands;
+#[cfg(target_os = "linux")]
+mod comparisons;
 #[cfg(unix)]
 mod limited;
 mod machine;
+#[cfg(target_os = "linux")]
+mod pairs;
 mod records;
 mod sink;
 
@@ -203,19 +207,23 @@ fn out_of_proportion(case: &'static Case, form: Form, folder: &Path) -> Vec<Stri
     let fault_of = |command: &&[&str]| {
         let run = |corpus: &Corpus<'_>| corpus.run(command, &[&corpus.all[0]]).0;
         let used = run(&larger);
-        let fault = fault(&used, 1, larger.n_bytes(&larger.all)).or_else(|| {
-            if used.cpu_seconds < FREE_SECONDS {
-                return None;
-            }
-            // Other work on the machine makes a run longer, never shorter.
-            let [long, short] =
-                [&larger, &smaller].map(|corpus| run(corpus).cpu_seconds.min(run(corpus).cpu_seconds));
-            (long > FREE_SECONDS.max(MOST_TIMES * short))
-                .then(|| format!("{long:.2} s of processor time, and {short:.2} s for a quarter of the file"))
-        });
+        let fault = fault(&used, 1, larger.n_bytes(&larger.all))
+            .or_else(|| too_long(&used, || [&larger, &smaller].map(|corpus| run(corpus).cpu_seconds)));
         Some(format!("{}: {}: {}", larger.all[0].name, command.join(" "), fault?))
     };
     commands[..n_commands].iter().filter_map(fault_of).collect()
+}
+
+/// Returns what is wrong with the processor time of a run on the larger of two files; `again` takes that of both.
+fn too_long(used: &Used, mut again: impl FnMut() -> [f64; 2]) -> Option<String> {
+    if used.cpu_seconds < FREE_SECONDS {
+        return None;
+    }
+    // Other work on the machine makes a run longer, never shorter.
+    let (one, other) = (again(), again());
+    let [long, short] = [0, 1].map(|size| one[size].min(other[size]));
+    (long > FREE_SECONDS.max(MOST_TIMES * short))
+        .then(|| format!("{long:.2} s of processor time, and {short:.2} s for a quarter of the file"))
 }
 
 fn commands() -> impl Iterator<Item = &'static [&'static str]> {

@@ -6,9 +6,9 @@
 use super::sink::Sink;
 
 /// Where addresses of the cases begin.
-const BASE: i128 = 0x7f00_0000_0000;
+pub(super) const BASE: i128 = 0x7f00_0000_0000;
 
-const MIB: i128 = 1 << 20;
+pub(super) const MIB: i128 = 1 << 20;
 
 /// Writes the top dictionary: the two lists that every snapshot has, and more keys.
 pub(super) fn file(
@@ -30,14 +30,18 @@ pub(super) fn file(
     sink.end();
 }
 
-fn nothing(_: &mut Sink<'_>) {}
+pub(super) fn nothing(_: &mut Sink<'_>) {}
 
 /// A file of one trace.
-fn trace(sink: &mut Sink<'_>, entries: impl FnOnce(&mut Sink<'_>)) {
+pub(super) fn trace(sink: &mut Sink<'_>, entries: impl FnOnce(&mut Sink<'_>)) {
     trace_and(sink, entries, nothing);
 }
 
-fn trace_and(sink: &mut Sink<'_>, entries: impl FnOnce(&mut Sink<'_>), more: impl FnOnce(&mut Sink<'_>)) {
+pub(super) fn trace_and(
+    sink: &mut Sink<'_>,
+    entries: impl FnOnce(&mut Sink<'_>),
+    more: impl FnOnce(&mut Sink<'_>),
+) {
     let traces = |sink: &mut Sink<'_>| {
         sink.list();
         entries(sink);
@@ -54,10 +58,21 @@ fn entry_with(
     time: usize,
     more: impl FnOnce(&mut Sink<'_>),
 ) {
+    sized_entry(sink, action, [address, 512], time, more);
+}
+
+/// An entry of an address and a size, with more keys.
+pub(super) fn sized_entry(
+    sink: &mut Sink<'_>,
+    action: &str,
+    [address, size]: [i128; 2],
+    time: usize,
+    more: impl FnOnce(&mut Sink<'_>),
+) {
     sink.dict();
     sink.text_field("action", action);
     sink.int_field("addr", address);
-    sink.int_field("size", 512);
+    sink.int_field("size", size);
     sink.int_field("stream", 0);
     sink.int_field("time_us", time as i128);
     more(sink);
@@ -69,7 +84,7 @@ fn entry(sink: &mut Sink<'_>, action: &str, address: i128, time: usize) {
 }
 
 /// A segment with more keys, `blocks` among them.
-fn segment_with(
+pub(super) fn segment_with(
     sink: &mut Sink<'_>,
     address: i128,
     size: i128,
@@ -107,17 +122,27 @@ fn block_with(sink: &mut Sink<'_>, address: i128, size: i128, more: impl FnOnce(
 }
 
 fn frame_with(sink: &mut Sink<'_>, name: &str, line: usize, more: impl FnOnce(&mut Sink<'_>)) {
+    frame_in(sink, "/home/user/train.py", (name, line), more);
+}
+
+/// A frame of a function and a line in a file, with more keys.
+pub(super) fn frame_in(
+    sink: &mut Sink<'_>,
+    path: &str,
+    (name, line): (&str, usize),
+    more: impl FnOnce(&mut Sink<'_>),
+) {
     sink.dict();
     sink.key("name");
     sink.text(name);
-    sink.text_field("filename", "/home/user/train.py");
+    sink.text_field("filename", path);
     sink.int_field("line", line as i128);
     more(sink);
     sink.end();
 }
 
 /// The key `frames` with these frames.
-fn frames(sink: &mut Sink<'_>, write: impl FnOnce(&mut Sink<'_>)) {
+pub(super) fn frames(sink: &mut Sink<'_>, write: impl FnOnce(&mut Sink<'_>)) {
     sink.key("frames");
     sink.list();
     write(sink);
@@ -125,7 +150,7 @@ fn frames(sink: &mut Sink<'_>, write: impl FnOnce(&mut Sink<'_>)) {
 }
 
 /// A beginning or an end of an annotated scope.
-fn scope(sink: &mut Sink<'_>, stage: &str, name: &str, device: i128, time: usize) {
+pub(super) fn scope(sink: &mut Sink<'_>, stage: &str, name: &str, device: i128, time: usize) {
     sink.dict();
     sink.text_field("stage", stage);
     sink.text_field("name", name);
@@ -135,7 +160,7 @@ fn scope(sink: &mut Sink<'_>, stage: &str, name: &str, device: i128, time: usize
 }
 
 /// A file with an event in each of some microseconds, and these annotations.
-fn annotated(sink: &mut Sink<'_>, annotations: impl FnOnce(&mut Sink<'_>)) {
+pub(super) fn annotated(sink: &mut Sink<'_>, annotations: impl FnOnce(&mut Sink<'_>)) {
     let entries =
         |sink: &mut Sink<'_>| (0..50).for_each(|at| entry(sink, "alloc", BASE + 512 * at as i128, 10 * at));
     trace_and(sink, entries, |sink| {

@@ -120,7 +120,7 @@ fn figures_in_json() {
     assert_eq!(output.status.code(), Some(1));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     let oom = &object["oom"];
-    assert_eq!((&oom["verdict"], &oom["is_limited"]), (&"fragmented".into(), &true.into()));
+    assert_eq!((&oom["verdict"], &oom["is_limited"]), (&"limited".into(), &true.into()));
     assert_eq!((&oom["requested_bytes"], &oom["fits_compacted"]), (&35_188_736.into(), &true.into()));
     assert_eq!(oom["stack"][0]["line"], 52);
     // The replay has no failed request.

@@ -27,6 +27,7 @@ const GOLDEN: &[(&str, &[&str])] = &[
     ("at-address", &["at", "--address", "0x7f5306000000", "torch-2.11/snapshots/graph_private_pools.pickle"]),
     ("oom-fragmented", &["oom", "torch-2.11/snapshots/oom_fragment.pickle"]),
     ("oom-limited", &["oom", "torch-2.11/snapshots/oom.pickle"]),
+    ("oom-log", &["oom", "logs/train.log"]),
     ("oom-none", &["oom", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     ("leaks", &["leaks", "-n", "5", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]),
     (

@@ -75,9 +75,12 @@ fn deep(folder: &Path, n_calls: usize, name: &str) -> String {
     let mut snapshot = Snapshot { device_traces: vec![Vec::new()], ..Snapshot::default() };
     let keys = [("name", Field::Name), ("filename", Field::Filename), ("line", Field::Line)];
     let shape = snapshot.shapes.intern(Shape::from_fields(&keys));
-    let frame = Frame { name: name.into(), filename: "a.py".into(), line: 7, shape };
-    let frame = snapshot.stacks.intern_frame(frame);
-    let stack = Some(snapshot.stacks.intern_stack(&vec![frame; n_calls]));
+    // Two lines that call each other: a call of itself would be one.
+    let frames = [7, 8].map(|line| {
+        snapshot.stacks.intern_frame(Frame { name: name.into(), filename: "a.py".into(), line, shape })
+    });
+    let frames: Vec<_> = (0..n_calls).map(|at| frames[at % 2]).collect();
+    let stack = Some(snapshot.stacks.intern_stack(&frames));
     let shape = snapshot.shapes.intern(Shape::block());
     let state = Some(BlockState::ActiveAllocated);
     let block = Block { address: Address(4096), size: 512, requested_size: 512, stack, shape, state };
@@ -98,7 +101,7 @@ fn a_tree_counts_the_calls_that_are_too_deep_for_it() {
     assert_eq!((tree.len(), &tree[0]["calls_left_out"]), (1024, &Value::Null));
     assert_eq!((&tree[1023]["frame"]["line"], &tree[1023]["calls_left_out"]), (&7.into(), &3976.into()));
     let text = answer(&["top", "--tree", &file]);
-    assert!(text.ends_with("f (a.py:7) → 1022 more → f (a.py:7) → 3976 deeper calls left out\n"), "{text}");
+    assert!(text.ends_with("f (a.py:8) → 1022 more → f (a.py:7) → 3976 deeper calls left out\n"), "{text}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ const SHORTER: &str = "another program made its tape shorter";
 
 #[test]
 fn a_tape_that_is_cut_short_ends_nothing() {
-    // Nothing, half of the header, a part of the first step.
-    for left in ["0", "2000", "200000"] {
+    // Nothing, half of the header, the header, a part of the first step.
+    for left in ["0", "2000", "4096", "200000"] {
         let start = record(&["--heap", "-o", "run.pickle"], &["./cutting", left]);
         cc(&["-o", start.path("cutting").to_str().unwrap(), &source("cutting.c")]);
         let run = start.run();

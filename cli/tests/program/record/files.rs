@@ -252,9 +252,9 @@ fn tapes_go_when_their_processes_have_ended() {
     let run = record(&FILE, &["sh", "-c", script]).run();
     let n_tapes: usize = run.out.trim().parse().unwrap();
     assert!(n_tapes <= 6, "{n_tapes} tapes: {}", run.err);
-    assert!(run.lines_of_processes().len() > 30, "{}", run.err);
-    let files = run.files();
-    assert!(files.iter().all(|name| name.ends_with(".pickle")), "{files:?}");
+    // The shell's own peak may be less than 1 MiB too, and so may be its `sleep`s.
+    assert!(run.helpers().len() >= 30 && run.lines_of_processes().len() == 1, "{}", run.err);
+    assert_eq!(run.files(), ["run-helpers", "run.pickle"], "{}", run.err);
     assert!(run.err.contains("heap of the process"), "{}", run.err);
 }
 
@@ -291,9 +291,9 @@ fn a_program_that_was_left_is_saved_while_the_next_one_runs() {
     let run = record(&FILE, &["sh", "-c", script, "0", script]).run();
     assert_eq!(run.status, Some(0), "{}", run.err);
     assert_eq!(run.out, "1\n", "{}", run.err);
-    let own: Vec<_> =
-        run.files().into_iter().filter(|name| name.starts_with("run.") || name.len() == 12).collect();
-    assert_eq!(own.len(), 10, "{:?}", run.files());
+    let all = run.files().into_iter().chain(run.helpers());
+    let own: Vec<_> = all.filter(|name| name.starts_with("run.") || name.len() == 12).collect();
+    assert_eq!(own.len(), 10, "{own:?}");
 }
 
 /// The first thread has ended, and another allocates on.

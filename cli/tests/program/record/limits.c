@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -122,6 +123,21 @@ static void *waits(void *unused) {
   return 0;
 }
 
+// Blocks that the kernel has one by one, each of which moves: another thread gets its place before the call returns.
+static void *moves(void *number) {
+  unsigned seed = (long)number;
+  for (int i = 0; i < 300; i++) {
+    size_t pages = 33 + rand_r(&seed) % 40;
+    char *p = malloc(pages << 12);
+    for (int j = 0; j < 4; j++) {
+      p = realloc(p, (pages += 1 + rand_r(&seed) % 60) << 12);
+      p[0] = p[(pages << 12) - 1] = 1;
+    }
+    free(p);
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const char *what = argv[1];
   if (!strcmp(what, "stacks")) small_threads(1);
@@ -155,6 +171,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
   } else if (!strcmp(what, "stacks")) {
     small_threads(20);
+  } else if (!strcmp(what, "moves")) {
+    mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    pthread_t t[32];
+    for (long i = 0; i < 32; i++) if (pthread_create(t + i, 0, moves, (void *)(i + 1))) return 6;
+    for (int i = 0; i < 32; i++) pthread_join(t[i], 0);
   } else if (!strcmp(what, "threads")) {
     int n = atoi(argv[2]);
     pthread_attr_t small;

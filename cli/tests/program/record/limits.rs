@@ -83,6 +83,12 @@ fn thousands_of_threads_are_recorded() {
     assert_recorded(&["threads", "10000"]);
 }
 
+/// No two blocks of a snapshot are at one place at one time, which its check says.
+#[test]
+fn a_block_that_moves_leaves_its_place_to_another_thread() {
+    assert_recorded(&["moves"]);
+}
+
 #[test]
 fn a_process_may_run_very_many_programs() {
     let limits = program("limits");

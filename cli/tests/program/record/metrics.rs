@@ -12,6 +12,8 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
+use memreel_snapshot::profile;
+
 use super::{Start, program, record};
 
 /// Waits for what must come.
@@ -58,13 +60,19 @@ impl Staged {
     }
 
     /// Returns the head and the body of an answer.
-    fn get(&self, request: &str) -> (String, String) {
+    fn get_bytes(&self, request: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        (String::from_utf8(answer[..end].to_vec()).unwrap(), answer[end + 4..].to_vec())
+    }
+
+    /// Returns the head and the text of an answer.
+    fn get(&self, request: &str) -> (String, String) {
+        let (head, body) = self.get_bytes(request);
+        (head, String::from_utf8(body).unwrap())
     }
 
     /// Returns the numbers of a look that began now or later.
@@ -102,6 +110,38 @@ impl Numbers {
         assert!(!numbers.is_empty(), "{metric} {text}: {:#?}", self.0.keys());
         numbers.iter().sum::<f64>() as i64
     }
+}
+
+/// What Go's tools ask any service for. The reader of profiles shares no code with their writer.
+#[test]
+fn what_is_held_is_served_as_a_profile() {
+    let mut staged = Staged::start(&[]);
+    for stage in [1, 2] {
+        staged.reaches(stage);
+        let held = staged.numbers().sum("memreel_allocated_bytes", "");
+        let (head, bytes) = staged.get_bytes("GET /debug/pprof/heap");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let snapshot = profile::from_slice(&bytes).unwrap();
+        let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+        let bytes: u64 = blocks.map(|block| block.size).sum();
+        assert_eq!(i64::try_from(bytes).unwrap(), held, "stage {stage}");
+        let names: Vec<&str> = snapshot.stacks.all_frames().map(|frame| &*frame.name).collect();
+        assert!(names.contains(&"kept_for_ever"), "{names:?}");
+        staged.go_on(stage);
+    }
+    assert!(staged.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_profile_of_some_seconds_is_refused() {
+    let mut staged = Staged::start(&[]);
+    staged.reaches(1);
+    for request in ["GET /debug/pprof/heap?seconds=5", "GET /debug/pprof/heap?debug=1"] {
+        let (head, _) = staged.get(request);
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    }
+    (1..3).for_each(|stage| staged.go_on(stage));
+    assert!(staged.child.wait().unwrap().success());
 }
 
 #[test]

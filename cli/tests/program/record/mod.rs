@@ -15,6 +15,7 @@
 //! - `metrics`: what Prometheus is told while a program runs.
 //! - `live`: the page of a run.
 //! - `cut`: tapes that others make shorter.
+//! - `unrecorded`: what a run did not record, and the gate over all of a run.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod status;
 mod threads;
 mod trouble;
 mod truth;
+mod unrecorded;
 
 use std::{
     ffi::OsStr,
@@ -95,11 +97,17 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("resident"), &source("resident.c"), "-lpthread", "-lrt"]);
         cc(&["-o", &at("past_ring"), &source("past_ring.c")]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
+        cc(&["-o", &at("stopped"), &source("stopped.c")]);
         cc(&["-o", &at("events"), &source("events.c")]);
+        cc(&["-o", &at("starting"), &source("starting.c")]);
+        cc(&["-o", &at("starts"), &source("starts.c")]);
+        cc(&["-o", &at("slow_fork"), &source("slow_fork.c"), "-lpthread"]);
+        cc(&["-shared", "-fPIC", "-DLIBRARY", "-o", &at("libslow.so"), &source("slow_fork.c"), "-lpthread"]);
         cc(&["-o", &at("first"), &source("first.c"), "-lpthread"]);
         cc(&["-rdynamic", "-o", &at("interpreter"), &source("interpreter.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libnative.so"), &source("native.c")]);
         cc(&["-shared", "-fPIC", "-o", &at("libshim.so"), &source("shim.c")]);
+        cc(&["-shared", "-fPIC", "-o", &at("libfront.so"), &source("front.c")]);
         folder
     };
     BUILT.get_or_init(build).path().join(name).display().to_string()
@@ -172,13 +180,20 @@ impl Start {
 }
 
 impl Run {
-    /// The names of the files in the folder, also of hidden ones.
+    /// The names of the files in the folder, also of hidden ones, but not of the file that names the others.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| !name.ends_with(".memreel"));
         names.sort();
         names
+    }
+
+    /// The names of the files in the folder of helpers.
+    fn helpers(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path().join("run-helpers")).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// Reads a snapshot, and asserts that no rule is broken that makes a reader throw.
@@ -187,7 +202,7 @@ impl Run {
         let snapshot = loaded.unwrap_or_else(|error| panic!("{error}: {:?} {}", self.files(), self.err));
         let findings = validate::validate(&snapshot);
         let worst: Vec<_> = findings.iter().filter(|found| found.severity == Severity::Error).collect();
-        assert!(worst.is_empty(), "{name}: {worst:?}");
+        assert!(worst.is_empty(), "{name}: {worst:?} {}", self.err);
         snapshot
     }
 

@@ -66,11 +66,12 @@ fn a_file_that_a_program_leaves_in_shared_memory_is_named() {
     let line = |mode: &str| {
         let run = record(&FILE, &[&program("resident"), mode, &file]).run();
         assert_eq!(run.status, Some(0), "{}", run.err);
-        run.err.lines().find(|line| line.contains(&file)).map(str::to_owned)
+        (run.err.lines().find(|line| line.contains(&file)).map(str::to_owned), run.err)
     };
-    let said = line("left").expect("the file is left");
+    let (said, err) = line("left");
+    let said = said.unwrap_or_else(|| panic!("the file is left: {err}"));
     assert!(said.contains("no process has open") && said.contains("batch (16.00 MiB)"), "{said}");
-    assert_eq!(line("untouched"), None, "it was there before");
+    assert_eq!(line("untouched").0, None, "it was there before");
 }
 
 /// A group of processes with a limit, which is removed in the end; `None` where none can be made.

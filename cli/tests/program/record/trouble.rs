@@ -136,6 +136,51 @@ fn a_program_in_another_root_meets_no_preload() {
     }
 }
 
+/// Threads do not wait for a fork that takes longer than two seconds, and what they allocate meanwhile is counted.
+#[test]
+fn what_a_slow_fork_loses_is_counted() {
+    let run = record(&FILE, &[&program("slow_fork")]).env("LD_PRELOAD", program("libslow.so")).run();
+    assert_eq!((run.status, &*run.out), (Some(0), "0\n"), "{}", run.err);
+    let line = "events were not recorded: a fork took longer than two seconds";
+    assert_eq!(run.err.matches(line).count(), 1, "{}", run.err);
+    let run = record(&FILE, &[&program("slow_fork")]).run();
+    assert!(run.status == Some(0) && !run.err.contains("not recorded"), "{}", run.err);
+}
+
+/// The kernel returns an error, and so does memreel's wrapper.
+#[test]
+fn an_environment_that_is_no_memory_is_an_error() {
+    let words = [&*program("starting"), "faults"];
+    let plain = Start::of(words[0], &words[1..]).run();
+    let run = record(&FILE, &words).run();
+    assert_eq!((run.status, &run.out), (plain.status, &plain.out), "{}", run.err);
+    assert_eq!((plain.status, plain.out.lines().count()), (Some(0), 5));
+}
+
+/// Programs that another user runs cannot write tapes, and are counted in one line.
+#[test]
+fn programs_of_another_user_are_one_line() {
+    let words = [&*program("starting"), "rights"];
+    let plain = Start::of(words[0], &words[1..]).run();
+    if plain.status != Some(0) {
+        println!("skipped: this is not root");
+        return;
+    }
+    let run = record(&FILE, &words).run();
+    assert_eq!(run.status, Some(0), "{}", run.err);
+    let (lines, others) = (run.err.matches("another user").count(), run.err.matches("not recorded").count());
+    assert!(lines == 1 && others == 0 && run.err.contains("memreel: 4 programs ran"), "{}", run.err);
+}
+
+/// It says once that it has no tape, for the programs that it starts too.
+#[test]
+fn what_has_no_tape_finds_its_environment() {
+    let script = format!("ulimit -f 0; exec {} tape", program("starting"));
+    let run = record(&FILE, &["sh", "-c", &script]).run();
+    assert_eq!((run.status, &*run.out), (Some(0), "1 0\n"), "{}", run.err);
+    assert_eq!(run.err.matches("there is no tape").count(), 1, "{}", run.err);
+}
+
 /// The limit ends a process that has not asked to live with it, and memreel asks for less than it.
 #[test]
 fn a_limit_of_file_sizes_disturbs_no_program() {

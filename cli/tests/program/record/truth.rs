@@ -10,11 +10,13 @@ use memreel_snapshot::Snapshot;
 use super::{Run, program, python, record};
 
 /// Programs of `heap/tests/resident.c`.
-const IN_C: [&str; 11] = [
+const IN_C: [&str; 13] = [
     "survivors",
+    "many",
     "shared",
     "left",
     "stacks",
+    "beside",
     "file",
     "arenas",
     "tops",

@@ -4,11 +4,14 @@
 //! of them, the last ones among these, and gave nothing back. The blocks of one call repeat nothing, however many layers it has
 //! (`call`). Where the floor of all memory rises by less than half of what a site grew, the site replaced what another held.
 
+mod again;
 mod call;
 mod kind;
+mod least;
 mod repeats;
 mod site_curve;
 mod walk;
+mod woken;
 
 use serde::Serialize;
 
@@ -21,7 +24,7 @@ use call::Calls;
 pub use kind::GrowthKind;
 pub use repeats::By as RepeatedBy;
 use repeats::{By, Repeats};
-use site_curve::SiteCurve;
+use site_curve::{Grown, SiteCurve};
 use walk::Walk;
 
 /// The growth of one site.
@@ -97,6 +100,9 @@ impl Growths {
 /// Growth below this part of what is held is no finding: one in this number.
 const LEAST: u64 = 50;
 
+/// Of growth that gives back, this part of it at least is held since its first half: one in this number.
+const RETAINED: u64 = 8;
+
 /// In a history in which nothing is repeated that is seen, a site with fewer blocks is no loop.
 const MANY_BLOCKS: usize = 256;
 
@@ -125,11 +131,18 @@ impl DeviceHistory<'_> {
         Some(growths)
     }
 
+    /// Returns the moments at which the repeats end that the history shows until its end; `None` if they are fewer than four.
+    pub(super) fn repeat_ends(&self) -> Option<Vec<Moment>> {
+        let repeats = Repeats::new(self, &Walk::new(self, self.end(), None));
+        (repeats.len() >= repeats::FEWEST).then_some(repeats.ends)
+    }
+
     fn growths(&self, walk: &Walk) -> Option<Growths> {
         let is_sampled = self.is_sampled();
-        let calls = Calls::new(self);
+        let calls = Calls::new(self, walk);
+        let n_freed = walk.changes.iter().filter(|change| !change.is_alloc).count();
         let found = (!is_sampled).then(|| Repeats::new(self, walk)).filter(|repeats| repeats.len() > 2);
-        let judge = |repeats| Judge { walk, repeats, calls: &calls, is_sampled };
+        let judge = |repeats| Judge { walk, repeats, calls: &calls, is_sampled, n_freed };
         let mut growths = found.map(judge).and_then(|judge| judge.growths());
         if growths.as_ref().is_none_or(|growths| growths.n_repeats < repeats::FEWEST) {
             let of_stretches = judge(Repeats::stretches(walk)).growths();
@@ -140,6 +153,10 @@ impl DeviceHistory<'_> {
             };
         }
         let mut growths = growths?;
+        if !growths.sites.is_empty() {
+            let (captured, mut calls) = (self.captured_sites(walk.end), SameCalls::new(self));
+            growths.sites.retain(|growth| !captured.contains(&calls.site(&growth.site)));
+        }
         growths
             .sites
             .sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.site.cmp(&other.site)));
@@ -159,6 +176,27 @@ struct Judge<'w, 'h, 'a> {
     repeats: Repeats,
     calls: &'w Calls<'h, 'a>,
     is_sampled: bool,
+    /// The frees of all sites.
+    n_freed: usize,
+}
+
+/// A site that holds more than before, with what is needed of its curve: those of all sites would take more memory than the walk.
+struct Candidate {
+    site: u32,
+    grown: Grown,
+    held_bytes: u64,
+    has_run_before: bool,
+    is_freed_again: bool,
+    gives_back: bool,
+}
+
+/// What the curves of all sites show.
+struct Curves {
+    candidates: Vec<Candidate>,
+    /// The number of sites that are part of a loop.
+    n_loops: usize,
+    /// By repeat, the sites that it uses, and those of them that an earlier one used too.
+    uses: Vec<[usize; 2]>,
 }
 
 impl Judge<'_, '_, '_> {
@@ -171,52 +209,70 @@ impl Judge<'_, '_, '_> {
             return None;
         }
         let (curves, is_freed) = (self.curves(), self.repeats.by == By::Scope || self.mostly_frees());
-        // One line that keeps some of what it allocates is no loop that does something else too.
-        let n_loops = curves.iter().filter(|curve| curve.is_freed_again()).count();
-        if self.repeats.by == By::Cycle && !is_alike(&curves, ends.len()) {
+        if self.repeats.by == By::Cycle && !curves.are_alike() {
             return None;
         }
         let floors = self.floors();
-        let sites = curves.iter().zip(&self.walk.sites).filter_map(|(curve, used)| {
-            let grown = curve.grown(self.repeats.by != By::Stretch)?;
-            let is_alone = n_loops == usize::from(curve.is_freed_again());
-            if is_alone && self.repeats.by != By::Scope || !self.is_growth(curve, &grown, &floors) {
-                return None;
-            }
-            if grown.kind != GrowthKind::LargerStep && !is_freed && !self.is_many(&grown) {
-                return None;
-            }
-            Some(Growth {
+        let is_growth = |found: &Candidate| {
+            // One line that keeps some of what it allocates is no loop that does something else too.
+            let is_alone =
+                curves.n_loops == usize::from(found.is_freed_again) && self.repeats.by != By::Scope;
+            !is_alone
+                && self.is_growth(found, &floors)
+                && !self.is_turnover(found)
+                && (found.grown.kind == GrowthKind::LargerStep || is_freed || self.is_many(&found.grown))
+        };
+        let growth = |Candidate { site, grown, held_bytes, .. }: &Candidate| {
+            let used = &self.walk.sites[*site as usize];
+            Growth {
                 site: used.site.clone(),
                 kind: grown.kind,
                 bytes: grown.bytes,
-                held_bytes: curve.now.bytes,
+                held_bytes: *held_bytes,
                 usual_bytes: grown.usual_bytes,
                 began: self.walk.changes[grown.first as usize].moment,
                 n_repeats: grown.n_repeats,
                 n_blocks: grown.n_blocks,
                 n_stacks: used.n_stacks,
-            })
-        });
+            }
+        };
+        let sites = curves.candidates.iter().filter(|found| is_growth(found)).map(growth);
         Some(Growths { settled: first, by: self.repeats.by, n_repeats: ends.len(), sites: sites.collect() })
     }
 
     /// Whether all that was allocated between the ends of two repeats was within one call.
     fn are_in_one_call(&self, first: usize, last: usize) -> bool {
         let [from, to] = [first, last].map(|repeat| self.walk.after(self.repeats.ends[repeat]));
-        self.calls.around(self.walk, from, to).is_some()
+        self.calls.around(from, to).is_some()
     }
 
-    /// Returns what each site held over the repeats.
-    fn curves(&self) -> Vec<SiteCurve> {
+    /// Looks at what each site held over the repeats.
+    fn curves(&self) -> Curves {
+        let ends = &self.repeats.ends;
+        let mut curves = Curves { candidates: Vec::new(), n_loops: 0, uses: vec![[0; 2]; ends.len()] };
         let places = self.walk.by_site();
-        let of_site = |(used, places): (&walk::Used, &Vec<u32>)| {
-            SiteCurve::new(used.start, places, self.walk, &self.repeats.ends)
-        };
-        self.walk.sites.iter().zip(&places).map(of_site).collect()
+        for (site, (used, places)) in (0..).zip(self.walk.sites.iter().zip(places.iter())) {
+            let curve = SiteCurve::new(used.start, places, self.walk, ends);
+            let is_freed_again = curve.is_freed_again();
+            curves.n_loops += usize::from(is_freed_again);
+            for (nth, repeat) in curve.uses().enumerate() {
+                curves.uses[repeat][0] += 1;
+                curves.uses[repeat][1] += usize::from(nth > 0);
+            }
+            let Some(grown) = curve.grown(self.repeats.by != By::Stretch) else { continue };
+            curves.candidates.push(Candidate {
+                site,
+                grown,
+                held_bytes: curve.now.bytes,
+                has_run_before: curve.has_run_before,
+                is_freed_again,
+                gives_back: curve.gives_back(),
+            });
+        }
+        curves
     }
 
-    /// Returns the least that is held from the end of each repeat on.
+    /// Returns the least that is held from the start on, and from the end of each repeat on.
     fn floors(&self) -> Vec<u64> {
         let mut floors = Vec::new();
         let (mut floor, mut at) = (u64::MAX, self.walk.totals.len());
@@ -226,25 +282,32 @@ impl Judge<'_, '_, '_> {
             at = place;
             floors.push(floor);
         }
+        let start = self.walk.sites.iter().fold(0, |sum: u64, used| sum.saturating_add(used.start.bytes));
+        floors.push(self.walk.totals.iter().copied().fold(start, u64::min));
         floors.reverse();
         floors
     }
 
-    fn floor_at_start(&self) -> u64 {
-        let start = self.walk.sites.iter().fold(0, |sum: u64, used| sum.saturating_add(used.start.bytes));
-        self.walk.totals.iter().copied().fold(start, u64::min)
+    /// Whether a site that gives back holds none of what it took in the first half of its growth: all of its blocks are replaced, as
+    /// those of a cache are, and more of them is chance.
+    fn is_turnover(&self, Candidate { site, grown, gives_back, .. }: &Candidate) -> bool {
+        let (ends, first) = (&self.repeats.ends, grown.before.map_or(0, |before| before + 1));
+        let middle = ends.get(first.midpoint(ends.len())).copied().unwrap_or(self.walk.end);
+        grown.kind == GrowthKind::Steady
+            && *gives_back
+            && self.walk.held_since(*site, middle) < grown.bytes / RETAINED
     }
 
-    fn is_growth(&self, curve: &SiteCurve, grown: &site_curve::Grown, floors: &[u64]) -> bool {
-        let made = || self.calls.around(self.walk, grown.first as usize, grown.last as usize + 1);
+    fn is_growth(&self, Candidate { grown, has_run_before, .. }: &Candidate, floors: &[u64]) -> bool {
+        let made = || self.calls.around(grown.first as usize, grown.last as usize + 1);
         match grown.kind {
             GrowthKind::LargerStep => true,
             // What a program does for the first time has nothing to be compared with, where it is known to be done once.
             GrowthKind::Late if grown.n_repeats == 0 => {
-                curve.has_run_before || made().is_none_or(|made| made == Made::Activations)
+                *has_run_before || made().is_none_or(|made| made == Made::Activations)
             }
             GrowthKind::Late | GrowthKind::Steady => {
-                let before = grown.before.map_or(self.floor_at_start(), |repeat| floors[repeat]);
+                let before = floors[grown.before.map_or(0, |repeat| repeat + 1)];
                 let risen = floors.last().map_or(0, |last| last.saturating_sub(before));
                 risen >= grown.bytes / 2 && self.is_loop(grown) && made().is_none()
             }
@@ -264,31 +327,26 @@ impl Judge<'_, '_, '_> {
     }
 
     /// Whether the history is long enough to show a loop where no repeat is seen.
-    fn is_loop(&self, grown: &site_curve::Grown) -> bool {
+    fn is_loop(&self, grown: &Grown) -> bool {
         self.repeats.by != By::Stretch || self.is_many(grown)
     }
 
     /// Whether a site has so many blocks that it is in a loop.
-    fn is_many(&self, grown: &site_curve::Grown) -> bool {
-        let n_freed = self.walk.changes.iter().filter(|change| !change.is_alloc).count();
+    fn is_many(&self, grown: &Grown) -> bool {
         match self.is_sampled {
-            true => grown.n_blocks >= MANY_SAMPLES && n_freed * 4 >= grown.n_blocks,
+            true => grown.n_blocks >= MANY_SAMPLES && self.n_freed * 4 >= grown.n_blocks,
             // A loop frees something in each round, where a program that loads weights frees little.
-            false => grown.n_blocks >= MANY_BLOCKS && n_freed >= grown.n_blocks,
+            false => grown.n_blocks >= MANY_BLOCKS && self.n_freed >= grown.n_blocks,
         }
     }
 }
 
-/// Whether at least two of the repeats mostly use sites that an earlier one used.
-fn is_alike(curves: &[SiteCurve], n_repeats: usize) -> bool {
-    let alike = (1..n_repeats).filter(|at| {
-        let used = curves.iter().filter(|curve| curve.is_used(*at));
-        let (n_used, n_known) = used.fold((0, 0), |(n_used, n_known), curve| {
-            (n_used + 1, n_known + usize::from((0..*at).any(|earlier| curve.is_used(earlier))))
-        });
-        n_known * 2 >= n_used.max(1)
-    });
-    alike.count() >= 2
+impl Curves {
+    /// Whether at least two of the repeats mostly use sites that an earlier one used.
+    fn are_alike(&self) -> bool {
+        let is_alike = |[n_used, n_known]: &&[usize; 2]| n_known * 2 >= (*n_used).max(1);
+        self.uses.iter().skip(1).filter(is_alike).count() >= 2
+    }
 }
 
 impl DeviceHistory<'_> {

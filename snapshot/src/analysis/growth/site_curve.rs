@@ -100,9 +100,14 @@ impl SiteCurve {
     }
 
     /// Whether it changed in a repeat.
-    pub(super) fn is_used(&self, repeat: usize) -> bool {
+    fn is_used(&self, repeat: usize) -> bool {
         let before = repeat.checked_sub(1).map_or(0, |before| self.n_changes[before]);
         self.n_changes[repeat] > before
+    }
+
+    /// Returns the repeats in which it changed.
+    pub(super) fn uses(&self) -> impl Iterator<Item = usize> {
+        (0..self.kept.len()).filter(|repeat| self.is_used(*repeat))
     }
 
     /// Returns how it grew. In stretches of time it did only if it grew in each of them.
@@ -131,8 +136,8 @@ impl SiteCurve {
 
     /// Whether it allocates and gives back, so that it is part of a loop.
     pub(super) fn is_freed_again(&self) -> bool {
-        let n_used = (0..self.kept.len()).filter(|repeat| self.is_used(*repeat)).count();
-        n_used >= LEAK && self.most.iter().zip(&self.levels).any(|(most, level)| most.bytes > level.bytes)
+        self.uses().count() >= LEAK
+            && self.most.iter().zip(&self.levels).any(|(most, level)| most.bytes > level.bytes)
     }
 
     fn leaks(&self, ups: &[usize]) -> bool {
@@ -143,7 +148,7 @@ impl SiteCurve {
     }
 
     /// Whether less was held at the end of a repeat than at that of the one before.
-    fn gives_back(&self) -> bool {
+    pub(super) fn gives_back(&self) -> bool {
         self.levels.windows(2).any(|pair| pair[1].bytes < pair[0].bytes)
     }
 

@@ -1,5 +1,6 @@
 //! The blocks of a history as changes of what sites hold, in the order of the entries.
 
+use super::woken::Woken;
 use crate::{
     analysis::{same_calls::SameCalls, site::Site, state::DeviceHistory},
     history::{Life, Moment},
@@ -45,6 +46,23 @@ pub(super) struct Used {
     pub(super) start: Held,
 }
 
+/// The changes of each site of a walk.
+#[derive(Debug)]
+pub(super) struct BySite {
+    /// The places of the changes: those of the first site, then those of the second, and so on.
+    places: Vec<u32>,
+    /// By site, where its places end.
+    ends: Vec<usize>,
+}
+
+impl BySite {
+    /// Returns the places of the changes of each site, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        let begins = std::iter::once(&0).chain(&self.ends);
+        begins.zip(&self.ends).map(|(begin, end)| &self.places[*begin..*end])
+    }
+}
+
 /// The changes of a history until a moment, and the sites that they are of.
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -53,6 +71,8 @@ pub(super) struct Walk {
     pub(super) changes: Vec<Change>,
     /// Behind each change, what all sites hold.
     pub(super) totals: Vec<u64>,
+    /// The blocks that are held at the end: their sites, since when, and their bytes, in this order.
+    held: Vec<(u32, Moment, u64)>,
 }
 
 impl Walk {
@@ -60,7 +80,8 @@ impl Walk {
     pub(super) fn new(history: &DeviceHistory<'_>, end: Moment, request: Option<(Site, u64)>) -> Walk {
         let mut calls = SameCalls::new(history);
         let mut numbers: SeededMap<Site, u32> = SeededMap::default();
-        let mut walk = Walk { end, sites: Vec::new(), changes: Vec::new(), totals: Vec::new() };
+        let mut walk =
+            Walk { end, sites: Vec::new(), changes: Vec::new(), totals: Vec::new(), held: Vec::new() };
         let mut number = |walk: &mut Walk, own: Site| match numbers.get(&own) {
             Some(number) => *number,
             None => {
@@ -71,9 +92,11 @@ impl Walk {
                 number
             }
         };
+        let mut woken = Woken::new(history.entries());
         for life in history.lives().iter().filter(|life| life.from <= end) {
-            let site = number(&mut walk, Site::from_life(life));
-            walk.add(life, site);
+            let life = woken.of(life);
+            let site = number(&mut walk, Site::from_life(&life));
+            walk.add(&life, site);
         }
         if let Some((site, bytes)) = request {
             let stack = if let Site::Stack(stack) = site { Some(stack) } else { None };
@@ -81,6 +104,7 @@ impl Walk {
             walk.changes.push(Change { moment: end, site, bytes, is_alloc: true, stack });
         }
         walk.changes.sort_by_key(|change| change.moment);
+        walk.held.sort_unstable();
         let mut now = walk.sites.iter().fold(0, |sum: u64, used| sum.saturating_add(used.start.bytes));
         walk.totals = Vec::with_capacity(walk.changes.len());
         for change in &walk.changes {
@@ -113,18 +137,36 @@ impl Walk {
         } else {
             return;
         }
-        if life.requested.min(life.until) <= self.end {
-            self.changes.push(change(life.requested.min(life.until), false));
+        match life.requested.min(life.until) {
+            freed if freed <= self.end => self.changes.push(change(freed, false)),
+            _ => self.held.push((site, life.from, life.represented_bytes)),
         }
     }
 
     /// Returns the changes of each site, by the places of the changes, in their order.
-    pub(super) fn by_site(&self) -> Vec<Vec<u32>> {
-        let mut places: Vec<Vec<u32>> = vec![Vec::new(); self.sites.len()];
-        for (place, change) in (0..).zip(&self.changes) {
-            places[change.site as usize].push(place);
+    pub(super) fn by_site(&self) -> BySite {
+        let mut ends = vec![0_usize; self.sites.len() + 1];
+        for change in &self.changes {
+            ends[change.site as usize + 1] += 1;
         }
-        places
+        for site in 1..ends.len() {
+            ends[site] += ends[site - 1];
+        }
+        let mut places = vec![0; self.changes.len()];
+        // Where a site's next place goes, which is in the end the beginning of the next site.
+        for (place, change) in (0..).zip(&self.changes) {
+            let next = &mut ends[change.site as usize];
+            places[*next] = place;
+            *next += 1;
+        }
+        BySite { places, ends }
+    }
+
+    /// Returns the bytes of the blocks of a site that are held since a moment or longer.
+    pub(super) fn held_since(&self, site: u32, moment: Moment) -> u64 {
+        let first = self.held.partition_point(|(of, ..)| *of < site);
+        let of_site = self.held[first..].iter().take_while(|(of, from, _)| *of == site && *from <= moment);
+        of_site.fold(0, |sum: u64, (.., bytes)| sum.saturating_add(*bytes))
     }
 
     /// Returns the place of the first change after a moment.

@@ -1,6 +1,6 @@
 //! Everything that is known of a failed request.
 
-use super::{Fit, OomReport, Tried};
+use super::{Fit, OomReport, Tried, elsewhere::Elsewhere};
 use crate::{
     analysis::{
         Bytes, DeviceHistory, Group, GrowthKind, Growths, PinnedSegment, SettingsReader, ShownFrames, Site,
@@ -34,6 +34,7 @@ pub struct Explanation<'h, 'a> {
     /// Whether the site of the request is among those that grew.
     pub(super) grew_by_request: bool,
     pub(super) pinned: Vec<PinnedSegment>,
+    pub(super) elsewhere: Elsewhere,
     pub(super) steps: Vec<ScopeSpan>,
     pub(super) live: Vec<Group>,
     pub(super) pending: Vec<Group>,
@@ -78,7 +79,8 @@ impl<'h, 'a> Explanation<'h, 'a> {
             grew_by_request,
             growths,
             most_reserved: history.highest_until(moment, |totals| totals.reserved_bytes),
-            pinned: history.pinned_at(moment),
+            pinned: history.pinned_at(moment, history.wanted_by(report.entry).as_ref()),
+            elsewhere: Elsewhere::of(history, &report),
             steps: history.scopes().steps(),
             live: history.held_at(moment),
             pending: history.pending_at(moment),
@@ -178,7 +180,11 @@ impl<'h, 'a> Explanation<'h, 'a> {
         rows.extend([
             ("free here", format!("{}, at most {largest} in one piece", Bytes(report.free_here_bytes))),
             ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
-            ("fits compacted", if report.fits_compacted() { "yes" } else { "no" }.to_owned()),
+            (
+                "fits compacted",
+                if report.fits_compacted() { "yes" } else { "no, what is free here is too little" }
+                    .to_owned(),
+            ),
             ("with expandable segments", self.with_expandable_text()),
         ]);
         rows
@@ -187,9 +193,20 @@ impl<'h, 'a> Explanation<'h, 'a> {
     fn with_expandable_text(&self) -> String {
         match self.tried.with_expandable {
             _ if self.report.is_expandable => "no; they were on".to_owned(),
+            _ if self.report.is_freed_late => "not needed: the repeated request is served".to_owned(),
             fit => match self.reader.line("expandable_segments:True") {
+                None if matches!(self.reader, SettingsReader::Other(_)) => {
+                    "not known: the file does not show which PyTorch wrote it".to_owned()
+                }
                 None => "this PyTorch has none".to_owned(),
-                Some(line) if fit == Fit::Yes => format!("yes: {line}"),
+                Some(line) if fit == Fit::Yes => {
+                    let how = if self.report.fits_compacted() {
+                        ""
+                    } else {
+                        ", with pages that are free elsewhere"
+                    };
+                    format!("yes{how}: {line}")
+                }
                 Some(_) => fit.to_string(),
             },
         }

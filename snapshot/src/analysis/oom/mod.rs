@@ -1,20 +1,34 @@
 //! Why a request failed: the reason, what would have helped, and what holds the memory.
 //!
+//! A message in a log is explained by [`LoggedOom`], in the same words.
+//!
 //! The program's command `memreel oom`, the text of [`OutOfMemory`](crate::OutOfMemory) and the files beside a snapshot
 //! of a failed request are made of an [`Explanation`].
 #![forbid(unsafe_code)]
 
 mod cause;
+mod causes;
+mod elsewhere;
 mod explanation;
 mod fit;
+mod grown;
+mod held;
+mod limit;
+mod logged;
+mod others;
+mod pins;
+mod places;
 mod reason;
 mod record;
 mod report;
+mod states;
 mod text;
 mod tried;
+mod unusable;
 
 pub use cause::{Cause, CauseKind};
 pub use explanation::Explanation;
 pub use fit::Fit;
+pub use logged::LoggedOom;
 pub use report::{OomReport, Verdict, asked_for_addresses};
 pub use tried::{Served, Tried, TriedSetting};

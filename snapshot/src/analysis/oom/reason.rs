@@ -21,16 +21,16 @@ impl OomReport {
                 format!("a piece of {piece} was free and not used: {}", self.why_unused())
             }
             Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
-                format!("{here} are free in segments that could serve it, but no piece of {request}")
+                format!("{here} are free in segments of its stream and pool, but no piece of {request}")
             }
             Verdict::Fragmented => format!(
-                "{here} are free in segments that could serve it and {device} on the device, but no piece of {request}"
+                "{here} are free in segments of its stream and pool and {device} on the device, but no piece of {request}"
             ),
             Verdict::RoundedUp => {
                 let segment = Bytes(self.segment_bytes);
                 let what = if self.is_expandable { "pages of" } else { "a segment of" };
                 let free = if self.free_here_bytes > 0 {
-                    format!(" and {here} in segments that could serve it")
+                    format!(" and {here} in segments of its stream and pool")
                 } else {
                     String::new()
                 };
@@ -70,6 +70,10 @@ impl OomReport {
 
     /// Returns what can have kept a piece that was large enough from being used.
     fn why_unused(&self) -> String {
+        if self.is_freed_late {
+            return "it became free while the request waited for its stream, and PyTorch does not search again (pytorch#189504)"
+                .to_owned();
+        }
         let mut reasons = Vec::new();
         if self.pool.is_none() {
             reasons.push("the request was for a private pool (files before PyTorch 2.12 do not name it)");

@@ -2,17 +2,18 @@
 
 use serde::Serialize;
 
-use super::{Cause, Tried, explanation::Explanation};
+use super::{Cause, CauseKind, Tried, explanation::Explanation};
 use crate::{
     analysis::oom::Fit,
-    analysis::{Group, Growth, MarkedFrame, WithFrames, oom::Verdict},
+    analysis::{Group, Growth, MarkedFrame, WithFrames},
 };
 
 /// A failed request, as the pairs of `oom` in `memreel oom --json`.
 #[derive(Serialize)]
 struct Failed<'a> {
     event: usize,
-    verdict: Verdict,
+    /// The kind of the first cause, and its finding.
+    verdict: CauseKind,
     is_limited: bool,
     why: String,
     n_ooms: usize,
@@ -69,9 +70,10 @@ impl Explanation<'_, '_> {
     pub fn answer(&self, n: usize) -> impl Serialize + '_ {
         let with_frames = |group| WithFrames::new(group, &self.shown);
         let rest = self.live.get(n..).unwrap_or_default();
+        let causes = self.causes();
         Answer {
-            oom: self.failed(),
-            causes: self.causes(),
+            oom: self.failed(&causes[0]),
+            causes,
             grown: self
                 .growths
                 .iter()
@@ -90,14 +92,14 @@ impl Explanation<'_, '_> {
         }
     }
 
-    fn failed(&self) -> Failed<'_> {
+    fn failed(&self, cause: &Cause) -> Failed<'_> {
         let report = &self.report;
         let fits = self.tried.with_expandable;
         Failed {
             event: report.entry,
-            verdict: report.verdict,
+            verdict: cause.kind,
             is_limited: report.is_limited(),
-            why: report.why(),
+            why: cause.finding.clone(),
             n_ooms: report.n_ooms,
             requested_bytes: report.requested_bytes,
             segment_bytes: report.segment_bytes,

@@ -13,10 +13,10 @@ use crate::analysis::{
     state::{DeviceHistory, Totals},
 };
 use crate::{
-    history::{Moment, pool_of_entry},
+    history::Moment,
     model::{Snapshot, StackIndex, TraceEntry, Value},
     words::{
-        Action, PoolId, StreamId,
+        Action, PoolId, StreamId, UsageReport,
         torch::{LARGE_SEGMENT_BYTES, page_bytes, pool_kind, segment_bytes},
     },
 };
@@ -115,11 +115,16 @@ pub struct OomReport {
     pub free_here_bytes: u64,
     /// The size of the largest piece of these, in bytes.
     pub largest_free_bytes: u64,
+    /// Whether a piece that was large enough became free while the request waited for its stream, after it had searched: PyTorch
+    /// does not search again (pytorch#189504).
+    pub is_freed_late: bool,
     /// The free bytes in other segments: of other streams, of the other kind of pool, of other pools.
     pub free_elsewhere_bytes: u64,
     /// The free bytes in whole pages of 2 MiB (small pool) or 20 MiB, which expandable segments could
     /// unmap and map again. It is a lower bound.
     pub free_pages_bytes: u64,
+    /// The bytes that the driver's pools of this process kept free, by the last report before; 0 if there is none.
+    pub pool_slack_bytes: u64,
     /// The bytes of addresses that the process had reserved, if the request was for addresses and not for memory.
     pub reserved_address_bytes: Option<u64>,
     /// Why the request failed.
@@ -159,7 +164,7 @@ impl OomReport {
     }
 
     /// Returns the free bytes of the device that the process could have used.
-    fn usable_device_bytes(&self) -> u64 {
+    pub(super) fn usable_device_bytes(&self) -> u64 {
         if self.is_limited() { 0 } else { self.device_free_bytes }
     }
 
@@ -241,19 +246,17 @@ impl DeviceHistory<'_> {
         let entries = self.entries();
         let (entry, moment) = (entries.get(at).filter(|entry| is_oom(entry))?, Moment::after(at));
         let segments = self.layout(moment);
-        let (kind, pool) = (pool_kind(entry.size), self.pool_of_request(entry));
-        let serves = |segment: &&SegmentLayout<'_>| {
-            let range = &segment.range;
-            range.stream == entry.stream
-                && range.kind.is_none_or(|found| found == kind)
-                && range.pool.is_none_or(|found| found == pool.unwrap_or(PoolId::DEFAULT))
-        };
+        let wanted = self.wanted_by(at)?;
+        let (kind, pool) = (wanted.kind, wanted.pool);
+        let serves = |segment: &&SegmentLayout<'_>| wanted.is_served_by(&segment.range);
         let setting = |key| self.shared().records.setting(key);
         let is_expandable = match setting("expandable_segments") {
             Some(Value::Bool(is_expandable)) => *is_expandable,
             _ => segments.iter().any(|segment| segment.range.is_expandable),
         };
+        let has_max_split = setting("max_split_size").and_then(Value::as_int).map(|bytes| bytes >= 0);
         let totals = self.totals_at(moment);
+        let usage = self.usage_before(entry);
         let sum = |free: u64, segment: &SegmentLayout<'_>| free.saturating_add(segment.free_bytes());
         let free_here_bytes = segments.iter().filter(serves).fold(0, sum);
         let all_bytes = segments.iter().fold(0, sum);
@@ -270,7 +273,7 @@ impl DeviceHistory<'_> {
                 false => segment_bytes(entry.size, LARGE_SEGMENT_BYTES),
             },
             is_expandable,
-            has_max_split: setting("max_split_size").and_then(Value::as_int).map(|bytes| bytes >= 0),
+            has_max_split,
             pool,
             device_free_bytes: entry.device_free_bytes(),
             device_total_bytes: None,
@@ -281,32 +284,28 @@ impl DeviceHistory<'_> {
             n_pending: self.lives_at(moment).filter(|life| !life.is_allocated_at(moment)).count(),
             free_here_bytes,
             largest_free_bytes: largest.unwrap_or(0),
+            is_freed_late: is_freed_late(
+                &entries[..at],
+                entry.size,
+                has_max_split,
+                segments.iter().filter(serves),
+            ),
             free_elsewhere_bytes: all_bytes - free_here_bytes,
             free_pages_bytes: segments.iter().map(free_pages_bytes).fold(0, u64::saturating_add),
-            reserved_address_bytes: self.reserved_addresses(entry),
+            pool_slack_bytes: usage.map_or(0, |usage| usage.pool_slack_bytes),
+            reserved_address_bytes: asked_for_addresses(self.snapshot(), entry)
+                .then(|| usage.map_or(0, |usage| usage.reserved_address_bytes)),
             verdict: Verdict::Full,
         };
         report.verdict = verdict(&report);
         Some(report)
     }
 
-    /// Returns the bytes of addresses that were reserved when more of them were refused, by the last report before; `None` if
-    /// the request was for memory.
-    fn reserved_addresses(&self, entry: &TraceEntry) -> Option<u64> {
-        let snapshot = self.snapshot();
-        asked_for_addresses(snapshot, entry).then_some(())?;
-        let usage = snapshot.usage().into_iter().find(|usage| usage.device == self.device());
-        let reports = usage.map(|usage| usage.reports).unwrap_or_default();
-        let n_before = reports.partition_point(|report| time_of(report) <= entry.time_us);
-        let last = n_before.checked_sub(1).map(|last| &reports[last]).or(reports.first());
-        Some(last.map_or(0, |timed| timed.report.reserved_address_bytes))
-    }
-
-    /// Returns the pool of a request; `None` if its entry does not name it and there are private pools.
-    fn pool_of_request(&self, entry: &TraceEntry) -> Option<PoolId> {
-        let has_private = || self.segments().iter().any(|segment| segment.pool != PoolId::DEFAULT);
-        let named = pool_of_entry(self.snapshot(), entry);
-        named.or_else(|| (!has_private()).then_some(PoolId::DEFAULT))
+    /// Returns what the device reported last before an entry; `None` without a report.
+    fn usage_before(&self, entry: &TraceEntry) -> Option<UsageReport> {
+        let usage = self.snapshot().usage().into_iter().find(|usage| usage.device == self.device())?;
+        let n_before = usage.reports.partition_point(|report| time_of(report) <= entry.time_us);
+        usage.reports.get(n_before.saturating_sub(1)).map(|timed| timed.report)
     }
 }
 
@@ -317,11 +316,39 @@ pub fn asked_for_addresses(snapshot: &Snapshot, entry: &TraceEntry) -> bool {
     frames.next().is_some_and(|frame| *frame.name == *ADDRESSES)
 }
 
+/// Returns whether a request that failed after these entries waited for the free of a block that is in a large enough gap. What it
+/// waits for, and the segments that it gives back then, are directly before the failure. A block that the program had just freed
+/// is one too, unless `max_split_size_mb` kept it from being used.
+fn is_freed_late<'s>(
+    before: &[TraceEntry],
+    requested_bytes: u64,
+    has_max_split: Option<bool>,
+    mut segments: impl Iterator<Item = &'s SegmentLayout<'s>>,
+) -> bool {
+    let is_of_wait =
+        |entry: &&TraceEntry| matches!(entry.action, Some(Action::FreeCompleted | Action::SegmentFree));
+    let n_waited = before.iter().rev().take_while(is_of_wait).count();
+    let (before, waited) = before.split_at(before.len() - n_waited);
+    let just_freed = before
+        .last()
+        .filter(|entry| has_max_split != Some(false) && entry.action == Some(Action::FreeRequested));
+    let is_late = |entry: &TraceEntry| {
+        entry.action == Some(Action::FreeCompleted)
+            && just_freed.is_none_or(|requested| requested.address != entry.address)
+    };
+    segments.any(|segment| {
+        segment.gaps.iter().filter(|gap| gap.bytes >= requested_bytes).any(|gap| {
+            let range = gap.address..gap.address.saturating_add(gap.bytes);
+            waited.iter().any(|entry| is_late(entry) && range.contains(&entry.address))
+        })
+    })
+}
+
 fn is_oom(entry: &TraceEntry) -> bool {
     entry.action == Some(Action::Oom)
 }
 
-fn verdict(report: &OomReport) -> Verdict {
+pub(super) fn verdict(report: &OomReport) -> Verdict {
     match report.verdict_of_free() {
         _ if report.reserved_address_bytes.is_some() => Verdict::Addresses,
         Some(verdict) => verdict,

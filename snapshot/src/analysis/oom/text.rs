@@ -44,21 +44,21 @@ impl Explanation<'_, '_> {
 impl Explanation<'_, '_> {
     /// Returns a site in a few words: the call that allocated, and the innermost one in a file of the program's own.
     pub(super) fn site(&self, site: &Site) -> String {
-        let Site::Stack(stack) = site else { return no_stack(site) };
+        let Site::Stack(stack) = site else { return no_stack(&self.shown, site) };
         let innermost = self.shown.innermost(*stack).map(|frame| Call(frame).to_string());
         let own = self.shown.own(*stack).map(|frame| Call(frame).to_string());
         match (innermost, own) {
             (Some(innermost), Some(own)) if own != innermost => format!("{innermost} ← {own}"),
             (Some(innermost), _) => innermost,
-            (None, _) => "(no stack)".to_owned(),
+            (None, _) => self.shown.no_stack().to_owned(),
         }
     }
 }
 
-fn no_stack(site: &Site) -> String {
+fn no_stack(shown: &ShownFrames<'_>, site: &Site) -> String {
     match site {
-        Site::Size(bytes) => format!("(no stack) {} each", Bytes(*bytes)),
-        _ => "(no stack)".to_owned(),
+        Site::Size(bytes) => format!("{} {} each", shown.no_stack(), Bytes(*bytes)),
+        _ => shown.no_stack().to_owned(),
     }
 }
 
@@ -79,7 +79,7 @@ fn list(text: &mut String, what: &str, of_bytes: u64, groups: &[Group], shown: &
         let blocks = if group.n_blocks == 1 { "block" } else { "blocks" };
         let site = match &group.site {
             Site::Stack(stack) => calls(shown, *stack, N_CALLS),
-            site => no_stack(site),
+            site => no_stack(shown, site),
         };
         line(text, &format!("{blocks}: {site}"));
     }
@@ -90,7 +90,7 @@ fn calls(shown: &ShownFrames<'_>, stack: StackIndex, n: usize) -> String {
     let frames: Vec<_> = shown.identifying_frames(stack).collect();
     let mut texts: Vec<String> = frames.iter().take(n).map(|frame| Call(frame).to_string()).collect();
     if texts.is_empty() {
-        return "(no stack)".to_owned();
+        return shown.no_stack().to_owned();
     }
     if frames.len() > n {
         texts.push(format!("{} more", frames.len() - n));

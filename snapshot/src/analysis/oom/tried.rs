@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Fit;
+use crate::analysis::torch_options::n_options;
 
 /// What replays of the history say of a failed request. Its default is what is known without one: nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -33,11 +34,24 @@ impl Default for Tried {
 }
 
 impl Tried {
-    /// Returns the best of the settings that serve the request and are better than the recorded one.
+    /// Returns the setting to advise, of those that serve the request and are better than the recorded one: the one under which the
+    /// fewest other requests fail, and of these the smallest change.
     #[must_use]
     pub fn best(&self) -> Option<&TriedSetting> {
-        let mut better = self.settings.iter().take_while(|setting| !setting.is_recorded);
-        better.find(|setting| setting.served.is_served())
+        let better = self.settings.iter().take_while(|setting| !setting.is_recorded);
+        better.filter(|setting| setting.served.is_served()).min_by_key(|setting| {
+            (setting.num_after - setting.num_served_after, setting.num_ooms, n_options(&setting.conf))
+        })
+    }
+}
+
+/// Returns how many requests are served, in words.
+pub(super) fn requests(served: Served) -> String {
+    match served.n_requests {
+        1 => "this request and no further one of its size".to_owned(),
+        2 => "this request and 1 more of its size".to_owned(),
+        Served::MOST.. => format!("this request and {} or more of its size", Served::MOST - 1),
+        n => format!("this request and {} more of its size", n - 1),
     }
 }
 

@@ -128,7 +128,7 @@ impl RankFigures {
             reserved_bytes: history.highest(|totals| totals.reserved_bytes).reserved_bytes,
             waste_bytes: peak.unused_bytes(),
             end: history.totals_at(history.end()),
-            owners: match Owners::are_known(history.snapshot()) {
+            owners: match history.shared().names_owners(Owners::are_known) {
                 true => holders(history, history.top(peak.moment, By::Owner)),
                 false => Vec::new(),
             },

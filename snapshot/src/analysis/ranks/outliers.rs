@@ -82,8 +82,8 @@ struct Median<'r> {
     steps: SeededMap<&'r str, Usual>,
     width_us: u64,
     clock: Vec<Usual>,
-    sites: SeededMap<&'r str, Usual>,
-    owners: SeededMap<&'r str, Usual>,
+    sites: Holders<'r>,
+    owners: Holders<'r>,
 }
 
 impl<'r> Median<'r> {
@@ -99,8 +99,8 @@ impl<'r> Median<'r> {
             steps: steps(ranks),
             width_us,
             clock: clock(ranks, width_us),
-            sites: holders(ranks, |rank| &rank.sites),
-            owners: holders(ranks, |rank| &rank.owners),
+            sites: Holders::new(ranks, |rank| &rank.sites),
+            owners: Holders::new(ranks, |rank| &rank.owners),
         })
     }
 
@@ -117,9 +117,9 @@ impl<'r> Median<'r> {
         note(&self.end, rank.end.active_bytes, |bytes, usual_bytes| Why::End { bytes, usual_bytes });
         verdict.first_difference = self.first_step(rank).or_else(|| self.first_stretch(rank));
         verdict.whys.extend(verdict.first_difference.clone());
-        let site = furthest(&self.sites, &rank.sites, whole);
+        let site = self.sites.furthest(&rank.sites, whole);
         verdict.whys.extend(site.map(|(name, bytes, usual_bytes)| Why::Site { name, bytes, usual_bytes }));
-        let owner = furthest(&self.owners, &rank.owners, whole);
+        let owner = self.owners.furthest(&rank.owners, whole);
         verdict.whys.extend(owner.map(|(name, bytes, usual_bytes)| Why::Owner { name, bytes, usual_bytes }));
     }
 
@@ -174,34 +174,47 @@ fn clock(ranks: &[&RankFigures], width_us: u64) -> Vec<Usual> {
     (0..).take_while(|stretch| is_of_half(stretch)).map_while(at).collect()
 }
 
-/// Returns what is usual of each holder; a rank that does not name one holds nothing by it.
-fn holders<'r>(
-    ranks: &[&'r RankFigures],
-    of: impl Fn(&'r RankFigures) -> &'r Vec<Holder>,
-) -> SeededMap<&'r str, Usual> {
-    let mut figures = SeededMap::<&str, Vec<u64>>::default();
-    for holder in ranks.iter().flat_map(|rank| of(rank)) {
-        figures.entry(&holder.name).or_default().push(holder.bytes);
-    }
-    let usual = figures.into_iter().filter_map(|(name, mut figures)| {
-        figures.resize(ranks.len().max(figures.len()), 0);
-        Some((name, Usual::of(figures)?))
-    });
-    usual.collect()
+/// What is usual of each holder.
+struct Holders<'r> {
+    usual: SeededMap<&'r str, Usual>,
+    /// The names in the order in which a rank without them is furthest.
+    missed: Vec<&'r str>,
 }
 
-/// Returns the holder that is furthest from what is usual, with its bytes and the usual ones.
-fn furthest(usual: &SeededMap<&str, Usual>, holders: &[Holder], whole: u64) -> Option<(String, u64, u64)> {
-    let nothing = Usual::of(vec![0])?;
-    let own = holders.iter().map(|holder| (&*holder.name, holder.bytes));
-    let missing = usual.keys().filter(|name| !holders.iter().any(|holder| holder.name == **name));
-    let all = own.chain(missing.map(|name| (*name, 0)));
-    let far = all.filter_map(|(name, bytes)| {
-        let usual = usual.get(name).unwrap_or(&nothing);
-        usual.is_far(bytes, whole).then_some((name, bytes, usual.median))
-    });
-    // Of two that are as far, the one whose name comes first.
-    let furthest =
-        far.max_by_key(|(name, bytes, median)| (bytes.abs_diff(*median), std::cmp::Reverse(*name)));
-    furthest.map(|(name, bytes, median)| (name.to_owned(), bytes, median))
+impl<'r> Holders<'r> {
+    /// A rank that does not name a holder holds nothing by it.
+    fn new(ranks: &[&'r RankFigures], of: impl Fn(&'r RankFigures) -> &'r Vec<Holder>) -> Holders<'r> {
+        let mut figures = SeededMap::<&str, Vec<u64>>::default();
+        for holder in ranks.iter().flat_map(|rank| of(rank)) {
+            figures.entry(&holder.name).or_default().push(holder.bytes);
+        }
+        let usual = figures.into_iter().filter_map(|(name, figures)| {
+            let n_zeros = ranks.len().saturating_sub(figures.len());
+            Some((name, Usual::of_all(figures, n_zeros)?))
+        });
+        let usual: SeededMap<&str, Usual> = usual.collect();
+        let mut missed: Vec<&str> = usual.keys().copied().collect();
+        missed.sort_unstable_by_key(|name| (std::cmp::Reverse(usual[name].median), *name));
+        Holders { usual, missed }
+    }
+
+    /// Returns the holder that is furthest from what is usual, with its bytes and the usual ones.
+    fn furthest(&self, holders: &[Holder], whole: u64) -> Option<(String, u64, u64)> {
+        let nothing = Usual::of(vec![0])?;
+        let own = holders.iter().map(|holder| (&*holder.name, holder.bytes));
+        let is_missed = |name: &&&str| !holders.iter().any(|holder| holder.name == ***name);
+        let is_far = |name: &&&str| self.usual[**name].is_far(0, whole);
+        // All others that it misses are less far.
+        let missed = self.missed.iter().take_while(|name| self.usual[**name].median > 0);
+        let missed = missed.filter(is_missed).find(is_far);
+        let all = own.chain(missed.map(|name| (*name, 0)));
+        let far = all.filter_map(|(name, bytes)| {
+            let usual = self.usual.get(name).unwrap_or(&nothing);
+            usual.is_far(bytes, whole).then_some((name, bytes, usual.median))
+        });
+        // Of two that are as far, the one whose name comes first.
+        let furthest =
+            far.max_by_key(|(name, bytes, median)| (bytes.abs_diff(*median), std::cmp::Reverse(*name)));
+        furthest.map(|(name, bytes, median)| (name.to_owned(), bytes, median))
+    }
 }

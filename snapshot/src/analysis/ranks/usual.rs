@@ -15,10 +15,16 @@ pub(super) struct Usual {
 
 impl Usual {
     /// Returns what is usual among figures; `None` if there are none.
-    pub(super) fn of(mut figures: Vec<u64>) -> Option<Usual> {
-        let median = median(&mut figures)?;
+    pub(super) fn of(figures: Vec<u64>) -> Option<Usual> {
+        Usual::of_all(figures, 0)
+    }
+
+    /// Returns what is usual among figures and this number of zeros.
+    pub(super) fn of_all(mut figures: Vec<u64>, n_zeros: usize) -> Option<Usual> {
+        let median = median(&mut figures, (0, n_zeros))?;
         figures.iter_mut().for_each(|figure| *figure = figure.abs_diff(median));
-        Some(Usual { median, distance: median_or_zero(&mut figures) })
+        let distance = self::median(&mut figures, (median, n_zeros))?;
+        Some(Usual { median, distance })
     }
 
     /// Returns whether a figure is far from the median, as a part of a whole.
@@ -28,20 +34,35 @@ impl Usual {
     }
 }
 
-fn median_or_zero(figures: &mut [u64]) -> u64 {
-    median(figures).unwrap_or(0)
-}
-
-fn median(figures: &mut [u64]) -> Option<u64> {
+/// Returns the median of figures and of more that are equal: their value, and how many they are.
+fn median(figures: &mut [u64], (value, n_equal): (u64, usize)) -> Option<u64> {
     figures.sort_unstable();
-    let half = figures.len() / 2;
-    let upper = *figures.get(half)?;
-    Some(if figures.len() % 2 == 1 { upper } else { u64::midpoint(figures[half - 1], upper) })
+    let n_before = figures.partition_point(|figure| *figure < value);
+    let nth = |at: usize| match at.checked_sub(n_before) {
+        None => figures.get(at).copied(),
+        Some(since) if since < n_equal => Some(value),
+        Some(_) => figures.get(at - n_equal).copied(),
+    };
+    let n = figures.len() + n_equal;
+    let upper = nth(n / 2)?;
+    Some(if n % 2 == 1 { upper } else { u64::midpoint(nth(n / 2 - 1)?, upper) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_are_counted_and_not_kept() {
+        for n in 0..7_u64 {
+            for n_zeros in 0..8 {
+                let figures: Vec<u64> = (0..n).map(|at| at * 5 % 4 * 10).collect();
+                let all = [&figures[..], &vec![0; n_zeros][..]].concat();
+                let of = |usual: Option<Usual>| usual.map(|usual| (usual.median, usual.distance));
+                assert_eq!(of(Usual::of_all(figures, n_zeros)), of(Usual::of(all)), "{n} and {n_zeros}");
+            }
+        }
+    }
 
     #[test]
     fn a_figure_is_far_from_many_that_are_near() {

@@ -21,6 +21,41 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
 ];
 
+/// Texts of other formats: how each begins, what it is, and what to do.
+const TEXTS: &[(&str, &str)] = &[
+    (
+        "version https://git-lfs",
+        "a pointer of Git LFS in place of the file; fetch the file with: git lfs pull",
+    ),
+    (
+        "|=======",
+        "a text of torch.cuda.memory_summary(), which has sums and no blocks; give the file of _dump_snapshot, after \
+         _record_memory_history()",
+    ),
+    (
+        "heap_v2/",
+        "a heap dump of jemalloc as text, without names; convert it with jeprof to a profile of pprof",
+    ),
+    (
+        "Thread,Time,Action,Pointer,Size,Stream",
+        "a log of RMM's logging adaptor, which has no stacks; record the program with: memreel record -- PROGRAM",
+    ),
+];
+
+/// A key of torch.cuda.memory_stats(), which is a dictionary of numbers.
+const OF_STATS: &str = "allocated_bytes.all.current";
+const STATS: &str = "a text of torch.cuda.memory_stats(), which has sums and no blocks; give the file of _dump_snapshot, after \
+                     _record_memory_history()";
+
+/// Returns what a text of another format is, and what to do, by its first bytes; `None` for any other text.
+pub(in crate::pickle) fn named_text(bytes: &[u8]) -> Option<&'static str> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(LOOKED_AT_BYTES)]);
+    let text = head.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+    let known = TEXTS.iter().find(|(beginning, _)| text.starts_with(beginning)).map(|(_, what)| *what);
+    let is_stats = || text.starts_with(['{', 'O']) && text.contains("active.all.") || text.contains(OF_STATS);
+    known.or_else(|| is_stats().then_some(STATS))
+}
+
 /// The magic number of PyTorch's old format, as a pickle.
 const LEGACY_SAVE: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 
@@ -61,11 +96,16 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
     if head.is_empty() || head.contains(is_odd) || bytes.ends_with(b".") {
         return None;
     }
+    if let Some(what) = named_text(bytes) {
+        return Some(what);
+    }
     Some(match head.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with(['{', '[']) {
         true => {
             "a text, JSON perhaps, which the program `memreel` reads and serde_json reads into a Snapshot"
         }
-        false => "a text; give the file of _dump_snapshot",
+        false => {
+            "a text; give the file of _dump_snapshot, or the log of a program that ran out of memory to `memreel oom`"
+        }
     })
 }
 

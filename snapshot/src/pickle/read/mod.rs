@@ -29,6 +29,7 @@ mod lazy;
 #[cfg(test)]
 mod samples;
 
+pub(super) use foreign::named_text;
 pub use lazy::LazySnapshot;
 pub(super) use reader::Means;
 pub use reader::Reading;

@@ -45,7 +45,7 @@ fn ask_device(snapshot: &Snapshot, other: &Snapshot, device: DeviceId, random: &
     let (end, n_entries) = (history.end(), snapshot.trace(device).len());
     let moment = Moment(random.below(n_entries as u64 + 2) as u32).min(end);
     let _ = (history.figures().check(&Limits::new()), history.trust().warnings(), history.peak());
-    for by in [By::Stack, By::Function, By::File, By::Scope, By::Name] {
+    for by in [By::Stack, By::Function, By::File, By::Line, By::Scope, By::Name, By::Stream, By::Pool] {
         let _ = history.top(moment, by);
     }
     let _ = (history.tree(moment, 1), history.held_at(moment), history.pending_at(moment), history.churn());
@@ -58,6 +58,7 @@ fn ask_device(snapshot: &Snapshot, other: &Snapshot, device: DeviceId, random: &
     );
     let address = snapshot.trace(device).last().map_or_else(Default::default, |entry| entry.address);
     let _ = history.at_address(address..address.saturating_add(random.below(1 << 40)), moment);
+    let _ = (history.idle_streams(moment), history.reserved_growth(), history.wanted_at(moment));
     let _ = (history.outside_segments(moment), history.idle_pools(moment), history.peak_in("forward"));
     if let Some(oom) = history.oom() {
         let _ = (oom.could_hold_bytes(), oom.all_free_bytes(), oom.fits_compacted(), oom.never_fits());

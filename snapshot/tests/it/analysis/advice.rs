@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-/// The files that may write a variable with a value: the table, and PyTorch's own sentence.
-const MAY: [&str; 2] = ["torch_options.rs", "out_of_memory.rs"];
+/// The files that may have a variable with a value: the table, PyTorch's own sentence, and what reads it in a log.
+const MAY: [&str; 3] = ["torch_options.rs", "out_of_memory.rs", "form.rs"];
 
 fn look(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {

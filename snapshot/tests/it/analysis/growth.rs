@@ -57,6 +57,37 @@ fn with_weights() -> Program {
     program
 }
 
+/// An engine maps ranges (line 50), sleeps, and wakes up (line 60) at the same addresses or, as a control, at others.
+fn wakes_up(at_same: bool) -> Snapshot {
+    const BYTES: u64 = 300 * MIB;
+    let mut program = Program::default();
+    let at = |nth: u64, is_awake: bool| (100 + nth + if is_awake && !at_same { 50 } else { 0 }) << 32;
+    let map = |program: &mut Program, address, line| {
+        // The memory exists before it is mapped.
+        let created = program.alloc(40, BYTES);
+        program.free(created, BYTES);
+        program.entries.push(("segment_map", address, BYTES, line));
+        program.entries.push(("alloc", address, BYTES, line));
+    };
+    (0..10).for_each(|nth| map(&mut program, at(nth, false), 50));
+    for nth in 0..10 {
+        program.free(at(nth, false), BYTES);
+        program.entries.push(("segment_unmap", at(nth, false), BYTES, 0));
+    }
+    program.keep(70, 1800 * MIB);
+    (0..5).for_each(|nth| map(&mut program, at(nth, true), 60));
+    program.snapshot()
+}
+
+#[test]
+fn what_wakes_up_where_it_was_is_no_growth() {
+    let lines = |snapshot: &Snapshot| {
+        grown(snapshot).into_iter().flatten().map(|(line, ..)| line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&wakes_up(false)), [60]);
+    assert!(lines(&wakes_up(true)).is_empty());
+}
+
 #[test]
 fn a_block_that_each_step_leaves_is_a_leak() {
     let mut program = with_weights();
@@ -146,4 +177,52 @@ fn layers_of_a_first_step_are_no_leak() {
     assert!(found.is_empty(), "{found:?}");
     let history = DeviceHistory::new(&snapshot, DeviceId(0));
     assert!(history.leaks().iter().all(|site| site.claim != Claim::Leak && site.claim != Claim::Grew));
+}
+
+/// A cache whose entries are replaced at random: what a site holds more at the end is chance, because none of it is old. One that
+/// keeps a few of its own is a leak.
+#[test]
+fn a_cache_with_random_eviction_is_no_leak() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut program, mut held) = (Program::default(), Vec::new());
+    for turn in 0..60_000_u64 {
+        let (line, bytes) = (random.u64(100..400), 512 * random.u64(1..2000));
+        held.push((program.alloc(line, bytes), bytes));
+        if held.len() > 2000 {
+            let (address, bytes) = held.swap_remove(random.usize(..held.len()));
+            program.free(address, bytes);
+        }
+        if turn % 200 == 0 {
+            program.keep(7, MIB);
+        }
+    }
+    let found = grown(&program.snapshot()).expect("it repeats itself");
+    let steady: Vec<u64> =
+        found.iter().filter(|of| of.1 == GrowthKind::Steady).map(|(line, ..)| *line).collect();
+    assert_eq!(steady, [7], "{found:?}");
+}
+
+/// Each captured graph keeps what it was captured with; that is no leak, however many graphs there are.
+#[test]
+fn what_captures_keep_is_no_leak() {
+    let mut program = with_weights();
+    for _ in 0..20 {
+        program.step(8 * MIB);
+        program.alloc(77, 2 * MIB);
+    }
+    let said = |pool: [u64; 2]| {
+        let mut file = serde_json::to_value(program.snapshot()).unwrap();
+        for entry in file["device_traces"][0].as_array_mut().unwrap() {
+            let is_kept = entry["frames"][0]["line"] == 77;
+            entry["pool_id"] = serde_json::json!(if is_kept { pool } else { [0, 0] });
+        }
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        let site = history.leaks().into_iter().find(|site| lines(&file, &site.site) == 77).unwrap();
+        let grew = history.growth_at(history.end()).unwrap().sites.len();
+        (site.claim, site.made.map(|made| made.name()), grew)
+    };
+    assert_eq!(said([3, 0]), (Claim::Held, Some("a captured graph"), 0));
+    assert_eq!(said([0, 3]), (Claim::Leak, None, 1), "a MemPool of the program");
+    assert_eq!(said([0, 0]), (Claim::Leak, None, 1));
 }

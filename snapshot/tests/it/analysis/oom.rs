@@ -12,7 +12,7 @@ use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{
         DeviceHistory,
-        oom::{OomReport, Verdict},
+        oom::{CauseKind, Explanation, OomReport, Verdict},
     },
     history::Moment,
 };
@@ -180,4 +180,240 @@ fn pending_blocks_are_not_live() {
     assert_eq!(found.verdict, Verdict::Pending);
     let sums = [history.held_at(Moment(4)), history.pending_at(Moment(4))];
     assert_eq!(sums.map(|groups| (groups.len(), groups[0].bytes)), [(1, 10 * MIB), (1, 30 * MIB)]);
+}
+
+/// A request that waits for a block that is large enough, and fails nevertheless: it does not search again.
+#[test]
+fn a_block_that_the_request_waited_for_is_named() {
+    let base = 32 * MIB;
+    let failed = |entries: &[(&str, u64, u64, u64)], max_split: Option<i64>| {
+        let blocks = [(base + 30 * MIB, 10 * MIB, 2)];
+        let mut file = serde_json::to_value(snapshot(entries, &[(base, 40 * MIB, &blocks)])).unwrap();
+        if let Some(bytes) = max_split {
+            file["allocator_settings"] = json!({"max_split_size": bytes});
+        }
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        let causes = Explanation::new(&history, history.oom().unwrap()).causes();
+        (
+            causes[0].kind,
+            causes[0].advice.as_ref().is_some_and(|advice| advice.starts_with("repeat the request")),
+        )
+    };
+    let unused = CauseKind::Unusable(Verdict::Unused);
+    let freed = [("free_requested", base, 30 * MIB, 1), ("free_completed", base, 30 * MIB, 1)];
+    let oom = ("oom", MIB, 20 * MIB, 2);
+    let (alloc, other) = (("alloc", base, 30 * MIB, 1), ("alloc", base + 30 * MIB, 10 * MIB, 2));
+    assert_eq!(failed(&[alloc, freed[0], other, freed[1], oom], None), (unused, true), "freed before");
+    assert_eq!(failed(&[alloc, other, freed[0], freed[1], oom], Some(-1)), (unused, true), "no other reason");
+    assert_eq!(failed(&[alloc, other, freed[0], freed[1], oom], None), (unused, false), "max_split_size_mb");
+    assert_eq!(
+        failed(&[alloc, freed[0], freed[1], other, oom], Some(-1)),
+        (unused, false),
+        "found, and not used"
+    );
+}
+
+/// What the driver's pools of a process keep is not what others took.
+#[test]
+fn slack_of_the_drivers_pools_is_the_processs_own() {
+    let base = 32 * MIB;
+    let failed = |slack: u64| {
+        let entries = [("alloc", base, 30 * MIB, 1), ("oom", MIB, 60 * MIB, 1)];
+        let mut file =
+            serde_json::to_value(snapshot(&entries, &[(base, 30 * MIB, &[(base, 30 * MIB, 1)])])).unwrap();
+        let report = json!([0, 130 * MIB, 131 * MIB, 0, slack, 0, 0]);
+        let usage = json!([{"device": 0, "name": "", "uuid": "", "reports": [report]}]);
+        file["allocator_settings"] = json!({"memreel_usage": usage});
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        let explanation = Explanation::new(&history, history.oom().unwrap());
+        (explanation.verdict().name(), explanation.causes()[0].bytes)
+    };
+    assert_eq!(failed(70 * MIB), ("free elsewhere", 70 * MIB));
+    assert_eq!(failed(10 * MIB).0, "full", "it would not do");
+}
+
+/// What a person can do about a full device, with the bytes of the history.
+#[test]
+fn a_full_device_says_what_less_would_free() {
+    let base = 32 * MIB;
+    let frames = |name: &str, line: u64| {
+        json!([{"name": name, "filename": "/a/model.py", "line": line},
+            {"name": "_call_impl", "filename": "/lib/torch/nn/modules/module.py", "line": 1},
+            {"name": "train", "filename": "/a/train.py", "line": 7}])
+    };
+    let entries: Vec<_> = (0..4).map(|n| ("alloc", base + n * 10 * MIB, 10 * MIB, n)).collect();
+    let blocks: Vec<_> =
+        entries.iter().map(|(_, address, bytes, stack)| (*address, *bytes, *stack)).collect();
+    let failed = |bytes: u64| {
+        let failure = [("oom", MIB, bytes, 9)];
+        let file = snapshot(&[&entries[..], &failure].concat(), &[(base, 40 * MIB, &blocks)]);
+        let mut file = serde_json::to_value(file).unwrap();
+        for n in 0..4 {
+            let frames = if n < 3 { frames("forward", 125) } else { frames("forward", 126) };
+            file["device_traces"][0][n]["frames"] = frames.clone();
+            file["segments"][0]["blocks"][n]["frames"] = frames;
+        }
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        Explanation::new(&history, history.oom().unwrap()).causes().swap_remove(0)
+    };
+    let cause = failed(20 * MIB);
+    assert_eq!(cause.kind, CauseKind::Full);
+    assert_eq!(
+        cause.finding,
+        "40.00 MiB are in use and 20.00 MiB were requested, the largest request of the history, 19.00 MiB more than is \
+         free; 40.00 MiB of it are activations of a forward, 30.00 MiB of it by forward (model.py:125)"
+    );
+    assert_eq!(
+        cause.advice.unwrap(),
+        "half the batch would free about 20.00 MiB of activations, and checkpointing forward (model.py:125) up to 30.00 \
+         MiB; this request lacks 19.00 MiB"
+    );
+    let advice = failed(22 * MIB).advice.unwrap();
+    assert!(advice.ends_with("this request lacks 21.00 MiB, so half is not enough"), "{advice}");
+}
+
+/// Segments that are more than half full pin memory too, and those of the other kind of pool or of another stream do not.
+#[test]
+fn what_pins_is_in_segments_that_could_serve() {
+    let base = 64 * MIB;
+    let at = |n: u64| base + n * 64 * MIB;
+    let blocks: Vec<[(u64, u64, u64); 1]> = (0..6).map(|n| [(at(n), 35 * MIB, 7)]).collect();
+    let mut segments: Vec<_> =
+        blocks[..4].iter().zip(0..).map(|(block, n)| (at(n), 60 * MIB, &block[..])).collect();
+    // Of the small pool, and of another stream, with more of it free.
+    let (small, other) = ([(at(4), 512, 8)], [(at(5), 512, 9)]);
+    segments.extend([(at(4), 2 * MIB, &small[..]), (at(5), 64 * MIB, &other[..])]);
+    let mut file = serde_json::to_value(snapshot(&[("oom", 0, 90 * MIB, 1)], &segments)).unwrap();
+    file["segments"][4]["segment_type"] = json!("small");
+    file["segments"][5]["stream"] = json!(5);
+    let file: Snapshot = serde_json::from_value(file).unwrap();
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let found = history.fragmentation(history.end());
+    assert_eq!(found.wanted.map(|wanted| (wanted.bytes, wanted.has_failed)), Some((90 * MIB, true)));
+    let pinned: Vec<_> = found.pinned.iter().map(|of| (of.free_bytes, of.used_bytes)).collect();
+    assert_eq!(pinned, [(25 * MIB, 35 * MIB); 4]);
+    let causes = Explanation::new(&history, history.oom().unwrap()).causes();
+    let finding = &causes[0].finding;
+    assert!(
+        finding.ends_with("; blocks of 35.00 MiB of f (x.py:7) keep 4 segments with 100.00 MiB free"),
+        "{finding}"
+    );
+}
+
+/// A request that fails while Adam makes the states of 20 parameters: 12 have both, one has the first.
+#[test]
+fn states_that_are_still_to_come_are_counted() {
+    let base = 32 * MIB;
+    let frames = |name: &str, file: &str, line: u64| json!([{"name": name, "filename": file, "line": line}, {"name": "main", "filename": "/a/train.py", "line": 9}]);
+    let gradient = frames("torch::autograd::AccumulateGrad::apply", "??", 0);
+    let state = |line: u64| frames("_init_group", "/lib/torch/optim/adam.py", line);
+    let failed = |n_first: u64, n_second: u64, request: Value| {
+        let kinds = [(20, gradient.clone()), (n_first, state(178)), (n_second, state(182))];
+        let stacks: Vec<Value> =
+            kinds.iter().flat_map(|(n, frames)| std::iter::repeat_n(frames.clone(), *n as usize)).collect();
+        let blocks: Vec<_> =
+            (0..20 + n_first + n_second).map(|at| (base + at * 4 * MIB, 4 * MIB, 1)).collect();
+        let mut entries: Vec<_> =
+            blocks.iter().map(|(at, bytes, line)| ("alloc", *at, *bytes, *line)).collect();
+        entries.push(("oom", 0, 4 * MIB, 1));
+        let file = snapshot(&entries, &[(base, 4 * MIB * blocks.len() as u64, &blocks)]);
+        let mut file = serde_json::to_value(file).unwrap();
+        for (at, stack) in stacks.iter().enumerate() {
+            file["device_traces"][0][at]["frames"] = stack.clone();
+        }
+        for block in file["segments"][0]["blocks"].as_array_mut().unwrap() {
+            let at = (block["address"].as_u64().unwrap() - base) / (4 * MIB);
+            if block["state"] == "active_allocated" {
+                block["frames"] = stacks[at as usize].clone();
+            }
+        }
+        file["device_traces"][0][stacks.len()]["frames"] = request;
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        Explanation::new(&history, history.oom().unwrap()).causes()
+    };
+    // Of 80 MiB of each kind, 52 of the first and 48 of the second are made.
+    let causes = failed(13, 12, state(182));
+    let words = "; 60.00 MiB of optimizer states are still to come (12 of 20 parameters have theirs)";
+    assert!(causes.len() == 1 && causes[0].finding.ends_with(words), "{causes:?}");
+    assert!(causes[0].advice.as_ref().unwrap().contains("the states to come lack 60.00 MiB"), "{causes:?}");
+    // In the first state of all, the optimizer may have more kinds.
+    let causes = failed(0, 0, state(178));
+    let words = "; at least 80.00 MiB of optimizer states are still to come (0 of 20 parameters have theirs)";
+    assert!(causes[0].finding.ends_with(words), "{causes:?}");
+    // Another request waits for none.
+    let causes = failed(13, 12, frames("forward", "/a/model.py", 3));
+    assert!(!causes[0].finding.contains("to come"), "{causes:?}");
+}
+
+/// Where the size of the device is not known, memory that is gone may be that of others or a limit.
+#[test]
+fn what_is_gone_is_of_others_or_of_a_limit() {
+    let base = 32 * MIB;
+    let entries = [
+        ("segment_alloc", base, 60 * MIB, 1),
+        ("segment_alloc", base + 64 * MIB, 30 * MIB, 1),
+        ("segment_free", base, 60 * MIB, 1),
+        ("alloc", base + 64 * MIB, 30 * MIB, 1),
+        ("oom", MIB, 40 * MIB, 1),
+    ];
+    let at = base + 64 * MIB;
+    let file = snapshot(&entries, &[(at, 30 * MIB, &[(at, 30 * MIB, 1)])]);
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let cause = Explanation::new(&history, history.oom().unwrap()).causes().swap_remove(0);
+    assert_eq!((cause.kind, cause.bytes), (CauseKind::Occupied, 59 * MIB));
+    assert!(
+        cause.finding.contains("others have taken 59.00 MiB of the device since, or a limit was set"),
+        "{cause:?}"
+    );
+}
+
+/// A request that nothing could serve has no advice about less of something else.
+#[test]
+fn a_request_larger_than_the_device_is_named() {
+    let base = 32 * MIB;
+    let file = snapshot(
+        &[("alloc", base, 30 * MIB, 1), ("oom", MIB, 900 * MIB, 1)],
+        &[(base, 30 * MIB, &[(base, 30 * MIB, 1)])],
+    );
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let cause = Explanation::new(&history, history.oom().unwrap()).causes().swap_remove(0);
+    assert_eq!(
+        (cause.kind, cause.advice.as_deref()),
+        (
+            CauseKind::Full,
+            Some(
+                "the request alone is more than the 31.00 MiB that the process could hold: ask for less at once"
+            )
+        )
+    );
+}
+
+/// Freed memory that waits for a stream is no memory in use.
+#[test]
+fn what_waits_is_a_finding_with_its_call() {
+    use memreel_snapshot::analysis::SiteFinding;
+    let base = 32 * MIB;
+    let entries = [
+        // A trace without any completion lacks them.
+        ("alloc", base, 10 * MIB, 3),
+        ("free_requested", base, 10 * MIB, 3),
+        ("free_completed", base, 10 * MIB, 3),
+        ("alloc", base, 10 * MIB, 1),
+        ("alloc", base + 10 * MIB, 20 * MIB, 2),
+        ("alloc", base + 30 * MIB, 30 * MIB, 2),
+        ("free_requested", base + 10 * MIB, 20 * MIB, 2),
+        ("free_requested", base + 30 * MIB, 30 * MIB, 2),
+    ];
+    let file = snapshot(&entries, &[]);
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    assert_eq!(history.waiting(Moment(7)).map(|waiting| waiting.bytes), Some(20 * MIB));
+    let waiting = history.waiting(history.end()).unwrap();
+    let finding = waiting.finding("f (x.py:2)");
+    assert_eq!(finding, "50.00 MiB in 2 blocks, allocated by f (x.py:2), is freed and waits for a stream");
+    assert!(waiting.advice().is_some());
+    assert_eq!(history.waiting(Moment(6)), None);
 }

@@ -180,3 +180,72 @@ fn of_more_sites_in_one_function_those_that_kept_their_size_are_the_old_ones() {
     let other = allocates(&[(4000, &at(8)), (1001, &at(9))]);
     assert_eq!(changes(&before, &other), [[0, 4000], [0, 1001], [1000, 0]], "which one is not known");
 }
+
+/// A call that calls itself, such as `Module._apply`, is one line of the program at every depth; what is called by another line
+/// is another site.
+#[test]
+fn recursion_is_folded() {
+    let frame = |name: &str, line: u64| json!({"name": name, "filename": "/a/module.py", "line": line});
+    let stack = |depth: usize, caller: u64| {
+        let mut frames = vec![frame("convert", 1)];
+        frames.extend((0..depth).map(|_| frame("_apply", 2)));
+        frames.push(frame("main", caller));
+        json!(frames)
+    };
+    let entry = |at: u64, frames: Value| json!({"action": "alloc", "addr": 32 * MIB + at * 4096, "size": 512, "stream": 0, "time_us": 0, "frames": frames});
+    let stacks = [stack(1, 3), stack(2, 3), stack(5, 3), stack(2, 4)];
+    let entries: Vec<Value> = (0..).zip(stacks).map(|(at, frames)| entry(at, frames)).collect();
+    let snapshot: Snapshot =
+        serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap();
+    let history = DeviceHistory::new(&snapshot, DeviceId(0));
+    let groups = history.top(history.end(), By::Stack);
+    assert_eq!(groups.iter().map(|group| group.n_blocks).collect::<Vec<_>>(), [3, 1]);
+    let Site::Stack(of_first) = groups[0].site else { panic!("a stack") };
+    let shown = history.shown_frames();
+    let calls: Vec<_> = shown.identifying_frames(of_first).map(|frame| frame.line).collect();
+    assert_eq!(calls, [1, 2, 3]);
+    assert_eq!(shown.identifying_frames(of_first).rev().count(), 3);
+}
+
+/// Blocks from before the recording are called so if they are the only ones without a stack.
+#[test]
+fn blocks_from_before_the_recording_are_named() {
+    let frames = json!([{"name": "f", "filename": "/a/x.py", "line": 7}]);
+    let words = |with_stack: bool| {
+        let entry = |at: u64, frames: &Value| json!({"action": "alloc", "addr": 64 * MIB + at * 4096, "size": 512, "stream": 0, "time_us": 0, "frames": frames});
+        let others = if with_stack { frames.clone() } else { json!([]) };
+        let block =
+            json!({"address": 32 * MIB, "size": 512, "requested_size": 512, "state": "active_allocated"});
+        let segment =
+            json!({"device": 0, "address": 32 * MIB, "total_size": MIB, "stream": 0, "blocks": [block]});
+        let entries = [entry(0, &frames), entry(1, &others)];
+        let snapshot: Snapshot =
+            serde_json::from_value(json!({"segments": [segment], "device_traces": [entries]})).unwrap();
+        DeviceHistory::new(&snapshot, DeviceId(0)).shown_frames().no_stack()
+    };
+    assert_eq!([true, false].map(words), ["(before the recording)", "(no stack)"]);
+}
+
+/// The same calls of a library under two scripts are one site; in one script they stay apart.
+#[test]
+fn a_library_under_another_script_is_one_site() {
+    let history = |sites: &[(&str, u64, u64)]| -> Snapshot {
+        let entry = |(at, (script, line, size)): (u64, &(&str, u64, u64))| {
+            let frames = json!([{"name": "forward", "filename": "/lib/softmax.py", "line": 14},
+                {"name": "train", "filename": script, "line": line}, {"name": "<module>", "filename": script, "line": 9}]);
+            json!({"action": "alloc", "addr": 32 * MIB + at * MIB, "size": size, "stream": 0, "time_us": 0, "frames": frames})
+        };
+        let entries: Vec<Value> = (0..).zip(sites).map(entry).collect();
+        serde_json::from_value(json!({"segments": [], "device_traces": [entries]})).unwrap()
+    };
+    let changes = |before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]| {
+        let [before, after] = [before, after].map(history);
+        let [before, after] = [&before, &after].map(|file| DeviceHistory::new(file, DeviceId(0)));
+        let changes = before.diff(before.end(), &after, after.end());
+        changes.iter().map(GroupChange::bytes).collect::<Vec<_>>()
+    };
+    let [one, other] = ["/a/profile_memory.py", "/a/profile_mixed.py"];
+    assert_eq!(changes(&[(one, 5, 3000)], &[(other, 7, 2000)]), [-1000]);
+    // Two candidates are none.
+    assert_eq!(changes(&[(one, 5, 3000)], &[(other, 7, 2000), (other, 8, 100)]), [2000, 100, -3000]);
+}

@@ -58,5 +58,8 @@ fn an_entry_without_a_time_moves_no_other() {
     undated.device_traces[0][3].time_us = 0;
     let points = |snapshot: &Snapshot| DeviceHistory::new(snapshot, DeviceId(0)).timeline(Axis::Time, 9);
     assert_eq!(points(&undated), points(&dated));
-    assert_eq!(DeviceHistory::new(&undated, DeviceId(0)).span_us(), 74);
+    assert_eq!(DeviceHistory::new(&undated, DeviceId(0)).span_us(), Some(74));
+    // No times are no span of 0.
+    undated.device_traces[0].iter_mut().for_each(|entry| entry.time_us = 0);
+    assert_eq!(DeviceHistory::new(&undated, DeviceId(0)).span_us(), None);
 }

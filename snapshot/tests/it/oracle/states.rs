@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use memreel_snapshot::analysis::{By, DeviceHistory, Group, ShownFrames};
+use memreel_snapshot::analysis::{By, DeviceHistory, Fragmentation, Group, SegmentSum, ShownFrames};
 
 use super::{
     compared::Compared,
-    past::{Block, Range},
+    past::{Block, Event, Key, Range},
     questions::{figures_of, moment, sums, text},
-    recorded::calls,
+    recorded::{Layout, calls},
     truth::{Figures, Sum, Truth},
 };
 
@@ -151,19 +151,57 @@ pub(crate) fn fragmentation(
     let n_in = |range: &Range| truth.active(at).filter(|block| within(block, range)).count();
     let empty: u64 = ranges.iter().filter(|range| n_in(range) == 0).map(|range| range.bytes).sum();
     compared.equal("empty segments", &found.empty_bytes, &empty);
-    let mut pinned: Vec<(u64, u64, usize)> = Vec::new();
-    for range in ranges.iter().filter(|range| n_in(range) > 0) {
-        let free: u64 = truth.gaps(range, at).iter().map(|(_, bytes)| bytes).sum();
-        if free > range.bytes - free {
-            pinned.push((range.address, free, n_in(range)));
-        }
-    }
-    pinned.sort_unstable_by_key(|(address, free, _)| (u64::MAX - free, *address));
-    let of_found =
-        found.pinned.iter().map(|pinned| (pinned.range.address.0, pinned.free_bytes, pinned.n_blocks));
-    compared.equal("pinned", &of_found.collect::<Vec<_>>(), &pinned);
+    let of_streams: BTreeMap<i64, u64> = ranges.iter().fold(BTreeMap::new(), |mut sums, range| {
+        *sums.entry(range.key.stream).or_default() += range.bytes;
+        sums
+    });
+    let found_streams = found.streams.iter().map(|of| (of.stream.0, of.sum.reserved_bytes));
+    compared.equal("streams", &found_streams.collect::<BTreeMap<_, _>>(), &of_streams);
+    let sums = |bytes: fn(&SegmentSum) -> u64| found.pools.iter().map(|of| bytes(&of.sum)).sum::<u64>();
+    compared.equal("free bytes of pools", &sums(|sum| sum.free_bytes), &found.free_bytes);
+    compared.equal("empty segments of pools", &sums(|sum| sum.empty_bytes), &found.empty_bytes);
+    pinned(truth, &found, at, compared);
     let most_reserved = truth.highest(all, |figures| figures.reserved);
     compared.equal("most reserved", &found.most_reserved.moment, &moment(most_reserved));
     let most_unused = truth.highest(all, |figures| figures.reserved - figures.rounded);
     compared.equal("most unused", &found.most_unused.moment, &moment(most_unused));
+}
+
+/// The segments that the last failed request could use, or the largest one that is still to come.
+fn pinned(truth: &Truth, found: &Fragmentation, at: usize, compared: &mut Compared) {
+    let (kept, layout) = (&truth.device.events[truth.n_lost..], truth.file.options.layout);
+    let returned = |event: &Event| ["segment_free", "segment_unmap"].contains(&event.action);
+    // A file has neither the kind nor, in old releases, the pool of what was returned later.
+    if kept[at..].iter().any(returned) || layout == Layout::V2_0 {
+        return;
+    }
+    let failed = kept.iter().rposition(|event| event.action == "oom");
+    let later =
+        || (at..kept.len()).rev().filter(|at| kept[*at].action == "alloc").max_by_key(|at| kept[*at].size);
+    let wanted = failed.or_else(later).map(|event| (event, &kept[event]));
+    let serves = |range: &Range| {
+        wanted.is_none_or(|(_, event)| {
+            let pool = if layout == Layout::V2_12 { event.pool } else { (0, 0) };
+            range.key == Key { stream: event.stream, pool, is_small: event.size <= 1 << 20 }
+        })
+    };
+    let (mut all, mut served) = (Vec::new(), Vec::new());
+    for range in truth.ranges(at) {
+        let within = range.address..range.address + range.bytes;
+        let n_blocks = truth.active(at).filter(|block| within.contains(&block.address)).count();
+        let free: u64 = truth.gaps(&range, at).iter().map(|(_, bytes)| bytes).sum();
+        if n_blocks > 0 && free > if range.key.is_small { 0 } else { 1 << 20 } {
+            all.push((u64::MAX - free, range.address, n_blocks));
+            served.extend(serves(&range).then_some((u64::MAX - free, range.address, n_blocks)));
+        }
+    }
+    let is_of_all = wanted.is_none() || served.is_empty();
+    let mut expected = if is_of_all { all } else { served };
+    expected.sort_unstable();
+    let of_found = found.pinned.iter();
+    let of_found =
+        of_found.map(|pinned| (u64::MAX - pinned.free_bytes, pinned.range.address.0, pinned.n_blocks));
+    compared.equal("pinned", &of_found.collect::<Vec<_>>(), &expected);
+    let wanted = wanted.filter(|_| !is_of_all).map(|(event, _)| event);
+    compared.equal("wanted", &found.wanted.map(|wanted| wanted.event), &wanted);
 }

@@ -58,6 +58,8 @@ fn a_link_that_another_user_planted_is_not_followed() {
         assert!(error.contains(&wrong), "{error}");
         let error = pickle::replace(&path, |file| file.write_all(b"text")).unwrap_err().to_string();
         assert!(error.contains(&wrong), "{error}");
+        let error = pickle::remove(&path).unwrap_err().to_string();
+        assert!(error.contains(&wrong), "{error}");
     }
     assert_eq!(fs::read(shared.victim()).unwrap(), b"keys");
     assert_eq!(fs::read_dir(shared.own.path()).unwrap().count(), 1);

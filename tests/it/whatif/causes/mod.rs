@@ -105,7 +105,9 @@ fn is_right(planted: Planted, causes: &[Cause]) -> bool {
     let cause = &causes[0];
     let begins_with = |kinds: [CauseKind; 2]| causes.iter().take(2).map(|cause| cause.kind).eq(kinds);
     match planted {
-        Planted::LimitAndLeak => begins_with([CauseKind::Limited, CauseKind::Grew]),
+        Planted::LimitAndLeak => {
+            cause.kind == CauseKind::Grew && causes.iter().any(|cause| cause.kind == CauseKind::Limited)
+        }
         Planted::LeakAndOtherProcess => {
             begins_with([CauseKind::Grew, CauseKind::Occupied])
                 || begins_with([CauseKind::Occupied, CauseKind::Grew])

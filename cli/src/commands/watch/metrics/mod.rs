@@ -1,12 +1,14 @@
 //! What is watched, as metrics for Prometheus: a thread looks, and a server answers with what the last look found.
 //!
-//! `access` is who gets them, `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are, `server` answers.
+//! `access` is who gets them, `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are,
+//! `heap` is what is held as a profile of pprof, `server` answers.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod exposition;
 mod families;
+mod heap;
 mod owners;
 mod server;
 
@@ -22,6 +24,7 @@ use super::{all::All, detail::Detail, found::Source};
 use crate::{exit::Exit, failure::Failure};
 
 use access::Access;
+use heap::{Ask, Asked};
 use owners::Owners;
 use server::Text;
 
@@ -66,29 +69,32 @@ impl Metrics {
     pub(in crate::commands) fn serve(self, run: &Path, n_sites: usize) {
         let (text, sources) = (Text::default(), vec![Source::Run(run.to_owned())]);
         // Without a thread there are no metrics, and the program runs all the same.
-        let _ = self.answer(&text);
-        let looks = move || look_while(All::new(sources, Detail::by_metrics(n_sites)), &text, |_| true);
+        let (ask, asked) = heap::channel();
+        let _ = self.answer(&text, ask);
+        let looks =
+            move || look_while(All::new(sources, Detail::by_metrics(n_sites)), &text, &asked, |_| true);
         let _ = thread::Builder::new().name("metrics".into()).spawn(looks);
     }
 
     /// Serves what processes hold that are watched: until all have ended, or for ever if none are named.
     pub(super) fn serve_watched(self, all: All) -> io::Result<()> {
         let text = Text::default();
-        self.answer(&text)?;
+        let (ask, asked) = heap::channel();
+        self.answer(&text, ask)?;
         let is_for_ever = all.is_of_this_user();
-        look_while(all, &text, |all| is_for_ever || !all.is_empty());
+        look_while(all, &text, &asked, |all| is_for_ever || !all.is_empty());
         Ok(())
     }
 
-    /// Answers with a text, on a thread.
-    fn answer(self, text: &Text) -> io::Result<()> {
+    /// Answers with a text, and with profiles, on a thread.
+    fn answer(self, text: &Text, ask: Ask) -> io::Result<()> {
         let text = text.clone();
-        let serve = move || server::serve(self.listener, self.access, text);
+        let serve = move || server::serve(self.listener, self.access, text, ask);
         thread::Builder::new().name("metrics-server".into()).spawn(serve).map(|_| ())
     }
 }
 
-fn look_while(mut all: All, text: &Text, goes_on: impl Fn(&All) -> bool) {
+fn look_while(mut all: All, text: &Text, asked: &Asked, goes_on: impl Fn(&All) -> bool) {
     let mut owners = Owners::default();
     while goes_on(&all) {
         // A folder that cannot be read is read again.
@@ -100,7 +106,8 @@ fn look_while(mut all: All, text: &Text, goes_on: impl Fn(&All) -> bool) {
         let mut figures = all.figures();
         owners.bound(&mut figures);
         text.set(exposition::text(figures, &owners, look_s));
-        thread::sleep(all.pause(LOOK));
+        let pause = all.pause(LOOK);
+        asked.answer_for(pause, &all);
     }
 }
 

@@ -258,7 +258,13 @@ impl<'r> World<'r> {
             _ => self.load(),
         }
         let first = if planted == Late { n - 4 } else { self.random.index(n / 3) };
-        for at in 0..n + 12 * usize::from(planted == EachEpoch) {
+        // A leak grows in three repeats at least.
+        let n_more = match planted {
+            EachEpoch => 12,
+            EachThirdStep => 4,
+            _ => 0,
+        };
+        for at in 0..n + n_more {
             match planted {
                 VariableLengths => {
                     let times = 0.3 + self.random.below(100) as f64 / 60.0;

@@ -4,10 +4,14 @@
 
 use std::{
     env, fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Access, access, statfs};
+use rustix::{
+    fs::{Access, access, statfs},
+    process::geteuid,
+};
 
 /// The least bytes that are free where the tapes of a run are chosen to be: a full ring takes 192 MiB for each process.
 const LEAST_BYTES: u64 = 4 << 30;
@@ -17,7 +21,7 @@ const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Returns the folders below which that of a run may be, the first first; `output` is that of the snapshots, in full.
 pub(super) fn places(output: &Path) -> Vec<PathBuf> {
-    let is_seen = env::current_dir().is_ok_and(|current| output.starts_with(current));
+    let is_seen = env::current_dir().is_ok_and(|current| output.starts_with(current)) || !is_own(output);
     let [of_session, of_user] =
         ["XDG_RUNTIME_DIR", "TMPDIR"].map(|name| env::var_os(name).map(PathBuf::from));
     let temporary = of_user.map_or_else(|| vec!["/tmp".into(), "/var/tmp".into()], |folder| vec![folder]);
@@ -33,7 +37,20 @@ fn fits(place: &Path) -> bool {
     let Ok(found) = statfs(place) else { return false };
     #[allow(clippy::unnecessary_cast, reason = "their types are those of the processor")]
     let (kind, free_bytes) = (found.f_type as i64, found.f_bavail as u64 * found.f_bsize as u64);
-    place.is_absolute() && !IN_MEMORY.contains(&kind) && free_bytes >= LEAST_BYTES && may_write(place)
+    place.is_absolute()
+        && !IN_MEMORY.contains(&kind)
+        && free_bytes >= LEAST_BYTES
+        && may_write(place)
+        && is_own(place)
+}
+
+/// Returns whether only this user and root can replace what this user makes in a folder. Another user's folder is possible:
+/// `sudo` and `su` may leave root that user's variables.
+fn is_own(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|found| {
+        [0, geteuid().as_raw()].contains(&found.uid())
+            && (found.mode() & 0o022 == 0 || found.mode() & 0o1000 != 0)
+    })
 }
 
 /// Returns whether this process may make files in a folder.
@@ -54,5 +71,24 @@ mod tests {
         assert_eq!(all.last(), Some(&current.join("deep")));
         assert!(all[..all.len() - 1].iter().all(|place| fits(place)), "{all:?}");
         assert!(!fits(Path::new("/proc")) && !fits(Path::new("relative")) && !fits(Path::new("/no/such")));
+    }
+
+    /// Its owner exchanges the folder of the run for another, whose links the tapes of root's programs would follow.
+    #[test]
+    fn a_folder_that_another_user_can_change_is_not_chosen() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+
+        let folder = tempfile::tempdir().unwrap();
+        let set = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        for (mode, is_chosen) in
+            [(0o700, true), (0o1777, true), (0o777, false), (0o770, false), (0o755, true)]
+        {
+            set(mode);
+            assert_eq!(is_own(folder.path()), is_chosen, "{mode:o}");
+        }
+        if chown(folder.path(), Some(65_534), None).is_ok() {
+            assert!(!is_own(folder.path()) && !fits(folder.path()));
+            assert_ne!(places(folder.path()), [folder.path()], "/tmp is before the folder of the output");
+        }
     }
 }

@@ -2,15 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+mod check_line;
+mod junit;
+mod whole_run;
+
 use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use memreel_snapshot::{
-    DeviceId,
-    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices, oom::Verdict},
+    DeviceId, Snapshot,
+    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
     history::Scopes,
     pickle,
     rewrite::Slim,
@@ -18,11 +23,14 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use super::diff::what_it_has_more;
+use check_line::line;
+use junit::{Gated, junit};
+use whole_run::Asked;
+
 use crate::{
-    asked,
-    bytes::{self, Bytes},
+    asked, bytes,
     colour::red,
-    each::each_device,
+    each::{self, each_device_of},
     exit::Exit,
     failure::Failure,
     fit::{print_text, wrapped},
@@ -31,9 +39,10 @@ use crate::{
     moment::{earlier, of_the_last},
     options::Input,
     output::{self, replaces_no_snapshot},
+    run_file::runs_in,
     share,
     sites::{Sites, owner_heading, sum},
-    text::{clean, count, escape_xml},
+    text::{clean, count},
     warnings::{program_failure, warnings},
 };
 
@@ -48,6 +57,11 @@ exceed it by the tolerance. What a heap has reserved differs from run to run and
 is not compared. A device that the baseline does not have fails. --max-owner is
 about memory from the device (`memreel owners`); its owners are compared with
 the baseline's too. An owner that is not there has 0 bytes, and a note says so.
+
+STEM.memreel, which `memreel record` writes beside its snapshots, or the folder
+that it is in, is a run: each process is compared with the limits, small helpers
+without a line unless one fails, and processes that ran unrecorded fail, unless
+--allow-unrecorded compares the others.
 
 A file without a history fails: nothing was measured. --allow-no-history compares
 the memory at the end. A scope that has a limit and is not in the file fails too.
@@ -75,6 +89,7 @@ Example:
   memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
   memreel gate --strict --baseline baseline.pickle --update-baseline snapshot.pickle
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
+  memreel gate --max-peak 2GiB run.memreel      every process of a run
 
 Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
 cannot be read or written, 4 over a limit, or nothing was measured.")]
@@ -119,6 +134,10 @@ pub(crate) struct Options {
     #[arg(long)]
     allow_partial: bool,
 
+    /// Compare what was recorded of a run although some of its processes ran unrecorded, instead of failing
+    #[arg(long)]
+    allow_unrecorded: bool,
+
     /// Allow the baseline to be exceeded by this share
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
@@ -155,23 +174,11 @@ fn owner(text: &str) -> Result<(String, u64), String> {
     }
 }
 
-/// The results for one device of one file.
-struct Gated {
-    place: String,
-    checks: Vec<Check>,
-    /// Who holds the most where the first limit is exceeded.
-    most: Option<String>,
-    /// What fails beside the checks: the name of the test, and why.
-    failures: Vec<(&'static str, String)>,
-}
-
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(path) = &options.junit {
         replaces_no_snapshot(path, options.input.files.iter().chain(&options.baseline))?;
-        // Without an answer none is left of an earlier run. A pipe, a device or a link stays.
-        if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-            fs::remove_file(path).map_err(|error| Failure::unwritable(path, error))?;
-        }
+        // Without an answer none is left of an earlier run.
+        pickle::remove(path).map_err(|error| Failure::unwritable(path, error))?;
     }
     let limits = options.limits();
     if limits == Limits::new() && options.baseline.is_none() {
@@ -180,17 +187,61 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let update = options.updated()?;
     let baseline =
         options.baseline.as_ref().filter(|_| update.is_none()).map(|path| open_baseline(path)).transpose()?;
-    let (mut results, mut measured) = (Vec::new(), None);
+    let Asked { files, runs } = Asked::of(&options.input.files)?;
     let of_baseline = baseline.as_ref().map(Baseline::new);
-    let exit = each_device(&options.input, out, |asked, out| {
+    let mut gate = Gate { options, limits, of_baseline, results: Vec::new(), measured: None };
+    let mut exit = Exit::Fine;
+    if !files.files.is_empty() || !files.broken.is_empty() {
+        exit = each_device_of(files, &options.input, out, |asked, out| gate.check(asked, out))?;
+    }
+    if !matches!(exit, Exit::Fine | Exit::GateFailed) {
+        let why = "a file gave no answer; the log says which one, and why".to_owned();
+        gate.results.push(Gated::of_files("files", "answered", why));
+    }
+    for run in &runs {
+        let check = |asked: &each::Asked<'_>, out: &mut Vec<u8>| gate.check(asked, out);
+        let (found, failed) = run.check(&options.input, options.allow_unrecorded, check, out)?;
+        gate.results.extend(failed);
+        exit = exit.max(found);
+    }
+    let Gate { results, measured, .. } = gate;
+    if let Some(path) = &options.junit
+        && let Err(failure) = output::replace(path, |file| file.write_all(junit(&results).as_ref()))
+    {
+        return Ok(exit.max(failure.report()?));
+    }
+    if let (Some(path), Exit::Fine, Some(snapshot)) = (update, exit, measured) {
+        let slim = Slim::new().depth(BASELINE_FRAMES);
+        pickle::save(&slim.over(&*snapshot)?, path)?;
+        if !options.input.json {
+            writeln!(out, "written: {}; commit it", clean(&name(path)))?;
+        }
+    }
+    Ok(exit)
+}
+
+/// What is compared with the limits, one device after the other.
+struct Gate<'a> {
+    options: &'a Options,
+    limits: Limits,
+    of_baseline: Option<Baseline<'a>>,
+    results: Vec<Gated>,
+    /// The last snapshot.
+    measured: Option<Arc<Snapshot>>,
+}
+
+impl Gate<'_> {
+    /// Compares a device of a file, and prints it.
+    fn check(&mut self, asked: &each::Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
+        let Gate { options, limits, of_baseline, .. } = self;
         let (opened, device, history) = (asked.opened, asked.device, asked.history());
-        measured = Some(opened.snapshot.clone());
+        self.measured = Some(opened.snapshot.clone());
         let figures = history.figures();
-        let mut checks = figures.check(&limits);
-        checks.extend(history.check_owners(&limits));
-        checks.extend(history.check_scopes(&limits));
+        let mut checks = figures.check(limits);
+        checks.extend(history.check_owners(limits));
+        checks.extend(history.check_scopes(limits));
         let mut failures = options.unmeasured(history, "");
-        failures.extend(unknown_scopes(history, &limits));
+        failures.extend(unknown_scopes(history, limits));
         let mut unsure = warnings_of(history, "", &checks);
         match of_baseline.as_ref().map(|baseline| (baseline, baseline.counterpart(opened, device))) {
             Some((baseline, Ok(other))) => {
@@ -199,7 +250,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 let is_heap = opened.snapshot.usage().iter().any(|of| of.device == device && of.is_heap());
                 let of_baseline = figures.check_baseline(&before.figures(), options.tolerance);
                 checks.extend(of_baseline.into_iter().filter(|check| !is_heap || check.what != "reserved"));
-                checks.extend(history.check_owners_baseline(&limits, &before, options.tolerance));
+                checks.extend(history.check_owners_baseline(limits, &before, options.tolerance));
                 failures.extend(options.unmeasured(&before, "baseline: "));
                 unsure.extend(warnings_of(&before, "baseline: ", &checks));
             }
@@ -228,27 +279,10 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         }
         failures.extend(is_doubted.then(|| ("strict", unsure.join("; "))));
         let most = options.junit.as_ref().and_then(|_| holds_most(history, &figures, &checks));
-        results.push(Gated { place: format!("{}, device {device}", opened.name), checks, most, failures });
+        let place = format!("{}, device {device}", opened.name);
+        self.results.push(Gated { place, checks, most, failures });
         Ok(if is_failed { Exit::GateFailed } else { Exit::Fine })
-    })?;
-    if !matches!(exit, Exit::Fine | Exit::GateFailed) {
-        let failures =
-            vec![("answered", "a file gave no answer; the log says which one, and why".to_owned())];
-        results.push(Gated { place: "files".to_owned(), checks: Vec::new(), most: None, failures });
     }
-    if let Some(path) = &options.junit
-        && let Err(failure) = output::replace(path, |file| file.write_all(junit(&results).as_ref()))
-    {
-        return Ok(exit.max(failure.report()?));
-    }
-    if let (Some(path), Exit::Fine, Some(snapshot)) = (update, exit, measured) {
-        let slim = Slim::new().depth(BASELINE_FRAMES);
-        pickle::save(&slim.over(&*snapshot)?, path)?;
-        if !options.input.json {
-            writeln!(out, "written: {}; commit it", clean(&name(path)))?;
-        }
-    }
-    Ok(exit)
 }
 
 impl Options {
@@ -270,10 +304,10 @@ impl Options {
     /// Returns the file of --update-baseline.
     fn updated(&self) -> Result<Option<&Path>, Failure> {
         match (&self.baseline, &self.input.files[..]) {
-            (Some(path), [_]) if self.update_baseline => Ok(Some(path)),
-            _ if self.update_baseline => {
-                Err(Failure::usage("--update-baseline writes one snapshot; give one file"))
-            }
+            (Some(path), [file]) if self.update_baseline && runs_in(file).is_empty() => Ok(Some(path)),
+            _ if self.update_baseline => Err(Failure::usage(
+                "--update-baseline writes one snapshot; give one file, and not that of a run",
+            )),
             _ => Ok(None),
         }
     }
@@ -377,7 +411,7 @@ impl<'a> Baseline<'a> {
     fn counterpart(&self, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
         let known = &self.devices;
         match known[..] {
-            _ if known.binary_search(&device).is_ok() => Ok(device),
+            _ if known.contains(&device) => Ok(device),
             [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
             _ => {
                 let (known, name) = (list(known), clean(&self.opened.name));
@@ -397,9 +431,9 @@ fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Ve
     all.extend(history.oom().map(|report| {
         let n = count(report.n_ooms, "request");
         // Addresses are no memory.
-        let so = match report.verdict {
-            Verdict::Addresses => "the last one for addresses",
-            _ => "so the program may need more than it had",
+        let so = match report.reserved_address_bytes {
+            Some(_) => "the last one for addresses",
+            None => "so the program may need more than it had",
         };
         format!("note: {n} failed, {so}: `memreel oom` says why")
     }));
@@ -408,26 +442,6 @@ fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Ve
             .map(|failed| format!("note: {failed}, so it may need more than it had")),
     );
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
-}
-
-fn text(measure: Measure) -> String {
-    match measure {
-        Measure::Bytes(bytes) => Bytes(bytes).to_string(),
-        Measure::Percent(percent) => format!("{percent:.1} %"),
-        _ => String::new(),
-    }
-}
-
-fn line(check: &Check) -> String {
-    let of = if check.is_baseline { " (baseline)" } else { "" };
-    // Two sizes may be one text.
-    let more = match (check.actual, check.most) {
-        (Measure::Bytes(actual), Measure::Bytes(most)) if actual > most => {
-            format!(", {} more", Bytes(actual - most))
-        }
-        _ => String::new(),
-    };
-    format!("{} is {}, at most {}{of}{more}", clean(&check.what), text(check.actual), text(check.most))
 }
 
 fn print(
@@ -501,39 +515,4 @@ fn print_unknown_owners(
     nothing.iter().try_for_each(|owner| {
         print_text(format!("note: {} holds nothing from the device; its owners: {known}", clean(owner)), out)
     })
-}
-
-/// Returns JUnit XML: a test suite for each device, a test case for each check.
-fn junit(results: &[Gated]) -> String {
-    let mut text =
-        String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel gate\">\n");
-    for Gated { place, checks, most, failures } in results {
-        let mut most = most.as_deref();
-        let n_failed = checks.iter().filter(|check| !check.is_passed).count() + failures.len();
-        let n = checks.len() + failures.len();
-        let place = escape_xml(place);
-        text += &format!("  <testsuite name=\"{place}\" tests=\"{n}\" failures=\"{n_failed}\">\n");
-        for check in checks {
-            let of = if check.is_baseline { " against baseline" } else { "" };
-            let case =
-                format!("    <testcase classname=\"{place}\" name=\"{}{of}\"", escape_xml(&check.what));
-            text += &match check.is_passed {
-                true => format!("{case}/>\n"),
-                false => {
-                    let most =
-                        most.take().map_or_else(String::new, |most| format!("; most is held by {most}"));
-                    let why = line(check) + &most;
-                    format!("{case}><failure message=\"{}\"/></testcase>\n", escape_xml(&why))
-                }
-            };
-        }
-        for (name, why) in failures {
-            let why = escape_xml(why);
-            text += &format!(
-                "    <testcase classname=\"{place}\" name=\"{name}\"><failure message=\"{why}\"/></testcase>\n"
-            );
-        }
-        text += "  </testsuite>\n";
-    }
-    text + "</testsuites>\n"
 }

@@ -1,4 +1,4 @@
-//! Where a file is written, on systems without descriptors of folders: a path.
+//! Folders and names in them, on systems without descriptors of folders: paths.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -9,13 +9,17 @@ use std::{
 
 use tempfile::{NamedTempFile, TempPath};
 
+/// The path of a folder.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
 /// The path of a file; a link was followed.
 #[derive(Debug)]
-pub(super) struct Place(PathBuf);
+pub(crate) struct Place(PathBuf);
 
 /// What has the name.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Nothing,
     File(Permissions),
     Folder,
@@ -24,14 +28,31 @@ pub(super) enum Found {
 
 /// A file that has a temporary name in its folder until it is whole.
 #[derive(Debug)]
-pub(super) struct Begun<'p> {
+pub(crate) struct Begun<'p> {
     place: &'p Place,
     temporary: TempPath,
-    pub(super) file: File,
+    pub(crate) file: File,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> io::Result<Folder> {
+        match fs::metadata(path)?.is_dir() {
+            true => Ok(Folder(path.to_owned())),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    pub(super) fn make(path: &Path) -> io::Result<Folder> {
+        fs::create_dir_all(path).and_then(|()| Folder::open(path))
+    }
+
+    pub(super) fn place(&self, name: &Path) -> io::Result<Place> {
+        Place::of(&self.0.join(name))
+    }
 }
 
 impl Place {
-    pub(super) fn of(path: &Path) -> io::Result<Place> {
+    pub(crate) fn of(path: &Path) -> io::Result<Place> {
         match fs::symlink_metadata(path) {
             Ok(found) if found.is_symlink() => Ok(Place(fs::canonicalize(path)?)),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -39,7 +60,7 @@ impl Place {
         }
     }
 
-    pub(super) fn found(&self) -> io::Result<Found> {
+    pub(crate) fn found(&self) -> io::Result<Found> {
         match fs::metadata(&self.0) {
             Ok(found) if found.is_file() => Ok(Found::File(found.permissions())),
             Ok(found) if found.is_dir() => Ok(Found::Folder),
@@ -49,11 +70,22 @@ impl Place {
         }
     }
 
-    pub(super) fn open_other(&self) -> io::Result<File> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match self.found()? {
+            Found::File(_) => fs::remove_file(&self.0),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn open_other(&self) -> io::Result<File> {
         File::create(&self.0)
     }
 
-    pub(super) fn begin(&self) -> io::Result<Begun<'_>> {
+    pub(crate) fn append(&self) -> io::Result<File> {
+        File::options().append(true).create(true).open(&self.0)
+    }
+
+    pub(crate) fn begin(&self) -> io::Result<Begun<'_>> {
         let folder = self.0.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Reports a missing folder in the system's words.
         fs::metadata(folder)?;
@@ -64,11 +96,11 @@ impl Place {
         Ok(Begun { place: self, temporary, file })
     }
 
-    pub(super) fn sync(&self) {}
+    pub(crate) fn sync(&self) {}
 }
 
 impl Begun<'_> {
-    pub(super) fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         let Begun { place, temporary, file } = self;
         drop(file);
         temporary.persist(&place.0).map_err(|failed| failed.error.kind().into())

@@ -2,17 +2,26 @@
 
 #![forbid(unsafe_code)]
 
+mod cause_list;
+mod logged;
+
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use memreel::whatif::explain;
-use memreel_snapshot::analysis::{
-    DeviceHistory, Group, Site,
-    oom::{CauseKind, Explanation},
+use memreel_snapshot::{
+    analysis::{
+        DeviceHistory, Group, Site,
+        oom::{CauseKind, Explanation},
+    },
+    log::{Message, Messages},
 };
+use serde::Serialize;
 use serde_json::json;
+
+use cause_list::print_list;
 
 use crate::{
     bytes::Bytes,
@@ -23,7 +32,7 @@ use crate::{
     fit::{command, print_text, wrapped},
     input::name,
     json::print_line,
-    moment,
+    log_file, moment,
     options::{Devices, Input, Listing},
     own_memory::is_host,
     rest::print_rest,
@@ -45,9 +54,13 @@ perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the
 figures. In --json this answer is `with_expandable_segments`; `fits_expandable`
 is null if it is not known.
 
-The reason, in --json `verdict`, is the first of these that is true:
-  free and not used  a piece was large enough: max_split_size_mb, or a private
-                     pool that is not in the file
+The causes are in the order in which to act on them. The first is the verdict,
+in --json `verdict` and `why`: what grew, memory that was free and could not be
+used, memory that others hold, a limit, or the size of what is in use.
+  grew               a site holds more than in every earlier step, or leaks
+  free and not used  a piece was large enough: max_split_size_mb, a private pool
+                     that is not in the file, or it became free while the
+                     request waited
   fragmented         enough was free here, or with what the device had free, but
                      in pieces
   rounded up         enough was free with what the device had free, but not for
@@ -55,55 +68,150 @@ The reason, in --json `verdict`, is the first of these that is true:
   free elsewhere     enough was free, some of it for other streams, the other
                      kind of pool or other pools
   pending            enough was free or waited for a stream
-  limited            the device had enough free: a limit on the process
+  limited            the device had enough free: a limit on the process, or one
+                     from outside
   occupied           others hold a good part of the device: other processes, or
                      this one's libraries (a file does not show it)
-  full               all free memory together is less than the request
-  addresses          before all others: the request was for addresses to map
-                     memory at, and the process has reserved too many
+  full               all free memory together is less than the request; what is
+                     in use, and what less of it would free
+  addresses          the request was for addresses to map memory at, and the
+                     process has reserved too many
+
+Of a log, the last out-of-memory message is explained by its figures: those of
+PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel, of one rank or of many.
 
 Example:
   memreel oom snapshot.pickle
+  memreel oom train.log
+  memreel oom snapshot.pickle --log train.log
 
 Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that
-cannot be read or is not a snapshot.")]
+cannot be read, is not a snapshot, or is a log without a message.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
     #[command(flatten)]
     listing: Listing,
+
+    /// Take from a log what a snapshot lacks: the device's size, and who else has memory
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |asked, out| {
+    let beside = options.log.as_deref().map(log_beside).transpose()?;
+    let (worst, files) = answer_logs(&options.input, out)?;
+    if files.is_empty() {
+        return Ok(worst);
+    }
+    let input = Input { files, ..options.input.clone() };
+    Ok(worst.max(of_snapshots(&input, options, beside.as_ref(), out)?))
+}
+
+/// Answers about the logs among the files, and returns the other files.
+pub(super) fn answer_logs(input: &Input, out: &mut impl Write) -> Result<(Exit, Vec<PathBuf>), Failure> {
+    let (mut logs, mut files) = (Vec::new(), Vec::new());
+    for path in &input.files {
+        match log_file::read(path).map_err(|failure| failure.of_file(&name(path)))? {
+            Some(messages) if messages.last.is_some() || !log_file::is_snapshot(path) => {
+                logs.push((path, messages))
+            }
+            _ => files.push(path.clone()),
+        }
+    }
+    let is_one = input.files.len() == 1;
+    let mut worst = Exit::Fine;
+    for (path, messages) in &logs {
+        worst = worst.max(of_log(path, messages, input, is_one, out)?);
+    }
+    Ok((worst, files))
+}
+
+/// Reads the log of `--log`.
+fn log_beside(path: &Path) -> Result<Messages, Failure> {
+    let of_file = |failure: Failure| failure.of_file(&name(path));
+    let messages = log_file::read(path).map_err(of_file)?;
+    let messages = messages
+        .ok_or_else(|| of_file(Failure::Message(Exit::Unreadable, "not a text, so not a log".to_owned())))?;
+    match messages.last {
+        Some(_) => Ok(messages),
+        None => Err(of_file(log_file::no_message(path, &messages))),
+    }
+}
+
+/// Answers about a log.
+fn of_log(
+    path: &Path,
+    messages: &Messages,
+    input: &Input,
+    is_one: bool,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
+    let name = name(path);
+    let answered = match &messages.last {
+        Some(_) => logged::answer(&name, messages, input.device, input.json, out),
+        None => Err(log_file::no_message(path, messages)),
+    };
+    match answered {
+        Err(failure) if is_one => Err(failure.of_file(&name)),
+        Err(failure) => Ok(failure.of_file(&name).report()?),
+        answered => answered,
+    }
+}
+
+fn of_snapshots(
+    input: &Input,
+    options: &Options,
+    beside: Option<&Messages>,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
+    each_device(input, out, |asked, out| {
         let history = asked.history();
         let Some(report) = history.oom() else {
-            if options.input.json {
+            if input.json {
                 print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
             } else {
-                print_text(format!("no request failed{}", why_none(history)), out)?;
+                print_text(why_none(history), out)?;
                 if !history.entries().is_empty() {
                     print_warnings(history, out)?;
                 }
             }
             return Ok(Exit::Fine);
         };
+        let message = beside.and_then(|messages| messages.of_device(history.device().0));
+        let least = report.device_free_bytes.saturating_add(report.totals.reserved_bytes);
+        let capacity = message.and_then(|message| Some((message.capacity_bytes?, message.rounding_bytes)));
+        let report = match capacity {
+            Some((capacity, rounding)) if capacity.saturating_add(rounding) >= least => {
+                report.of_device(capacity)
+            }
+            _ => report,
+        };
         let explanation = explain(history, report);
-        if options.input.json {
-            asked.print_json(&explanation.answer(options.listing.n), out)?;
+        if input.json {
+            let answer = explanation.answer(options.listing.n);
+            asked.print_json(&WithMessage { answer, message }, out)?;
         } else {
-            print(options, asked, &explanation, out)?;
+            print(options, asked, &explanation, message, out)?;
         }
         Ok(Exit::Broken)
     })
 }
 
+/// An answer with the message of `--log`.
+#[derive(Serialize)]
+struct WithMessage<'m, A> {
+    #[serde(flatten)]
+    answer: A,
+    message: Option<&'m Message>,
+}
+
 fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     if history.entries().is_empty() {
-        ": the file has no history (was recording on?); `memreel top` shows what is held"
+        "the file has no history of the device, so it does not show whether a request failed; `memreel top` shows what is held"
     } else {
-        " in the recorded history"
+        "no request failed in the recorded history"
     }
 }
 
@@ -123,14 +231,7 @@ pub(super) fn print_causes(
         moment::words(history, report.totals.moment),
     );
     print_text(text, out)?;
-    for (number, cause) in (1..).zip(&causes[..causes.len().min(n)]) {
-        let text = format!("{number}. {}: {}", cause.kind.name(), clean(&cause.finding));
-        writeln!(out, "{}", wrapped(&text, 3))?;
-        if let Some(advice) = &cause.advice {
-            writeln!(out, "{}", wrapped(&format!("   {}", clean(advice)), 3))?;
-        }
-    }
-    Ok(())
+    print_list(&causes[..causes.len().min(n)], out)
 }
 
 /// Returns commands that answer what comes next: what grew, or who called for what is in use; more settings, if free memory that
@@ -168,6 +269,7 @@ fn print<W: Write>(
     options: &Options,
     asked: &Asked<'_>,
     explanation: &Explanation<'_, '_>,
+    message: Option<&Message>,
     out: &mut W,
 ) -> Result<(), Failure> {
     let (history, report) = (asked.history(), explanation.report());
@@ -182,6 +284,10 @@ fn print<W: Write>(
     }
     writeln!(out)?;
     print_figures(explanation, out)?;
+    if let (Some(message), Some(log)) = (message, &options.log) {
+        let added = logged::added(message, report, &name(log));
+        added.into_iter().try_for_each(|line| print_text(format!("  {line}"), out))?;
+    }
     let (n_pending, pending_bytes) = (report.n_pending, report.pending_bytes);
     let (n_live, live_bytes) = (report.totals.n_blocks - n_pending, report.totals.allocated_bytes);
     let n_listed = options.listing.n;

@@ -1,0 +1,183 @@
+//! `memreel fit`: which size of a program fits, predicted from recorded runs of other sizes.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod runs;
+mod text;
+
+use std::{io::Write, num::NonZeroU64};
+
+use clap::ArgAction;
+use memreel::{
+    fit::{Largest, Size, SizedRun, Sizes},
+    whatif::grid,
+};
+
+use answer::Answer;
+use runs::{Named, Runs};
+use text::Report;
+
+use crate::{
+    bytes::{self, Bytes},
+    changes::Changes,
+    exit::Exit,
+    failure::Failure,
+    options::{Devices, device},
+    progress::Waiting,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Which batch, which length, how many layers fit? Record the program at two sizes
+that fit, a step or two each, from before the model is built. The requests of
+the runs are aligned, and each has a law of the size: constant, in proportion,
+a square, or a sum of two of these. The allocator then runs the requests of
+another size, so that its rounding, its cache and its fragments count.
+
+A size is one number, such as a batch, or two, such as a batch and a length:
+`4=a.pickle`, `4,512=a.pickle`, or with names `--size batch=4,seq=512 a.pickle`.
+With two numbers, --limit looks for the first; the second is that of --at, or of
+the largest run.
+
+--without, --scale and --free-after-use change the program: the answer is that of
+a program without these requests, with others, or with a checkpoint.
+
+Three sizes check themselves: each is predicted from the others. The confidence
+is the largest distance of a bound from the guess, by what no law explains and
+by three drawn orders of the frees that one call makes: up to 1 % is sure, up to
+3 % is high, up to 10 % is fair, more is low. A size of more than eight times
+the nearest run is fair at most.
+
+Under --limit the allocator releases its cache before a request fails, as
+PyTorch does, so that a size may fit whose peak without a limit is higher.
+--limit is for what PyTorch's allocator reserves. The CUDA context, NCCL and
+other processes need memory beside it (`memreel owners` names them in a run of
+`memreel record`).
+
+Example:
+  memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB
+  memreel fit 4=batch4.pickle 8=batch8.pickle --at 24
+  memreel fit --size batch=4 a.pickle --size batch=8 b.pickle --limit 24GiB --sweep
+
+Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
+wrong usage or runs that cannot be compared, 3 a file that cannot be read or is
+not a snapshot.")]
+pub(crate) struct Options {
+    /// A run: its size, such as batch=4, and its snapshot; may be given again
+    #[arg(long, value_names = ["SIZE", "SNAPSHOT"], num_args = 2, action = ArgAction::Append)]
+    size: Vec<String>,
+
+    /// Find the largest size at which at most this number of bytes is reserved: 80GiB, 512MiB, 1.5GiB or bytes
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    limit: Option<u64>,
+
+    /// Predict the peaks at this size; may be given again
+    #[arg(long, value_name = "SIZE", action = ArgAction::Append)]
+    at: Vec<String>,
+
+    /// Look for the largest multiple of this number
+    #[arg(long, value_name = "N", default_value = "1", requires = "limit")]
+    step: NonZeroU64,
+
+    /// Predict for this value of PYTORCH_ALLOC_CONF. Without it, the recorded one
+    #[arg(long, value_name = "SETTING")]
+    conf: Option<String>,
+
+    /// Try a grid of settings too, and name the one under which the largest size fits
+    #[arg(long, requires = "limit", conflicts_with = "conf")]
+    sweep: bool,
+
+    #[command(flatten)]
+    changes: Changes,
+
+    /// Look at this device. Without it, the one that every run has
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    device: Devices,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Two runs or more, each with its size
+    #[arg(value_name = "SIZE=SNAPSHOT")]
+    sized_files: Vec<String>,
+}
+
+/// The limits that are no slip of the pen.
+const LEAST_LIMIT: u64 = 1 << 20;
+const MOST_LIMIT: u64 = 1 << 50;
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    if let Some(conf) = &options.conf {
+        conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
+    }
+    if let Some(limit) = options.limit.filter(|limit| !(LEAST_LIMIT..=MOST_LIMIT).contains(limit)) {
+        let what =
+            format!("a limit of {} is not that of a device; write a unit, such as 24GiB", Bytes(limit));
+        return Err(Failure::usage(what));
+    }
+    let named = options.size.chunks(2).map(|pair| Named::new(&pair[0], &pair[1]));
+    let named = named.chain(options.sized_files.iter().map(|text| Named::joined(text)));
+    let runs = Runs::open(named.collect::<Result<_, _>>()?)?;
+    let asked: Vec<Size> = options.at.iter().map(|text| runs.size(text)).collect::<Result<_, _>>()?;
+    let device = runs.device(options.device)?;
+    let sized = runs.sized(device, &options.changes.read()?)?;
+    let waiting = Waiting::new("predicting".to_owned());
+    let sizes = Sizes::new(&sized.iter().collect::<Vec<&SizedRun>>())?;
+    let sizes = match &options.conf {
+        Some(conf) => sizes.with_conf(conf.as_str()),
+        None => sizes,
+    };
+    let second = asked.first().copied().unwrap_or_else(|| runs.largest()).numbers()[1];
+    let largest = |sizes: &Sizes<'_>| {
+        let with = |first: NonZeroU64| Size::of([first.get(), second]);
+        options.limit.map(|limit| sizes.largest(limit, options.step, with)).transpose()
+    };
+    let found = largest(&sizes)?;
+    let best = if options.sweep { best(&sized, &found, largest)? } else { None };
+    let answer = Answer {
+        runs: &runs,
+        recorded: sizes.recorded()?,
+        changes: options.changes.words(),
+        recorded_conf: sized[0].requests().recorded().usable_conf(),
+        predicted: asked.iter().map(|size| sizes.at(*size)).collect::<Result<_, _>>()?,
+        largest: found,
+        best,
+        limit_bytes: options.limit,
+        step: options.step,
+        has_sweep: options.sweep,
+        sizes: &sizes,
+        device,
+    };
+    drop(waiting);
+    if options.json {
+        writeln!(out, "{}", answer.line())?;
+    } else {
+        Report { answer: &answer }.print(out)?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// Returns the setting of the grid under which a larger size fits than `found`.
+fn best(
+    sized: &[SizedRun],
+    found: &Option<Largest>,
+    largest: impl Fn(&Sizes<'_>) -> Result<Option<Largest>, memreel_snapshot::Error>,
+) -> Result<Option<(String, Largest)>, Failure> {
+    let size = |of: &Largest| of.fits.as_ref().map(|fits| fits.size);
+    let mut most = found.as_ref().and_then(size);
+    let mut best = None;
+    let reader = sized[0].requests().recorded().reader();
+    let mut sizes = Sizes::new(&sized.iter().collect::<Vec<_>>())?;
+    for conf in grid(Some(1)).into_iter().filter(|conf| reader.takes(conf)) {
+        sizes = sizes.with_conf(conf.as_str());
+        if let Some(found) = largest(&sizes)?
+            && size(&found) > most
+        {
+            most = size(&found);
+            best = Some((conf, found));
+        }
+    }
+    Ok(best)
+}

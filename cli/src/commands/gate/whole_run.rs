@@ -1,0 +1,138 @@
+//! Runs of several processes: which of their files are compared, and what was not recorded.
+
+#![forbid(unsafe_code)]
+
+use std::{io::Write, path::PathBuf, slice};
+
+use serde_json::json;
+
+use super::junit::Gated;
+use crate::{
+    each::{self, each_device_of},
+    exit::Exit,
+    failure::Failure,
+    files::{Named, named},
+    fit::wrapped,
+    input::name,
+    json::print_line,
+    options::Input,
+    run_file::{RunFile, runs_in},
+    text::{clean, count},
+};
+
+/// A run that is compared as a whole.
+pub(super) struct Run {
+    path: PathBuf,
+    file: RunFile,
+    helpers: Vec<PathBuf>,
+}
+
+/// What the arguments name.
+pub(super) struct Asked {
+    /// The files of all but the helpers of runs.
+    pub(super) files: Named,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Asked {
+    /// # Errors
+    /// The file of a run cannot be read, or a pattern is not one.
+    pub(super) fn of(paths: &[PathBuf]) -> Result<Asked, Failure> {
+        let mut asked = Asked { files: Named::default(), runs: Vec::new() };
+        for path in paths {
+            let runs = runs_in(path).into_iter().map(Run::read).collect::<Result<Vec<Run>, Failure>>()?;
+            // The snapshots in a folder are what is there, and those of its runs, of which some may be missing.
+            let mut found = Named::default();
+            if runs.is_empty() || path.is_dir() {
+                found = named(slice::from_ref(path))?;
+            }
+            for file in runs.iter().flat_map(Run::main_files) {
+                if !found.files.contains(&file) {
+                    found.files.push(file);
+                }
+            }
+            asked.files.files.extend(found.files);
+            asked.files.broken.extend(found.broken);
+            asked.runs.extend(runs);
+        }
+        Ok(asked)
+    }
+}
+
+impl Run {
+    fn read(path: PathBuf) -> Result<Run, Failure> {
+        let file = RunFile::read(&path)
+            .map_err(|why| Failure::Message(Exit::Unreadable, format!("{}: {why}", name(&path))))?;
+        let helpers = file.processes.iter().filter(|of| of.is_helper).map(|of| of.path(&path)).collect();
+        Ok(Run { path, file, helpers })
+    }
+
+    fn main_files(&self) -> Vec<PathBuf> {
+        self.file.processes.iter().filter(|of| !of.is_helper).map(|of| of.path(&self.path)).collect()
+    }
+}
+
+impl Run {
+    /// Compares the helpers by `check`, of which those that fail are printed, and looks at what was not recorded. Returns what of
+    /// the run failed.
+    pub(super) fn check(
+        &self,
+        input: &Input,
+        allows_unrecorded: bool,
+        mut check: impl FnMut(&each::Asked<'_>, &mut Vec<u8>) -> Result<Exit, Failure>,
+        out: &mut impl Write,
+    ) -> Result<(Exit, Vec<Gated>), Failure> {
+        let (mut exit, mut n_failed) = (Exit::Fine, 0);
+        for helper in &self.helpers {
+            let of_one = Named { files: vec![helper.clone()], broken: Vec::new() };
+            let mut text = Vec::new();
+            if !input.json {
+                writeln!(text, "\n{}", clean(&name(helper)))?;
+            }
+            let found = each_device_of(of_one, input, &mut text, &mut check)?;
+            exit = exit.max(found);
+            if found != Exit::Fine || input.json {
+                n_failed += usize::from(found != Exit::Fine);
+                out.write_all(&text)?;
+            }
+        }
+        let failures = self.unrecorded(allows_unrecorded);
+        let place = name(&self.path);
+        if input.json {
+            let answer = json!({"is_passed": failures.is_empty(), "checks": [], "warnings": failures});
+            print_line(&place, None, &answer, out)?;
+        } else {
+            writeln!(out, "\n{}", clean(&place))?;
+            for why in &failures {
+                writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
+            }
+            if failures.is_empty() {
+                writeln!(out, "ok      {}", self.what(n_failed))?;
+            }
+        }
+        let failed: Vec<Gated> =
+            failures.into_iter().map(|why| Gated::of_files(&place, "recorded", why)).collect();
+        Ok((if failed.is_empty() { exit } else { exit.max(Exit::GateFailed) }, failed))
+    }
+
+    /// Returns how many snapshots the run has.
+    fn what(&self, n_failed: usize) -> String {
+        let all = count(self.file.processes.len(), "snapshot");
+        let helpers = match self.helpers.len() {
+            0 => String::new(),
+            n => format!(", {n} of them helpers"),
+        };
+        let failed = if n_failed > 0 { format!("; {n_failed} of the helpers failed") } else { String::new() };
+        format!("{all} of the run{helpers}{failed}")
+    }
+
+    /// Returns why the run was not measured, or not all of it.
+    fn unrecorded(&self, allows_unrecorded: bool) -> Vec<String> {
+        let run = &self.file;
+        let nothing = run.processes.is_empty().then(|| "no process of the run was recorded".to_owned());
+        let groups = run.not_recorded.iter().filter(|group| !group.is_minor).map(ToString::to_string);
+        let missing = groups.chain(run.failures.iter().cloned()).filter(|_| !allows_unrecorded);
+        let missing = missing.map(|why| format!("{why} (--allow-unrecorded compares what was recorded)"));
+        nothing.into_iter().chain(missing).map(|why| clean(&why).into_owned()).collect()
+    }
+}

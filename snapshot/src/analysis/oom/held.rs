@@ -1,0 +1,178 @@
+//! The memory in use as the cause of a failed request: what it is, and what less of it would free.
+
+use super::{
+    cause::{Cause, CauseKind},
+    explanation::Explanation,
+    states::StatesToCome,
+};
+use crate::{
+    analysis::{Bytes, Call, Group, Made, Site, frames::IN_BACKWARD},
+    history::Life,
+    model::{Frame, StackIndex, StackTable},
+    words::SeededMap,
+};
+
+/// A kind below this part of what is in use is not named: one in this number.
+const LEAST: u64 = 4;
+
+/// The memory of one kind, with the call that made most of it.
+struct HeldKind<'a> {
+    made: Made,
+    bytes: u64,
+    call: Option<(&'a Frame, u64)>,
+}
+
+impl Explanation<'_, '_> {
+    pub(super) fn full(&self) -> Cause {
+        let report = &self.report;
+        let more = match report.requested_bytes.saturating_sub(report.all_free_bytes()) {
+            0 => String::new(),
+            more => format!(", {} more than is free", Bytes(more)),
+        };
+        let bytes = report.totals.active_bytes;
+        let finding = format!(
+            "{} are in use and {} were requested{}{}{more}{}{}",
+            Bytes(bytes),
+            Bytes(report.requested_bytes),
+            self.first_step_words(),
+            if self.is_largest_request() { ", the largest request of the history" } else { "" },
+            self.held_words(),
+            self.states_to_come().map_or_else(String::new, StatesToCome::words),
+        );
+        // Without rounding, or in other pieces, the same blocks may fit.
+        let best = self.tried.best();
+        let advice = best.and_then(|_| self.setting_advice()).or_else(|| self.less_advice());
+        Cause {
+            kind: CauseKind::Full,
+            bytes,
+            finding,
+            advice,
+            conf: best.map(|setting| setting.conf.clone()),
+        }
+    }
+
+    /// Returns what is in use, by what it is and the call that made most of it, as the end of a sentence.
+    fn held_words(&self) -> String {
+        if let Some(held) = self.largest_kind() {
+            let call = held.call.map_or_else(String::new, |(frame, bytes)| match bytes == held.bytes {
+                true => format!(", by {}", Call(frame)),
+                false => format!(", {} of it by {}", Bytes(bytes), Call(frame)),
+            });
+            return format!("; {} of it are {}{call}", Bytes(held.bytes), held.made);
+        }
+        let words = |group: &Group| format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site));
+        self.live.first().map_or_else(String::new, words)
+    }
+
+    /// Returns when a full device failed, if that says what is still to come: in the first step, or before the first step of the
+    /// optimizer.
+    fn first_step_words(&self) -> &'static str {
+        let is_first = self.steps.first().is_some_and(|step| self.report.entry < step.entries.end);
+        let has_states = || self.live.iter().any(|group| self.made(group) == Some(Made::OptimizerStates));
+        let is_training = || self.live.iter().any(|group| self.made(group) == Some(Made::Gradients));
+        match is_first {
+            true => " in the first step",
+            false if self.steps.is_empty() && is_training() && !has_states() => {
+                " before the first step of the optimizer"
+            }
+            false => "",
+        }
+    }
+
+    /// Returns what less of the largest kind would free, in one sentence with the bytes that the history shows; `None` if it is
+    /// not known what holds the memory.
+    fn less_advice(&self) -> Option<String> {
+        let most = self.report.could_hold_at_most_bytes();
+        if self.report.requested_bytes > most {
+            return Some(format!(
+                "the request alone is more than the {} that the process could hold: ask for less at once",
+                Bytes(most)
+            ));
+        }
+        let held = self.largest_kind()?;
+        let half = Bytes(held.bytes / 2);
+        let text = match held.made {
+            Made::Activations => {
+                let call = held.call.map_or_else(String::new, |(frame, bytes)| {
+                    format!(", and checkpointing {} up to {}", Call(frame), Bytes(bytes))
+                });
+                format!("half the batch would free about {half} of activations{call}")
+            }
+            Made::Gradients => format!(
+                "the gradients would take {half} less with half the trainable parameters on this device (sharded over two, or frozen), \
+                 or in half precision"
+            ),
+            Made::OptimizerStates => format!(
+                "the states would take {half} less sharded over two devices, or in half precision, and {} less in 8 bits",
+                Bytes(held.bytes / 4 * 3),
+            ),
+            Made::Weights => {
+                format!("the weights would take {half} less sharded over two devices, or in half precision")
+            }
+            Made::Graph => return None,
+        };
+        let to_come = self.states_to_come().map_or(0, |states| states.bytes);
+        let asked_bytes = self.report.requested_bytes.max(to_come);
+        let who = if to_come > self.report.requested_bytes {
+            "the states to come lack"
+        } else {
+            "this request lacks"
+        };
+        let missing_bytes = asked_bytes.saturating_sub(self.report.all_free_bytes());
+        Some(match missing_bytes {
+            0 => text,
+            missing if missing > held.bytes / 2 => {
+                format!("{text}; {who} {}, so half is not enough", Bytes(missing))
+            }
+            missing => format!("{text}; {who} {}", Bytes(missing)),
+        })
+    }
+
+    /// Returns whether no earlier request of the history was as large as the one that failed.
+    fn is_largest_request(&self) -> bool {
+        let report = &self.report;
+        let allocs = |life: &Life| life.from.entry().is_some_and(|entry| entry < report.entry);
+        let earlier = self.history.lives().iter().filter(|life| allocs(life));
+        let most_bytes = earlier.map(|life| life.requested_bytes).max().unwrap_or(0);
+        most_bytes > 0 && report.requested_bytes > most_bytes
+    }
+
+    fn made(&self, group: &Group) -> Option<Made> {
+        self.made_by(if let Site::Stack(stack) = group.site { Some(stack) } else { None })
+    }
+
+    /// Returns what the call of a stack makes; of blocks without one in a history of the way back, gradients.
+    pub(super) fn made_by(&self, stack: Option<StackIndex>) -> Option<Made> {
+        match stack.filter(|stack| *stack != StackTable::EMPTY) {
+            Some(stack) => Made::of(&self.shown, stack),
+            None => (self.shown.no_stack() == IN_BACKWARD).then_some(Made::Gradients),
+        }
+    }
+
+    fn largest_kind(&self) -> Option<HeldKind<'_>> {
+        let mut kinds: SeededMap<Made, u64> = SeededMap::default();
+        for group in &self.live {
+            if let Some(made) = self.made(group) {
+                let bytes = kinds.entry(made).or_default();
+                *bytes = bytes.saturating_add(group.bytes);
+            }
+        }
+        let (made, bytes) = kinds.into_iter().max_by_key(|(made, bytes)| (*bytes, *made))?;
+        let is_most = bytes >= self.report.totals.active_bytes / LEAST;
+        is_most.then(|| HeldKind { made, bytes, call: self.largest_call(made) })
+    }
+
+    /// Returns the call of the program's own that made most of a kind.
+    fn largest_call(&self, made: Made) -> Option<(&Frame, u64)> {
+        let mut calls: SeededMap<(&str, &str, u64), (&Frame, u64)> = SeededMap::default();
+        for group in self.live.iter().filter(|group| self.made(group) == Some(made)) {
+            let Site::Stack(stack) = group.site else { continue };
+            let Some(frame) = self.shown.own(stack).or_else(|| self.shown.innermost(stack)) else { continue };
+            let (_, bytes) = calls.entry((&frame.name, &frame.filename, frame.line)).or_insert((frame, 0));
+            *bytes = bytes.saturating_add(group.bytes);
+        }
+        calls
+            .into_values()
+            .max_by(|one, other| one.1.cmp(&other.1).then_with(|| other.0.name.cmp(&one.0.name)))
+    }
+}

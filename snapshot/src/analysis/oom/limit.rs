@@ -1,0 +1,62 @@
+//! The limit of a process, as the cause of a failed request.
+
+use super::{
+    cause::{Cause, CauseKind},
+    explanation::Explanation,
+};
+use crate::{
+    analysis::{Bytes, SettingsReader, torch_options::limiting_option},
+    model::Value,
+};
+
+impl Explanation<'_, '_> {
+    pub(super) fn limited(&self) -> Option<Cause> {
+        let report = &self.report;
+        report.is_limited().then(|| Cause {
+            kind: CauseKind::Limited,
+            bytes: report.device_free_bytes,
+            finding: format!(
+                "the device had {} free and refused {}; this process has {}: {}",
+                Bytes(report.device_free_bytes),
+                Bytes(report.segment_bytes),
+                Bytes(report.totals.reserved_bytes),
+                self.limit_words(),
+            ),
+            advice: self.tried.needed_bytes.map(|needed| self.limit_advice(needed)),
+            conf: None,
+        })
+    }
+
+    /// Returns which limit would have served the request, as the fraction of the device that PyTorch takes.
+    fn limit_advice(&self, needed_bytes: u64) -> String {
+        let report = &self.report;
+        let seen_bytes = report.totals.reserved_bytes.saturating_add(report.device_free_bytes);
+        let device_bytes = u128::from(report.device_total_bytes.unwrap_or(seen_bytes)).max(1);
+        let thousandths = (u128::from(needed_bytes) * 1000).div_ceil(device_bytes).min(1000);
+        let fraction = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+        let line = self.reader.line(&format!("per_process_memory_fraction:{fraction}"));
+        let also = line.map_or_else(String::new, |line| format!(" or {line}"));
+        format!(
+            "a limit of {} would have served this request: torch.cuda.set_per_process_memory_fraction({fraction}){also}",
+            Bytes(needed_bytes),
+        )
+    }
+
+    /// Returns what can have refused a request for which the device had room.
+    fn limit_words(&self) -> String {
+        let conf = self.history.shared().records.setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text);
+        let option = conf.and_then(|conf| limiting_option(conf));
+        let outside = match self.reader {
+            SettingsReader::Torch { is_windows: true, .. } => {
+                "Windows, which keeps a part of the device for others (WDDM)"
+            }
+            _ => "one from outside (MPS, a container's share), or a map that failed",
+        };
+        match option {
+            Some(option) => format!("a limit of this process, {option}"),
+            None => {
+                format!("a limit of this process (torch.cuda.set_per_process_memory_fraction), {outside}")
+            }
+        }
+    }
+}

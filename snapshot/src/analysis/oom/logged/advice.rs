@@ -1,0 +1,117 @@
+//! What to do about the causes of a message. Lines of PyTorch's settings are those of the table of options.
+
+use super::LoggedOom;
+use crate::{
+    analysis::{Bytes, oom::Verdict},
+    log::Program,
+};
+
+/// `max_split_size_mb` is above this.
+const LEAST_SPLIT_MIB: u64 = 20;
+
+impl LoggedOom<'_> {
+    /// Returns what to do about a limit that these bytes would have needed.
+    pub(super) fn limit_advice(&self, needed_bytes: u64) -> String {
+        let needed = Bytes(needed_bytes);
+        match self.message.program {
+            Program::CuPy => format!(
+                "a limit of {needed} would have served this request (cupy.get_default_memory_pool().set_limit(size={needed_bytes}), or \
+                 CUPY_GPU_MEMORY_LIMIT)"
+            ),
+            Program::Mps => "PYTORCH_MPS_HIGH_WATERMARK_RATIO sets the limit; above the memory of the machine the system itself may \
+                             fail"
+                .to_owned(),
+            _ if self.message.is_beyond_reserve => "a higher expandable_segments_reserve (or …_by_class) serves it: it is a part of \
+                                                    the device, such as 0.5, or a size, such as 40G"
+                .to_owned(),
+            _ if self.message.limit_bytes.is_none() => "repeat the request: another process may have had the memory for a moment. If \
+                                                        it fails again, the system limits this process: WDDM on Windows, a slice of \
+                                                        the GPU, a container"
+                .to_owned(),
+            _ => self.fraction_advice(needed_bytes),
+        }
+    }
+
+    fn fraction_advice(&self, needed_bytes: u64) -> String {
+        let option = "per_process_memory_fraction";
+        let capacity = self.message.capacity_bytes.filter(|capacity| *capacity >= needed_bytes);
+        // Rounded up, so that the limit is not below what is needed.
+        let fraction = capacity.map(|capacity| {
+            let percent = (u128::from(needed_bytes) * 100).div_ceil(u128::from(capacity.max(1)));
+            format!("torch.cuda.set_{option}({}.{:02})", percent / 100, percent % 100)
+        });
+        let call = fraction.unwrap_or_else(|| format!("torch.cuda.set_{option}"));
+        let also = match self.reader.takes(option) {
+            true => format!(", or {option} in {}", self.reader.variable()),
+            false => String::new(),
+        };
+        format!("a limit of {} would have served this request ({call}{also})", Bytes(needed_bytes))
+    }
+
+    /// Returns what to do about memory that could not be used, and the setting.
+    pub(super) fn unusable_advice(&self, verdict: Verdict) -> (Option<String>, Option<String>) {
+        if verdict == Verdict::Elsewhere {
+            let advice = "capture fewer graphs, or let graphs share a pool (torch.cuda.graph(pool=…)); empty_cache returns nothing of \
+                          a pool whose graph is alive";
+            return (Some(advice.to_owned()), None);
+        }
+        if self.is_of_pool() {
+            let advice = "TF_GPU_ALLOCATOR=cuda_malloc_async takes the driver's pool, which is not divided in this way; a snapshot \
+                          does not show this pool";
+            return (Some(advice.to_owned()), None);
+        }
+        let unproved = "the message does not show whether it would have served the request";
+        let expandable = "expandable_segments:True";
+        if let Some(line) = self.reader.line(expandable) {
+            let advice = format!(
+                "{line}, unless it is set already or this is Windows, where it has no effect: segments then grow, and pieces \
+                 become whole; {unproved}"
+            );
+            return (Some(advice), Some(expandable.to_owned()));
+        }
+        // Before expandable segments: blocks of the size of the request are kept whole.
+        let mib = (self.message.requested_bytes >> 20).saturating_sub(1);
+        let conf = format!("max_split_size_mb:{mib}");
+        let line = self.reader.line(&conf).filter(|_| mib > LEAST_SPLIT_MIB);
+        match line {
+            Some(line) => {
+                let advice = format!(
+                    "{line} keeps blocks of this size whole; {unproved}. PyTorch 2.1 and later have {expandable}"
+                );
+                (Some(advice), Some(conf))
+            }
+            None => (None, None),
+        }
+    }
+
+    /// Returns what to do about memory of others.
+    pub(super) fn occupied_advice(&self, outside_bytes: u64) -> String {
+        let of_others = self.parts.others_bytes();
+        if of_others > outside_bytes / 2 {
+            return "end these processes, or use another device (CUDA_VISIBLE_DEVICES); nvidia-smi names them".to_owned();
+        }
+        "nvidia-smi lists the processes of the device; `memreel record` shows what this one holds outside of its allocator".to_owned()
+    }
+
+    /// Returns what to do about a device that is full, or without the figures that tell the cause.
+    #[must_use]
+    pub fn full_advice(&self) -> String {
+        match self.message.program {
+            Program::Torch | Program::Mps | Program::Memreel => {
+                "a smaller batch, shorter sequences or checkpointed activations need less; a message does not say what holds the \
+                 memory, a snapshot does"
+            }
+            Program::Xla => {
+                "a smaller batch, or jax.checkpoint, needs less; XLA_PYTHON_CLIENT_MEM_FRACTION=.95 makes the pool larger (it is 0.75 \
+                 of the device by default)"
+            }
+            Program::TensorFlow => "a smaller batch needs less",
+            Program::CuPy => "cupy.get_default_memory_pool().free_all_blocks() gives back what is cached",
+            Program::Ggml => {
+                "fewer layers on the device (--n-gpu-layers), a shorter context (--ctx-size) or smaller batches (--ubatch-size) need \
+                 less"
+            }
+        }
+        .to_owned()
+    }
+}

@@ -1,0 +1,14 @@
+//! What is found about the memory of one call, as a sentence with what to do.
+
+use super::with_frames::AtSite;
+
+/// A finding about the memory of one call.
+pub trait SiteFinding: AtSite {
+    /// Returns what was found, in one sentence; `by` is the text of the call.
+    fn finding(&self, by: &str) -> String;
+
+    /// Returns what to do; `None` if the finding says it.
+    fn advice(&self) -> Option<&'static str> {
+        None
+    }
+}

@@ -1,0 +1,78 @@
+//! Files that are opened to be read. Others may put a pipe or a device in their place at any time, so what was opened is looked
+//! at, and nobody waits before that.
+#![forbid(unsafe_code)]
+
+use std::{
+    fs::{File, Metadata},
+    io,
+    path::Path,
+};
+
+/// Opens a plain file.
+///
+/// ```
+/// assert!(memreel_snapshot::place::open_plain(std::env::temp_dir()).is_err());
+/// ```
+///
+/// # Errors
+/// What the system returns; [`io::ErrorKind::InvalidInput`] for what is no plain file.
+pub fn open_plain(path: impl AsRef<Path>) -> io::Result<File> {
+    let file = open_at_once(path.as_ref())?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a folder, a device or a pipe, not a file"))
+}
+
+/// Opens a plain file, or a pipe. A pipe that has a name is waited for, if it is this user's or root's: another user may have put
+/// it there.
+///
+/// # Errors
+/// Those of [`open_plain`].
+pub fn open_plain_or_pipe(path: impl AsRef<Path>) -> io::Result<File> {
+    let file = open_at_once(path.as_ref())?;
+    let found = file.metadata()?;
+    if found.is_file() {
+        return Ok(file);
+    }
+    awaited(&file, &found, path.as_ref())
+}
+
+/// Opens a file; a pipe without a writer is opened too.
+pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        #[allow(clippy::cast_possible_wrap, reason = "a small number")]
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    options.read(true).open(path)
+}
+
+/// Opens a pipe again, which waits for a writer.
+#[cfg(unix)]
+fn awaited(file: &File, found: &Metadata, path: &Path) -> io::Result<File> {
+    use std::os::{
+        fd::AsRawFd,
+        unix::fs::{FileTypeExt, MetadataExt},
+    };
+
+    let own = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let own = Path::new(own).join(file.as_raw_fd().to_string());
+    let is_unnamed =
+        || std::fs::read_link(&own).is_ok_and(|link| link.to_string_lossy().starts_with("pipe:"));
+    let is_trusted = || [0, rustix::process::geteuid().as_raw()].contains(&found.uid()) || is_unnamed();
+    match found.file_type().is_fifo() && is_trusted() {
+        true if own.exists() => File::open(own),
+        true => File::open(path),
+        false => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, or a pipe of another user"))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn awaited(_file: &File, _found: &Metadata, _path: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::InvalidInput.into())
+}

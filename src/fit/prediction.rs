@@ -1,0 +1,147 @@
+//! The peaks of a run at a size, with their bounds.
+
+use super::{forecast::Forecast, law::Expected, size::Size};
+use crate::whatif::{Answer, Bounds, FailedRequest, Outcome, Replay, Requests};
+use memreel_snapshot::{history::Confidence, words::Result};
+
+/// A number of bytes, and what bounds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Interval {
+    /// The best guess.
+    pub bytes: u64,
+    /// The least that the laws and the drawn orders of frees allow.
+    pub at_least_bytes: u64,
+    /// The most that they allow.
+    pub at_most_bytes: u64,
+}
+
+impl Interval {
+    fn of(bytes: u64, others: impl Iterator<Item = u64>) -> Interval {
+        let guess = Interval { bytes, at_least_bytes: bytes, at_most_bytes: bytes };
+        others.fold(guess, |of, other| Interval {
+            at_least_bytes: of.at_least_bytes.min(other),
+            at_most_bytes: of.at_most_bytes.max(other),
+            ..of
+        })
+    }
+
+    /// Returns the larger distance of a bound from the guess, as a share of the guess.
+    #[must_use]
+    pub fn spread(self) -> f64 {
+        share((self.bytes - self.at_least_bytes).max(self.at_most_bytes - self.bytes), self.bytes)
+    }
+}
+
+/// The predicted peaks at one size.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Prediction {
+    /// The size.
+    pub size: Size,
+    /// The peak of the bytes that the program asked for and had not freed.
+    pub requested_peak_bytes: Interval,
+    /// The peak of the bytes in blocks.
+    pub allocated_peak_bytes: Interval,
+    /// The peak of the bytes that were held from the device.
+    pub reserved_peak_bytes: Interval,
+    /// The request that fails under the limit; `None` if the run fits.
+    pub failure: Option<FailedRequest>,
+    /// How often the run releases its cache and asks the device again.
+    pub num_alloc_retries: u64,
+    /// Whether the bounds and the drawn orders fit, or fail, as the guess does.
+    pub is_unanimous: bool,
+    /// The size of the run whose requests these are.
+    pub nearest: Size,
+    /// How many times the nearest run the size is.
+    pub times: f64,
+    /// The share of the bytes that one run asked for and another did not.
+    pub alone_share: f64,
+    /// How far the guess can be trusted: by the largest of the spreads of the peaks, what runs have alone, and the replay of
+    /// the nearest run. Up to a hundredth is sure, up to three is high, up to a tenth is fair. A run that is more than
+    /// eight times the nearest one is fair at most, and so is one that fits for some of the bounds only.
+    pub confidence: Confidence,
+}
+
+/// How many orders of the frees in each burst are tried. What one call releases is freed in another order at another size.
+const N_DRAWN: u64 = 3;
+
+impl Forecast<'_> {
+    /// Predicts the peaks at a size under a setting.
+    pub(super) fn predict(&self, size: Size, conf: &str, limit_bytes: Option<u64>) -> Result<Prediction> {
+        let expected = self.at(size);
+        let sizes = |bytes: fn(&Expected) -> u64| expected.iter().map(bytes).collect::<Vec<u64>>();
+        let replayed = |requests: &Requests| -> Result<Answer> {
+            let bounds = limit_bytes.map_or(Bounds::Ample, Bounds::Limit);
+            Replay::new(requests).conf(conf).bounds(bounds).run()
+        };
+        let guessed = sizes(|of| of.bytes);
+        let guess = self.base.requests.resized(&guessed);
+        let answer = replayed(&guess)?;
+        let (mut requested, mut outcomes) = (Vec::new(), Vec::new());
+        if size != self.base.size {
+            outcomes.extend([answer.rising, answer.falling]);
+            let bounds = [sizes(|of| of.at_least_bytes), sizes(|of| of.at_most_bytes)];
+            for bound in bounds.into_iter().filter(|bound| *bound != guessed) {
+                let bound = self.base.requests.resized(&bound);
+                requested.push(bound.requested_peak_bytes());
+                outcomes.push(replayed(&bound)?.outcome);
+            }
+            for seed in 0..N_DRAWN {
+                outcomes.push(replayed(&guess.with_drawn_frees(seed))?.outcome);
+            }
+        }
+        let interval =
+            |peak: fn(&Outcome) -> u64| Interval::of(peak(&answer.outcome), outcomes.iter().map(peak));
+        let fails = |outcome: &Outcome| outcome.num_ooms > 0;
+        let mut prediction = Prediction {
+            size,
+            requested_peak_bytes: Interval::of(guess.requested_peak_bytes(), requested.into_iter()),
+            allocated_peak_bytes: interval(|outcome| outcome.allocated_peak_bytes),
+            reserved_peak_bytes: interval(|outcome| outcome.reserved_peak_bytes),
+            failure: answer.outcome.first_oom,
+            num_alloc_retries: answer.outcome.num_alloc_retries,
+            is_unanimous: outcomes.iter().all(|outcome| fails(outcome) == fails(&answer.outcome)),
+            nearest: self.base.size,
+            times: size.times(self.base.size),
+            alone_share: self.alone_share(),
+            confidence: answer.confidence,
+        };
+        prediction.confidence = prediction.rated().max(answer.confidence);
+        Ok(prediction)
+    }
+
+    /// Returns whether a run of a size fits under a limit.
+    pub(super) fn fits(&self, size: Size, conf: &str, limit_bytes: u64) -> Result<bool> {
+        let sizes: Vec<u64> = self.at(size).iter().map(|of| of.bytes).collect();
+        let requests = self.base.requests.resized(&sizes);
+        Ok(Replay::new(&requests).conf(conf).limit_bytes(limit_bytes).run()?.outcome.num_ooms == 0)
+    }
+}
+
+impl Prediction {
+    fn rated(&self) -> Confidence {
+        const MOST_TIMES: f64 = 8.0;
+        let peaks = [self.requested_peak_bytes, self.allocated_peak_bytes, self.reserved_peak_bytes];
+        let is_itself = self.size == self.nearest;
+        let alone_share = if is_itself { 0.0 } else { self.alone_share };
+        let rated = rating(peaks.into_iter().map(Interval::spread).fold(alone_share, f64::max));
+        let is_far = self.times > MOST_TIMES || !self.is_unanimous;
+        if is_far { rated.max(Confidence::Fair) } else { rated }
+    }
+}
+
+/// Rates a deviation, as a share.
+pub(super) fn rating(deviation: f64) -> Confidence {
+    match deviation {
+        ..=0.01 => Confidence::Sure,
+        ..=0.03 => Confidence::High,
+        ..=0.1 => Confidence::Fair,
+        _ => Confidence::Low,
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / (whole as f64).max(1.0)
+}

@@ -1,0 +1,58 @@
+//! A recorded run and its size.
+
+use super::{alignment::Asked, size::Size};
+use crate::whatif::{Change, Requests};
+use memreel_snapshot::{
+    analysis::StackNumbers,
+    model::Snapshot,
+    words::{DeviceId, Result},
+};
+
+/// The requests of one run to one device, and the size of the run.
+#[derive(Debug)]
+pub struct SizedRun {
+    pub(super) size: Size,
+    pub(super) requests: Requests,
+    pub(super) asked: Vec<Asked>,
+}
+
+impl SizedRun {
+    /// Reads a run from its snapshot, as it would be with some changes. `stacks` numbers the stacks of all runs that are compared.
+    ///
+    /// # Errors
+    /// Those of [`Requests::new`] and [`Requests::changed`].
+    pub fn new<'a>(
+        size: Size,
+        snapshot: &'a Snapshot,
+        device: DeviceId,
+        changes: &[Change],
+        stacks: &mut StackNumbers<'a>,
+    ) -> Result<SizedRun> {
+        let recorded = Requests::new(snapshot, device)?;
+        let requests =
+            changes.iter().try_fold(recorded, |requests, change| requests.changed(snapshot, change))?;
+        let numbers = stacks.of(snapshot);
+        let trace = snapshot.trace(device);
+        let number = |entry: usize| trace[entry].stack.map_or(u32::MAX, |stack| numbers[stack.index()]);
+        let asked = requests.sizes().map(|(entry, bytes)| Asked { stack: number(entry), bytes });
+        Ok(SizedRun { size, asked: asked.collect(), requests })
+    }
+
+    /// Returns the size.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the requests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Returns whether a request failed, so that the run ended before its peak.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.requests.recorded().num_ooms > 0
+    }
+}

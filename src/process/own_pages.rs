@@ -1,0 +1,545 @@
+//! An allocator with pages of its own, for a library that is loaded in front of a program: what the recorder has is in no heap of
+//! the program's, and what it frees is the kernel's again and not memory that the program seems to keep.
+//!
+//! Blocks of up to 128 KiB are in regions of 1 MiB, one size each; larger ones are mappings. A region is in an extent, a mapping
+//! of 64 MiB that nothing can be written to but regions that were used: it locks and promises no memory (`mlockall`,
+//! `vm.overcommit_memory=2`).
+//!
+//! There is one lock. It is held for some instructions, and never waited for by a thread that has it: a signal handler that
+//! interrupts it, a child of `fork` whose parent had it, and who waited too long, get their blocks from the system's allocator.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::UnsafeCell,
+    ffi::c_void,
+    ptr::{self, null_mut},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use super::{own_maps, pause};
+
+/// An allocator with pages of its own. It is a library's `#[global_allocator]`.
+///
+/// ```
+/// use std::alloc::{GlobalAlloc, Layout};
+/// use memreel::integrate::OwnPages;
+///
+/// let layout = Layout::from_size_align(100, 8)?;
+/// // SAFETY: the layout has bytes, and the block is freed once.
+/// unsafe {
+///     let block = OwnPages.alloc(layout);
+///     assert!(!block.is_null());
+///     OwnPages.dealloc(block, layout);
+/// }
+/// # Ok::<(), std::alloc::LayoutError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OwnPages;
+
+const EXTENT_BYTES: usize = 64 << 20;
+const REGION_BYTES: usize = 1 << 20;
+const PAGE_BYTES: usize = 4096;
+
+/// The most extents: 32 GiB of small blocks.
+const MOST_EXTENTS: usize = 512;
+
+/// The header of a region. Blocks are as aligned as it is long, if their size is a multiple of that.
+const HEADER_BYTES: usize = 128;
+
+/// Larger blocks are mappings.
+const MOST_SMALL_BYTES: usize = 128 << 10;
+
+/// The sizes of blocks: by 16 up to 128, then four to each doubling.
+const N_SIZES: usize = 48;
+
+/// How often a thread waits for the lock: some seconds. Who has it may have been cancelled.
+const MOST_TRIES: u32 = 1000;
+
+/// What a region keeps when its last block was freed: small blocks come and go.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// A region of blocks of one size.
+#[repr(C, align(128))]
+struct Region {
+    size: usize,
+    n_live: usize,
+    /// Where the blocks begin that were never used.
+    n_used_bytes: usize,
+    free: *mut Free,
+    /// Its place in the list of regions of this size with room.
+    next: *mut Region,
+    before: *mut Region,
+    is_listed: bool,
+}
+
+const _: () = assert!(size_of::<Region>() == HEADER_BYTES);
+
+/// A block that is free.
+struct Free {
+    next: *mut Free,
+}
+
+/// What the lock protects.
+struct Regions {
+    /// Regions with room, by size.
+    with_room: [*mut Region; N_SIZES],
+    /// Regions without a block, by `next`.
+    empty: *mut Region,
+    /// The part of the last extent that was never used.
+    rest: (usize, usize),
+}
+
+struct Shared(UnsafeCell<Regions>);
+
+// SAFETY: only the thread that has the lock looks at it.
+unsafe impl Sync for Shared {}
+
+static REGIONS: Shared =
+    Shared(UnsafeCell::new(Regions { with_room: [null_mut(); N_SIZES], empty: null_mut(), rest: (0, 0) }));
+
+/// The extents, so that a block of another allocator is known. Stored with release, before a block is handed out.
+static EXTENTS: [AtomicUsize; MOST_EXTENTS] = [const { AtomicUsize::new(0) }; MOST_EXTENTS];
+
+/// The thread that has the lock, by the address of a variable of its own; 0 if none has it.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
+
+/// The process in which the lock is sound. Relaxed: it is written while there is one thread.
+static PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this is a child of `fork` whose parent changed the lists meanwhile: they are not used again.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static THREAD: u8 = const { 0 };
+}
+
+/// Makes the lock sound in a child of `fork`, where no other thread exists.
+pub(super) fn in_child() {
+    PROCESS.store(own_process(), Ordering::Relaxed);
+    let owner = OWNER.load(Ordering::Relaxed);
+    if owner != 0 && owner != this_thread() {
+        IS_BROKEN.store(true, Ordering::Relaxed);
+        OWNER.store(0, Ordering::Release);
+    }
+}
+
+fn own_process() -> usize {
+    // SAFETY: it changes nothing.
+    usize::try_from(unsafe { libc::syscall(libc::SYS_getpid) }).unwrap_or(0)
+}
+
+fn this_thread() -> usize {
+    // It has no destructor, so it is there until the thread ends.
+    THREAD.try_with(|thread| ptr::from_ref(thread).addr()).unwrap_or(1)
+}
+
+/// Calls `work` with the lists; `None` if this thread has the lock already, or nothing will give it back.
+fn with_regions<T>(work: impl FnOnce(&mut Regions) -> T) -> Option<T> {
+    // Relaxed: set while there is one thread.
+    if IS_BROKEN.load(Ordering::Relaxed) {
+        return None;
+    }
+    let this = this_thread();
+    let mut n_tries = 0_u32;
+    while let Err(owner) = OWNER.compare_exchange_weak(0, this, Ordering::Acquire, Ordering::Relaxed) {
+        if owner == this {
+            return None;
+        }
+        n_tries += 1;
+        let process = PROCESS.load(Ordering::Relaxed);
+        let is_of_parent = || process != 0 && process != own_process();
+        if n_tries > MOST_TRIES || n_tries.is_multiple_of(128) && is_of_parent() {
+            return None;
+        }
+        pause::again(n_tries);
+    }
+    if PROCESS.load(Ordering::Relaxed) == 0 {
+        PROCESS.store(own_process(), Ordering::Relaxed);
+    }
+    // SAFETY: this thread has the lock, and `work` does not come here again.
+    let done = work(unsafe { &mut *REGIONS.0.get() });
+    OWNER.store(0, Ordering::Release);
+    Some(done)
+}
+
+/// Returns the number of the size of a block, and the size; `None` for what is a mapping.
+fn size_of_block(layout: Layout) -> Option<(usize, usize)> {
+    let bytes = layout.size().max(1);
+    // The sizes beyond 128 bytes are not all multiples of 32 or more; powers of two are.
+    let bytes = match layout.align() {
+        0..=16 => bytes,
+        align if align <= HEADER_BYTES => bytes.next_power_of_two().max(align),
+        _ => return None,
+    };
+    if bytes > MOST_SMALL_BYTES {
+        return None;
+    }
+    if bytes <= 128 {
+        let nth = (bytes - 1) / 16;
+        return Some((nth, (nth + 1) * 16));
+    }
+    let log = (bytes - 1).ilog2() as usize;
+    let (base, step) = (1 << log, 1 << (log - 2));
+    let nth = (bytes - 1 - base) / step;
+    Some((8 + (log - 7) * 4 + nth, base + (nth + 1) * step))
+}
+
+const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+fn map(n_bytes: usize, access: i32) -> *mut u8 {
+    // SAFETY: new pages, which nothing else has.
+    unsafe { map_at(null_mut(), n_bytes, access, 0) }
+}
+
+/// # Safety
+/// Nothing uses the pages at `at`, which is null unless `how` says that they are replaced.
+unsafe fn map_at(at: *mut u8, n_bytes: usize, access: i32, how: i32) -> *mut u8 {
+    // Without a reservation, which also keeps the kernel from making one mapping of it and one of the program's.
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
+    // SAFETY: the caller's promise. The call itself: the C library's may be one that is reported.
+    let at = unsafe { libc::syscall(libc::SYS_mmap, at.cast::<c_void>(), n_bytes, access, kind, -1, 0_i64) };
+    if at == -1 { null_mut() } else { ptr::with_exposed_provenance_mut(at as usize) }
+}
+
+/// # Safety
+/// The pages are of [`map`], and nothing uses them.
+unsafe fn unmap(at: *mut u8, n_bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_munmap, at, n_bytes) };
+}
+
+impl Regions {
+    fn take(&mut self, nth: usize, size: usize) -> *mut u8 {
+        let mut region = self.with_room[nth];
+        if region.is_null() {
+            region = self.new_region(nth, size);
+            if region.is_null() {
+                return null_mut();
+            }
+        }
+        // SAFETY: a region in the list is one of this allocator's, and the lock is this thread's.
+        let of = unsafe { &mut *region };
+        of.n_live += 1;
+        let block = if of.free.is_null() {
+            let block = region.cast::<u8>().wrapping_add(of.n_used_bytes);
+            of.n_used_bytes += size;
+            block
+        } else {
+            let block = of.free;
+            // SAFETY: a free block of this region has the next one.
+            of.free = unsafe { (*block).next };
+            block.cast()
+        };
+        if of.free.is_null() && of.n_used_bytes + size > REGION_BYTES {
+            self.unlist(region, nth);
+        }
+        block
+    }
+
+    fn give(&mut self, block: *mut u8, nth: usize) {
+        let region = block.map_addr(|address| address & !(REGION_BYTES - 1)).cast::<Region>();
+        // SAFETY: a block of an extent is in a region, and the lock is this thread's.
+        let of = unsafe { &mut *region };
+        let free = block.cast::<Free>();
+        // SAFETY: the block is free, and a block has room for an address.
+        unsafe { free.write(Free { next: of.free }) };
+        of.free = free;
+        of.n_live -= 1;
+        if !of.is_listed {
+            self.list(region, nth);
+        }
+        if of.n_live == 0 {
+            if of.n_used_bytes > KEPT_BYTES {
+                // SAFETY: no block of the region is used. The first pages, with the header, stay.
+                unsafe {
+                    let at = region.cast::<u8>().add(KEPT_BYTES);
+                    libc::syscall(libc::SYS_madvise, at, REGION_BYTES - KEPT_BYTES, libc::MADV_DONTNEED);
+                }
+            }
+            (of.free, of.n_used_bytes) = (null_mut(), HEADER_BYTES);
+            let is_only = of.next.is_null() && of.before.is_null();
+            if !is_only {
+                self.unlist(region, nth);
+                of.next = self.empty;
+                self.empty = region;
+            }
+        }
+    }
+
+    fn list(&mut self, region: *mut Region, nth: usize) {
+        let first = self.with_room[nth];
+        // SAFETY: regions of this allocator's, and the lock is this thread's.
+        unsafe {
+            ((*region).next, (*region).before, (*region).is_listed) = (first, null_mut(), true);
+            if let Some(first) = first.as_mut() {
+                first.before = region;
+            }
+        }
+        self.with_room[nth] = region;
+    }
+
+    fn unlist(&mut self, region: *mut Region, nth: usize) {
+        // SAFETY: as above.
+        unsafe {
+            let (next, before) = ((*region).next, (*region).before);
+            match before.as_mut() {
+                Some(before) => before.next = next,
+                None => self.with_room[nth] = next,
+            }
+            if let Some(next) = next.as_mut() {
+                next.before = before;
+            }
+            ((*region).next, (*region).before, (*region).is_listed) = (null_mut(), null_mut(), false);
+        }
+    }
+
+    fn new_region(&mut self, nth: usize, size: usize) -> *mut Region {
+        let mut region = self.empty;
+        if region.is_null() {
+            if self.rest.0 == self.rest.1 && !self.new_extent() {
+                return null_mut();
+            }
+            let at = ptr::with_exposed_provenance_mut(self.rest.0);
+            // A program may have forbidden itself `mprotect`, and not mappings without a file.
+            // SAFETY: the pages are of an extent, and nothing has them.
+            unsafe {
+                if map_at(at, REGION_BYTES, WRITABLE, libc::MAP_FIXED).is_null() {
+                    return null_mut();
+                }
+                libc::syscall(libc::SYS_madvise, at, REGION_BYTES, libc::MADV_NOHUGEPAGE);
+            }
+            region = at.cast();
+            self.rest.0 += REGION_BYTES;
+        } else {
+            // SAFETY: an empty region has the next one.
+            self.empty = unsafe { (*region).next };
+        }
+        let (free, next, before) = (null_mut(), null_mut(), null_mut());
+        let new =
+            Region { size, n_live: 0, n_used_bytes: HEADER_BYTES, free, next, before, is_listed: false };
+        // SAFETY: the region is in an extent, and no block of it is used.
+        unsafe { region.write(new) };
+        self.list(region, nth);
+        region
+    }
+
+    fn new_extent(&mut self) -> bool {
+        let Some(place) = EXTENTS.iter().find(|place| place.load(Ordering::Relaxed) == 0) else {
+            return false;
+        };
+        let at = map(EXTENT_BYTES + REGION_BYTES, libc::PROT_NONE);
+        if at.is_null() {
+            return false;
+        }
+        // Regions are as aligned as they are long.
+        let start = at.addr().next_multiple_of(REGION_BYTES);
+        let before = start - at.addr();
+        // SAFETY: these pages were just mapped.
+        unsafe {
+            if before > 0 {
+                unmap(at, before);
+            }
+            unmap(at.wrapping_add(before + EXTENT_BYTES), REGION_BYTES - before);
+        }
+        own_maps::add(start, EXTENT_BYTES);
+        self.rest = (start, start + EXTENT_BYTES);
+        place.store(start, Ordering::Release);
+        true
+    }
+}
+
+/// Returns whether a small block is of an extent.
+fn is_own(block: *mut u8) -> bool {
+    let extents = EXTENTS.iter().map(|place| place.load(Ordering::Acquire)).take_while(|start| *start != 0);
+    extents.into_iter().any(|start| block.addr().wrapping_sub(start) < EXTENT_BYTES)
+}
+
+/// Returns the bytes of the mapping of a large block.
+fn mapped_bytes(layout: Layout) -> Option<usize> {
+    layout.size().checked_next_multiple_of(PAGE_BYTES).filter(|_| layout.align() <= PAGE_BYTES)
+}
+
+// SAFETY: a block is in a region and not in its lists, or has a mapping, or is the system's, and is as long and as aligned as was
+// asked for. The layout and the address say which.
+unsafe impl GlobalAlloc for OwnPages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some((nth, size)) = size_of_block(layout) {
+            let block = with_regions(|regions| regions.take(nth, size)).unwrap_or(null_mut());
+            // SAFETY: the caller's promise.
+            return if block.is_null() { unsafe { System.alloc(layout) } } else { block };
+        }
+        let Some(n_bytes) = mapped_bytes(layout) else {
+            // SAFETY: the caller's promise.
+            return unsafe { System.alloc(layout) };
+        };
+        let block = map(n_bytes, WRITABLE);
+        if !block.is_null() {
+            own_maps::add(block.addr(), n_bytes);
+        }
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match (size_of_block(layout), mapped_bytes(layout)) {
+            // What cannot be given back now, never is.
+            (Some((nth, _)), _) if is_own(block) => _ = with_regions(|regions| regions.give(block, nth)),
+            (None, Some(n_bytes)) => {
+                own_maps::remove(block.addr());
+                // SAFETY: the mapping of this block.
+                unsafe { unmap(block, n_bytes) }
+            }
+            // SAFETY: a block of the system's.
+            _ => unsafe { System.dealloc(block, layout) },
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.alloc(layout) };
+        let is_new = size_of_block(layout).is_none() && mapped_bytes(layout).is_some();
+        if !block.is_null() && !is_new {
+            // SAFETY: a block of so many bytes.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, n_bytes: usize) -> *mut u8 {
+        // SAFETY: the caller promises that the size is one.
+        let new = unsafe { Layout::from_size_align_unchecked(n_bytes, layout.align()) };
+        let (old_size, new_size) = (size_of_block(layout), size_of_block(new));
+        if old_size.is_some() && old_size == new_size && is_own(block) {
+            return block;
+        }
+        if let (None, None, Some(old), Some(bytes)) =
+            (old_size, new_size, mapped_bytes(layout), mapped_bytes(new))
+        {
+            own_maps::remove(block.addr());
+            // SAFETY: the mapping of this block, which may move.
+            let at = unsafe { libc::syscall(libc::SYS_mremap, block, old, bytes, libc::MREMAP_MAYMOVE) };
+            let (at, bytes) = if at == -1 { (block.addr(), old) } else { (at as usize, bytes) };
+            own_maps::add(at, bytes);
+            return if bytes == old && n_bytes > old {
+                null_mut()
+            } else {
+                ptr::with_exposed_provenance_mut(at)
+            };
+        }
+        // SAFETY: the new block has room for what both have, and the old one is freed once.
+        unsafe {
+            let moved = self.alloc(new);
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size().min(n_bytes));
+                self.dealloc(block, layout);
+            }
+            moved
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_room_and_few_bytes_too_many() {
+        for bytes in (1..2000).chain([4096, 4097, 100_000, MOST_SMALL_BYTES]) {
+            let (nth, size) = size_of_block(Layout::from_size_align(bytes, 8).unwrap()).unwrap();
+            assert!(size >= bytes && nth < N_SIZES && size % 16 == 0, "{bytes}: {nth} {size}");
+            assert!(size - bytes < 16.max(bytes / 4 + 1), "{bytes}: {size}");
+            assert_eq!(size_of_block(Layout::from_size_align(size, 8).unwrap()), Some((nth, size)));
+        }
+        assert_eq!(size_of_block(Layout::from_size_align(MOST_SMALL_BYTES + 1, 8).unwrap()), None);
+        assert_eq!(size_of_block(Layout::from_size_align(100, 64).unwrap()).unwrap().1, 128);
+        assert_eq!(size_of_block(Layout::from_size_align(100, 4096).unwrap()), None);
+    }
+
+    /// Blocks of all sizes in several threads keep what is written into them.
+    #[test]
+    fn blocks_are_apart() {
+        let work = |seed: u64| {
+            let (mut state, mut live) = (seed, Vec::<(*mut u8, Layout, u8)>::new());
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % below
+            };
+            let check = |block: *mut u8, layout: Layout, mark: u8| {
+                // SAFETY: a block of so many bytes.
+                let bytes = unsafe { std::slice::from_raw_parts(block, layout.size()) };
+                assert!(bytes.iter().all(|byte| *byte == mark), "{layout:?}");
+            };
+            for turn in 0..20_000_u64 {
+                let mark = turn as u8;
+                if random(2) == 0 && !live.is_empty() {
+                    let (block, layout, mark) = live.swap_remove(random(live.len() as u64) as usize);
+                    check(block, layout, mark);
+                    // SAFETY: a block of this layout.
+                    unsafe { OwnPages.dealloc(block, layout) };
+                    continue;
+                }
+                let log = 1 + random(19);
+                let bytes = 1 + random(1 << log) as usize;
+                let layout = Layout::from_size_align(bytes, 1 << random(13)).unwrap();
+                // SAFETY: the layout has bytes.
+                let block = unsafe { OwnPages.alloc_zeroed(layout) };
+                assert!(!block.is_null() && block.addr() % layout.align() == 0, "{layout:?}");
+                check(block, layout, 0);
+                // SAFETY: a block of so many bytes.
+                unsafe { block.write_bytes(mark, bytes) };
+                if random(4) == 0 {
+                    let new = 1 + random(300_000) as usize;
+                    // SAFETY: a block of this layout.
+                    let moved = unsafe { OwnPages.realloc(block, layout, new) };
+                    let small = Layout::from_size_align(bytes.min(new), layout.align()).unwrap();
+                    check(moved, small, mark);
+                    // SAFETY: a block of so many bytes.
+                    unsafe { moved.write_bytes(mark, new) };
+                    live.push((moved, Layout::from_size_align(new, layout.align()).unwrap(), mark));
+                } else {
+                    live.push((block, layout, mark));
+                }
+            }
+            for (block, layout, mark) in live {
+                check(block, layout, mark);
+                // SAFETY: a block of this layout.
+                unsafe { OwnPages.dealloc(block, layout) };
+            }
+        };
+        std::thread::scope(|scope| (1..4).for_each(|seed| _ = scope.spawn(move || work(seed))));
+    }
+
+    #[test]
+    fn what_no_block_was_in_cannot_be_written_to() {
+        // SAFETY: the layout has bytes, and the block is freed once.
+        let last = unsafe {
+            let layout = Layout::from_size_align(100, 8).unwrap();
+            let block = OwnPages.alloc(layout);
+            let (_, end) = with_regions(|regions| regions.rest).unwrap();
+            OwnPages.dealloc(block, layout);
+            end - 1
+        };
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let has = |line: &&str| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+            (start..end).contains(&last)
+        };
+        let line = maps.lines().find(has).unwrap();
+        assert!(line.contains(" ---p "), "{line}");
+    }
+
+    /// A handler of a signal may come while the lock is held.
+    #[test]
+    fn a_thread_that_has_the_lock_gets_a_block_of_the_system() {
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        // SAFETY: the layout has bytes, and the blocks are freed once.
+        unsafe {
+            let block = with_regions(|_| OwnPages.alloc(layout)).unwrap();
+            let own = OwnPages.alloc(layout);
+            assert!(!block.is_null() && !is_own(block) && is_own(own));
+            with_regions(|_| OwnPages.dealloc(block, layout));
+            OwnPages.dealloc(own, layout);
+        }
+    }
+}

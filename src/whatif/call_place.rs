@@ -1,0 +1,42 @@
+//! The stacks below one call, and which calls lead from there to each request.
+
+use memreel_snapshot::{
+    model::{Frame, FrameIndex, StackIndex, StackTable},
+    words::{
+        SeededMap,
+        paths::{base_name, with_slashes},
+    },
+};
+
+/// A call that a text names, in each stack of a snapshot.
+pub(super) struct CallPlace {
+    /// For each stack that has the call, the number of the calls below its outermost occurrence.
+    below: Vec<Option<u32>>,
+}
+
+impl CallPlace {
+    /// Looks for the frames whose `function (file:line)` has the text, with the whole path or with its last part.
+    pub(super) fn new(text: &str, stacks: &StackTable) -> CallPlace {
+        let text = with_slashes(text);
+        let is_named: Vec<bool> = stacks.all_frames().map(|frame| is_named(frame, &text)).collect();
+        let mut numbers: SeededMap<&[FrameIndex], u32> = SeededMap::default();
+        let below = stacks.all_stacks().map(|frames| {
+            let outermost = frames.iter().rposition(|frame| is_named[frame.index()])?;
+            // A snapshot in memory has fewer than 2^32 stacks.
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            Some(*numbers.entry(&frames[..=outermost]).or_insert(next))
+        });
+        CallPlace { below: below.collect() }
+    }
+
+    /// Returns the number of the calls from the named one to the request; `None` if the stack does not have it.
+    pub(super) fn below(&self, stack: StackIndex) -> Option<u32> {
+        self.below[stack.index()]
+    }
+}
+
+fn is_named(frame: &Frame, text: &str) -> bool {
+    let Frame { name, filename, line, .. } = frame;
+    let path = with_slashes(filename);
+    [base_name(&path), &path].iter().any(|path| format!("{name} ({path}:{line})").contains(text))
+}

@@ -1,0 +1,150 @@
+//! What a call leaves is freed when it is over, and requested again before it is freed in the recorded run.
+//!
+//! Memory shows no use of a block, so the moments are those that a checkpoint has: a call is over with the last request below it;
+//! its last block is its result and stays; the backward pass begins where the first of what it left is freed, but for the
+//! tenth that is freed first, such as a cache that the program drops before.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use super::step::{SlotIndex, Step};
+
+/// The share of the bytes, in hundredths, that may be freed before the backward pass.
+const EARLY_HUNDREDTHS: u64 = 10;
+
+/// Returns the steps of the changed program, and how many slots more they have; `None` if no call leaves anything that is freed
+/// later. `below` numbers the calls below the changed one that lead to a request.
+pub(super) fn freed_after_use(
+    steps: &[Step],
+    n_slots: usize,
+    below: impl Fn(&Step) -> Option<u32>,
+) -> Option<(Vec<Step>, usize)> {
+    let frees = frees(steps, n_slots);
+    let mut inserted: BTreeMap<usize, Vec<Step>> = BTreeMap::new();
+    let mut n_more = 0;
+    for range in calls(steps, below) {
+        let call = Call { steps, frees: &frees, range, n_slots };
+        let Some((left, again_at)) = call.left() else { continue };
+        inserted.entry(call.range.end).or_default().extend(left.iter().filter_map(|at| call.free(*at)));
+        inserted.entry(again_at).or_default().extend(call.again(&left));
+        n_more = n_more.max(call.range.len());
+    }
+    let mut changed = Vec::with_capacity(steps.len() * 2);
+    for (at, step) in steps.iter().enumerate() {
+        changed.extend(inserted.get(&at).into_iter().flatten());
+        changed.push(*step);
+    }
+    (!inserted.is_empty()).then_some((changed, n_more))
+}
+
+/// Returns, by the step of each request, the step at which its block is freed; the number of steps for a block that is not.
+fn frees(steps: &[Step], n_slots: usize) -> Vec<usize> {
+    let mut frees = vec![steps.len(); steps.len()];
+    let mut requested = vec![None; n_slots];
+    for (at, step) in steps.iter().enumerate() {
+        match step {
+            Step::Alloc { slot, .. } => requested[*slot as usize] = Some(at),
+            Step::Free { slot, .. } | Step::FreeLater { slot, .. } => {
+                if let Some(of) = requested[*slot as usize].take() {
+                    frees[of] = at;
+                }
+            }
+            _ => {}
+        }
+    }
+    frees
+}
+
+/// Returns the steps of each call, up to the next request that is not of it. A call is over too when its first request is
+/// made again.
+fn calls(steps: &[Step], below: impl Fn(&Step) -> Option<u32>) -> Vec<Range<usize>> {
+    let mut calls: Vec<Range<usize>> = Vec::new();
+    let (mut open, mut last) = (None, None);
+    for (at, step) in steps.iter().enumerate() {
+        if !matches!(step, Step::Alloc { .. } | Step::Fail { .. }) {
+            continue;
+        }
+        let number = below(step);
+        if open.is_some() && (number.is_none() || number == open && number != last) {
+            open = None;
+            if let Some(call) = calls.last_mut() {
+                call.end = at;
+            }
+        }
+        if open.is_none() && number.is_some() {
+            open = number;
+            calls.push(at..steps.len());
+        }
+        last = number;
+    }
+    calls.retain(|call| call.end < steps.len());
+    calls
+}
+
+/// One call.
+struct Call<'a> {
+    steps: &'a [Step],
+    frees: &'a [usize],
+    range: Range<usize>,
+    n_slots: usize,
+}
+
+impl Call<'_> {
+    /// Returns the requests of the blocks that the call leaves until the backward pass, and the step where that begins.
+    fn left(&self) -> Option<(Vec<usize>, usize)> {
+        let is_left = |at: &usize| self.block(*at).is_some() && self.frees[*at] >= self.range.end;
+        let mut left: Vec<usize> = self.range.clone().filter(is_left).collect();
+        left.pop()?;
+        left.retain(|at| self.frees[*at] < self.steps.len());
+        left.sort_by_key(|at| self.frees[*at]);
+        let bytes = |at: &usize| self.block(*at).map_or(0, |(bytes, _)| bytes);
+        let total = left.iter().fold(0_u64, |sum, at| sum.saturating_add(bytes(at)));
+        let mut sum = 0_u64;
+        let n_early = left.iter().take_while(|at| {
+            sum = sum.saturating_add(bytes(at));
+            sum <= total / 100 * EARLY_HUNDREDTHS
+        });
+        let n_early = n_early.count();
+        let again_at = self.frees[*left.get(n_early)?];
+        Some((left.split_off(n_early), again_at))
+    }
+
+    fn block(&self, at: usize) -> Option<(u64, SlotIndex)> {
+        match self.steps[at] {
+            Step::Alloc { request, slot } => Some((request.bytes, slot)),
+            _ => None,
+        }
+    }
+
+    /// Returns the free of a block at the end of the call.
+    fn free(&self, at: usize) -> Option<Step> {
+        let (_, slot) = self.block(at)?;
+        Some(Step::Free { slot, entry: u32::try_from(self.steps[at].entry()).ok()? })
+    }
+
+    /// Returns the steps of the call once more. What it `left` takes its slots again, and is freed where it was; what else is
+    /// still in use at the end is freed there.
+    fn again(&self, left: &[usize]) -> Vec<Step> {
+        let mut again = Vec::new();
+        let mut slots: BTreeMap<SlotIndex, SlotIndex> = BTreeMap::new();
+        for (n, at) in self.range.clone().enumerate() {
+            match self.steps[at] {
+                Step::Alloc { request, slot } if left.contains(&at) => {
+                    again.push(Step::Alloc { request, slot })
+                }
+                Step::Alloc { request, slot } => {
+                    // Steps have fewer slots than entries, of which there are fewer than 2^32.
+                    let new = u32::try_from(self.n_slots + n).unwrap_or(u32::MAX);
+                    slots.insert(slot, new);
+                    again.push(Step::Alloc { request, slot: new });
+                }
+                Step::Free { slot, entry } | Step::FreeLater { slot, entry } => {
+                    again.extend(slots.remove(&slot).map(|slot| Step::Free { slot, entry }));
+                }
+                Step::Complete { .. } | Step::Fail { .. } | Step::EmptyCache { .. } => {}
+            }
+        }
+        let entry = u32::try_from(self.steps[self.range.start].entry()).unwrap_or(u32::MAX);
+        again.extend(slots.into_values().map(|slot| Step::Free { slot, entry }));
+        again
+    }
+}
