@@ -2,46 +2,26 @@
 //! other than the arrays are long.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use memreel::integrate::hold_at_forks;
-use once_cell::race::OnceBox;
-use rustc_hash::FxHashMap;
-
 use super::{
     driver_memory::next_address,
     gpus::{self, Kind},
+    held::HeldMap,
     state::record,
     types::Status,
 };
 
 /// The address of each array.
-type Arrays = Arc<Mutex<FxHashMap<usize, u64>>>;
-
-fn arrays() -> MutexGuard<'static, FxHashMap<usize, u64>> {
-    static ARRAYS: OnceBox<Arrays> = OnceBox::new();
-    let arrays = ARRAYS.get_or_init(|| {
-        let arrays = Arrays::default();
-        hold_at_forks(&arrays);
-        Box::new(arrays)
-    });
-    arrays.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static ARRAYS: HeldMap<usize, u64> = HeldMap::new();
 
 /// Records an array.
 pub(crate) fn allocated(array: usize, bytes: u64) {
     let address = next_address(bytes);
-    if record(|_| arrays().insert(array, address)).is_some() {
+    if record(|_| ARRAYS.lock().insert(array, address)).is_some() {
         gpus::allocated(address, bytes, Kind::Plain);
     }
 }
 
 /// Records the end of an array, before its handle can be another's.
 pub(crate) fn free(array: usize, call: impl Fn() -> Status) -> Status {
-    let Some(address) = record(|_| arrays().remove(&array)).flatten() else { return call() };
-    let status = gpus::free(address, call);
-    if !status.is_success() {
-        record(|_| arrays().insert(array, address));
-    }
-    status
+    ARRAYS.end(array, |address| gpus::free(address, &call)).unwrap_or_else(call)
 }

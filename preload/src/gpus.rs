@@ -1,20 +1,13 @@
 //! What programs allocate and free on GPUs, and of pools also on the host, by address: every device has its own addresses.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use memreel::{
-    Address, StreamId,
-    integrate::{Refusal, hold_at_forks},
-    recorder::Ledger,
-};
-use once_cell::race::OnceBox;
-use rustc_hash::FxHashMap;
+use memreel::{Address, StreamId, integrate::Refusal, recorder::Ledger};
 
 use super::{
     completions,
     driver::driver,
     gpu::{Account, Gpu},
+    held::HeldMap,
     intervals, looks,
     marks::marked,
     pools::{self, PoolPlace},
@@ -84,17 +77,7 @@ impl Block {
 }
 
 /// The blocks of all devices by address.
-type Blocks = Arc<Mutex<FxHashMap<u64, Block>>>;
-
-fn blocks() -> MutexGuard<'static, FxHashMap<u64, Block>> {
-    static BLOCKS: OnceBox<Blocks> = OnceBox::new();
-    let blocks = BLOCKS.get_or_init(|| {
-        let blocks = Blocks::default();
-        hold_at_forks(&blocks);
-        Box::new(blocks)
-    });
-    blocks.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static BLOCKS: HeldMap<u64, Block> = HeldMap::new();
 
 /// Records an allocation of this thread's device, or memory of another process.
 pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
@@ -134,7 +117,7 @@ pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option
 
 /// Counts a block of the table once more; returns whether there is one.
 fn is_open_again(address: u64) -> bool {
-    blocks().get_mut(&address).map(|block| block.n_opened += 1).is_some()
+    BLOCKS.lock().get_mut(&address).map(|block| block.n_opened += 1).is_some()
 }
 
 fn add(state: &'static State, address: u64, block: Block) -> Option<()> {
@@ -147,7 +130,7 @@ fn add(state: &'static State, address: u64, block: Block) -> Option<()> {
     if let Some(gpu) = gpu {
         state.totals.add(bytes, gpu);
     }
-    blocks().insert(address, block);
+    BLOCKS.lock().insert(address, block);
     looks::note(state, gpu?);
     Some(())
 }
@@ -168,7 +151,7 @@ pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
 
 /// Counts a block once less, and takes it from the table if it is not open any more: its `n_opened` is 0 then.
 fn closed(address: u64) -> Option<Block> {
-    let mut blocks = blocks();
+    let mut blocks = BLOCKS.lock();
     let block = blocks.get_mut(&address)?;
     block.n_opened -= 1;
     if block.n_opened == 0 { blocks.remove(&address) } else { Some(*block) }
@@ -222,7 +205,7 @@ fn still_has(
             return None;
         }
         again(state, block)?;
-        blocks().insert(address, Block { n_opened: 1, ..block })
+        BLOCKS.lock().insert(address, Block { n_opened: 1, ..block })
     });
 }
 
@@ -243,14 +226,7 @@ pub(crate) fn refused(bytes: u64, stream: usize) {
 
 /// Forgets what was allocated on a device whose context ends.
 pub(crate) fn forget(gpu: &Gpu) {
-    let mut gone = Vec::new();
-    blocks().retain(|address, block| {
-        let stays = block.device != Some(gpu.device);
-        if !stays {
-            gone.push((*address, *block));
-        }
-        stays
-    });
+    let gone: Vec<_> = BLOCKS.lock().extract_if(|_, block| block.device == Some(gpu.device)).collect();
     for (address, block) in gone {
         gpu.ledger().free(Address(address));
         gpu.account(block.account, block.bytes, -1);

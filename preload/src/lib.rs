@@ -42,6 +42,7 @@ mod heap;
 mod own_bytes;
 mod requests;
 mod gpus;
+mod held;
 mod arrays;
 mod physical;
 mod physical_table;

@@ -1,18 +1,14 @@
 //! What is known of physical memory: the handles of the program, the mappings, and what is bound to multicast objects.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, ops::Range, sync::MutexGuard};
 
-use memreel::integrate::{StackId, hold_at_forks};
-use once_cell::race::OnceBox;
+use memreel::integrate::StackId;
 use rustc_hash::FxHashMap;
 
 use super::{
     gpu::Account,
+    held::Held,
     physical::{Owner, Physical},
     state::State,
 };
@@ -100,13 +96,8 @@ impl Table {
 
 /// Returns the table. The driver is not asked while it is locked.
 pub(crate) fn table() -> MutexGuard<'static, Table> {
-    static TABLE: OnceBox<Arc<Mutex<Table>>> = OnceBox::new();
-    let table = TABLE.get_or_init(|| {
-        let table = Arc::default();
-        hold_at_forks(&table);
-        Box::new(table)
-    });
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    static TABLE: Held<Table> = Held::new();
+    TABLE.lock()
 }
 
 /// Takes memory off the account that nothing holds; a multicast object no longer holds what is bound to it.

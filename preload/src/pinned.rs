@@ -1,37 +1,22 @@
 //! The host's memory that devices can use, as a device of its own.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use memreel::{
     Address, StreamId,
     device::{Device, Host},
-    integrate::hold_at_forks,
 };
-use once_cell::race::OnceBox;
-use rustc_hash::FxHashMap;
 
-use super::{gpu::Gpu, state::record, types::Status};
+use super::{gpu::Gpu, held::HeldMap, state::record, types::Status};
 
 /// The device whose context has each allocation, by address.
-type Devices = Arc<Mutex<FxHashMap<usize, i32>>>;
-
-fn devices() -> MutexGuard<'static, FxHashMap<usize, i32>> {
-    static DEVICES: OnceBox<Devices> = OnceBox::new();
-    let devices = DEVICES.get_or_init(|| {
-        let devices = Devices::default();
-        hold_at_forks(&devices);
-        Box::new(devices)
-    });
-    devices.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static DEVICES: HeldMap<usize, i32> = HeldMap::new();
 
 /// Records an allocation.
 pub(crate) fn allocated(address: usize, bytes: usize) {
     record(|state| {
         state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT);
         let device = state.current_gpu()?.device;
-        devices().insert(address, device)
+        DEVICES.lock().insert(address, device)
     });
 }
 
@@ -49,7 +34,7 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
     let bytes = record(|state| {
         let ledger = state.pinned();
         let bytes = ledger.block_bytes(at(address))?;
-        devices().remove(&address);
+        DEVICES.lock().remove(&address);
         ledger.free(at(address)).then_some(bytes)
     });
     let status = call();
@@ -61,15 +46,8 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
 
 /// Records the end of what a context has that ends: the driver frees it.
 pub(crate) fn forget(gpu: &Gpu) {
-    let mut gone = Vec::new();
-    devices().retain(|address, device| {
-        let stays = *device != gpu.device;
-        if !stays {
-            gone.push(*address);
-        }
-        stays
-    });
-    record(|state| gone.iter().for_each(|address| _ = state.pinned().free(at(*address))));
+    let gone: Vec<_> = DEVICES.lock().extract_if(|_, device| *device == gpu.device).collect();
+    record(|state| gone.iter().for_each(|(address, _)| _ = state.pinned().free(at(*address))));
 }
 
 fn at(address: usize) -> Address {

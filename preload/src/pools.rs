@@ -1,15 +1,10 @@
 //! The pools of stream-ordered memory: where each has its memory, and that those of devices hold more than their blocks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use memreel::integrate::hold_at_forks;
-use once_cell::race::OnceBox;
-use rustc_hash::FxHashMap;
-
 use super::{
     alive::Look,
     driver::Driver,
     gpu::Gpu,
+    held::HeldMap,
     state::record,
     types::{Handle, Ordinal, Place},
 };
@@ -36,22 +31,12 @@ impl From<Place> for PoolPlace {
 }
 
 /// The places of pools.
-type Places = Arc<Mutex<FxHashMap<usize, PoolPlace>>>;
-
-fn places() -> MutexGuard<'static, FxHashMap<usize, PoolPlace>> {
-    static PLACES: OnceBox<Places> = OnceBox::new();
-    let places = PLACES.get_or_init(|| {
-        let places = Places::default();
-        hold_at_forks(&places);
-        Box::new(places)
-    });
-    places.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static PLACES: HeldMap<usize, PoolPlace> = HeldMap::new();
 
 /// Notes a pool that the program made, or that the driver gave it.
 pub(crate) fn found(pool: Handle, place: PoolPlace) {
     record(|state| {
-        places().insert(pool.addr(), place);
+        PLACES.lock().insert(pool.addr(), place);
         let PoolPlace::Device(device) = place else { return None };
         state.gpu(device)?.alive().add_pool(pool.expose_provenance());
         Some(())
@@ -61,14 +46,14 @@ pub(crate) fn found(pool: Handle, place: PoolPlace) {
 /// Notes that the program destroys a pool, which is not asked any more.
 pub(crate) fn destroyed(pool: Handle) {
     record(|state| {
-        places().remove(&pool.addr());
+        PLACES.lock().remove(&pool.addr());
         state.gpus().for_each(|gpu| gpu.alive().remove_pool(pool.addr()));
     });
 }
 
 /// Returns where a pool has its memory; `None` of a pool that no recorded call gave to the program.
 pub(crate) fn place_of(pool: usize) -> Option<PoolPlace> {
-    places().get(&pool).copied()
+    PLACES.lock().get(&pool).copied()
 }
 
 /// Returns the bytes that the pools of a device hold.
