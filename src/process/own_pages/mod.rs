@@ -8,13 +8,18 @@
 //! There is one lock. It is held for some instructions, and never waited for by a thread that has it: a signal handler that
 //! interrupts it, a child of `fork` whose parent had it, and who waited too long, get their blocks from the system's allocator.
 
+mod pages;
+mod regions;
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::UnsafeCell,
-    ffi::c_void,
     ptr::{self, null_mut},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
+
+use pages::{WRITABLE, map, unmap};
+use regions::{HEADER_BYTES, Regions, is_own};
 
 use super::{own_maps, pause};
 
@@ -36,15 +41,7 @@ use super::{own_maps, pause};
 #[derive(Clone, Copy, Debug)]
 pub struct OwnPages;
 
-const EXTENT_BYTES: usize = 64 << 20;
-const REGION_BYTES: usize = 1 << 20;
 const PAGE_BYTES: usize = 4096;
-
-/// The most extents: 32 GiB of small blocks.
-const MOST_EXTENTS: usize = 512;
-
-/// The header of a region. Blocks are as aligned as it is long, if their size is a multiple of that.
-const HEADER_BYTES: usize = 128;
 
 /// Larger blocks are mappings.
 const MOST_SMALL_BYTES: usize = 128 << 10;
@@ -55,50 +52,12 @@ const N_SIZES: usize = 48;
 /// How often a thread waits for the lock: some seconds. Who has it may have been cancelled.
 const MOST_TRIES: u32 = 1000;
 
-/// What a region keeps when its last block was freed: small blocks come and go.
-const KEPT_BYTES: usize = 64 << 10;
-
-/// A region of blocks of one size.
-#[repr(C, align(128))]
-struct Region {
-    size: usize,
-    n_live: usize,
-    /// Where the blocks begin that were never used.
-    n_used_bytes: usize,
-    free: *mut Free,
-    /// Its place in the list of regions of this size with room.
-    next: *mut Region,
-    before: *mut Region,
-    is_listed: bool,
-}
-
-const _: () = assert!(size_of::<Region>() == HEADER_BYTES);
-
-/// A block that is free.
-struct Free {
-    next: *mut Free,
-}
-
-/// What the lock protects.
-struct Regions {
-    /// Regions with room, by size.
-    with_room: [*mut Region; N_SIZES],
-    /// Regions without a block, by `next`.
-    empty: *mut Region,
-    /// The part of the last extent that was never used.
-    rest: (usize, usize),
-}
-
 struct Shared(UnsafeCell<Regions>);
 
 // SAFETY: only the thread that has the lock looks at it.
 unsafe impl Sync for Shared {}
 
-static REGIONS: Shared =
-    Shared(UnsafeCell::new(Regions { with_room: [null_mut(); N_SIZES], empty: null_mut(), rest: (0, 0) }));
-
-/// The extents, so that a block of another allocator is known. Stored with release, before a block is handed out.
-static EXTENTS: [AtomicUsize; MOST_EXTENTS] = [const { AtomicUsize::new(0) }; MOST_EXTENTS];
+static REGIONS: Shared = Shared(UnsafeCell::new(Regions::new()));
 
 /// The thread that has the lock, by the address of a variable of its own; 0 if none has it.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
@@ -182,176 +141,6 @@ fn size_of_block(layout: Layout) -> Option<(usize, usize)> {
     let (base, step) = (1 << log, 1 << (log - 2));
     let nth = (bytes - 1 - base) / step;
     Some((8 + (log - 7) * 4 + nth, base + (nth + 1) * step))
-}
-
-const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
-
-fn map(n_bytes: usize, access: i32) -> *mut u8 {
-    // SAFETY: new pages, which nothing else has.
-    unsafe { map_at(null_mut(), n_bytes, access, 0) }
-}
-
-/// # Safety
-/// Nothing uses the pages at `at`, which is null unless `how` says that they are replaced.
-unsafe fn map_at(at: *mut u8, n_bytes: usize, access: i32, how: i32) -> *mut u8 {
-    // Without a reservation, which also keeps the kernel from making one mapping of it and one of the program's.
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
-    // SAFETY: the caller's promise. The call itself: the C library's may be one that is reported.
-    let at = unsafe { libc::syscall(libc::SYS_mmap, at.cast::<c_void>(), n_bytes, access, kind, -1, 0_i64) };
-    if at == -1 { null_mut() } else { ptr::with_exposed_provenance_mut(at as usize) }
-}
-
-/// # Safety
-/// The pages are of [`map`], and nothing uses them.
-unsafe fn unmap(at: *mut u8, n_bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { libc::syscall(libc::SYS_munmap, at, n_bytes) };
-}
-
-impl Regions {
-    fn take(&mut self, nth: usize, size: usize) -> *mut u8 {
-        let mut region = self.with_room[nth];
-        if region.is_null() {
-            region = self.new_region(nth, size);
-            if region.is_null() {
-                return null_mut();
-            }
-        }
-        // SAFETY: a region in the list is one of this allocator's, and the lock is this thread's.
-        let of = unsafe { &mut *region };
-        of.n_live += 1;
-        let block = if of.free.is_null() {
-            let block = region.cast::<u8>().wrapping_add(of.n_used_bytes);
-            of.n_used_bytes += size;
-            block
-        } else {
-            let block = of.free;
-            // SAFETY: a free block of this region has the next one.
-            of.free = unsafe { (*block).next };
-            block.cast()
-        };
-        if of.free.is_null() && of.n_used_bytes + size > REGION_BYTES {
-            self.unlist(region, nth);
-        }
-        block
-    }
-
-    fn give(&mut self, block: *mut u8, nth: usize) {
-        let region = block.map_addr(|address| address & !(REGION_BYTES - 1)).cast::<Region>();
-        // SAFETY: a block of an extent is in a region, and the lock is this thread's.
-        let of = unsafe { &mut *region };
-        let free = block.cast::<Free>();
-        // SAFETY: the block is free, and a block has room for an address.
-        unsafe { free.write(Free { next: of.free }) };
-        of.free = free;
-        of.n_live -= 1;
-        if !of.is_listed {
-            self.list(region, nth);
-        }
-        if of.n_live == 0 {
-            if of.n_used_bytes > KEPT_BYTES {
-                // SAFETY: no block of the region is used. The first pages, with the header, stay.
-                unsafe {
-                    let at = region.cast::<u8>().add(KEPT_BYTES);
-                    libc::syscall(libc::SYS_madvise, at, REGION_BYTES - KEPT_BYTES, libc::MADV_DONTNEED);
-                }
-            }
-            (of.free, of.n_used_bytes) = (null_mut(), HEADER_BYTES);
-            let is_only = of.next.is_null() && of.before.is_null();
-            if !is_only {
-                self.unlist(region, nth);
-                of.next = self.empty;
-                self.empty = region;
-            }
-        }
-    }
-
-    fn list(&mut self, region: *mut Region, nth: usize) {
-        let first = self.with_room[nth];
-        // SAFETY: regions of this allocator's, and the lock is this thread's.
-        unsafe {
-            ((*region).next, (*region).before, (*region).is_listed) = (first, null_mut(), true);
-            if let Some(first) = first.as_mut() {
-                first.before = region;
-            }
-        }
-        self.with_room[nth] = region;
-    }
-
-    fn unlist(&mut self, region: *mut Region, nth: usize) {
-        // SAFETY: as above.
-        unsafe {
-            let (next, before) = ((*region).next, (*region).before);
-            match before.as_mut() {
-                Some(before) => before.next = next,
-                None => self.with_room[nth] = next,
-            }
-            if let Some(next) = next.as_mut() {
-                next.before = before;
-            }
-            ((*region).next, (*region).before, (*region).is_listed) = (null_mut(), null_mut(), false);
-        }
-    }
-
-    fn new_region(&mut self, nth: usize, size: usize) -> *mut Region {
-        let mut region = self.empty;
-        if region.is_null() {
-            if self.rest.0 == self.rest.1 && !self.new_extent() {
-                return null_mut();
-            }
-            let at = ptr::with_exposed_provenance_mut(self.rest.0);
-            // A program may have forbidden itself `mprotect`, and not mappings without a file.
-            // SAFETY: the pages are of an extent, and nothing has them.
-            unsafe {
-                if map_at(at, REGION_BYTES, WRITABLE, libc::MAP_FIXED).is_null() {
-                    return null_mut();
-                }
-                libc::syscall(libc::SYS_madvise, at, REGION_BYTES, libc::MADV_NOHUGEPAGE);
-            }
-            region = at.cast();
-            self.rest.0 += REGION_BYTES;
-        } else {
-            // SAFETY: an empty region has the next one.
-            self.empty = unsafe { (*region).next };
-        }
-        let (free, next, before) = (null_mut(), null_mut(), null_mut());
-        let new =
-            Region { size, n_live: 0, n_used_bytes: HEADER_BYTES, free, next, before, is_listed: false };
-        // SAFETY: the region is in an extent, and no block of it is used.
-        unsafe { region.write(new) };
-        self.list(region, nth);
-        region
-    }
-
-    fn new_extent(&mut self) -> bool {
-        let Some(place) = EXTENTS.iter().find(|place| place.load(Ordering::Relaxed) == 0) else {
-            return false;
-        };
-        let at = map(EXTENT_BYTES + REGION_BYTES, libc::PROT_NONE);
-        if at.is_null() {
-            return false;
-        }
-        // Regions are as aligned as they are long.
-        let start = at.addr().next_multiple_of(REGION_BYTES);
-        let before = start - at.addr();
-        // SAFETY: these pages were just mapped.
-        unsafe {
-            if before > 0 {
-                unmap(at, before);
-            }
-            unmap(at.wrapping_add(before + EXTENT_BYTES), REGION_BYTES - before);
-        }
-        own_maps::add(start, EXTENT_BYTES);
-        self.rest = (start, start + EXTENT_BYTES);
-        place.store(start, Ordering::Release);
-        true
-    }
-}
-
-/// Returns whether a small block is of an extent.
-fn is_own(block: *mut u8) -> bool {
-    let extents = EXTENTS.iter().map(|place| place.load(Ordering::Acquire)).take_while(|start| *start != 0);
-    extents.into_iter().any(|start| block.addr().wrapping_sub(start) < EXTENT_BYTES)
 }
 
 /// Returns the bytes of the mapping of a large block.
@@ -506,27 +295,6 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (1..4).for_each(|seed| _ = scope.spawn(move || work(seed))));
-    }
-
-    #[test]
-    fn what_no_block_was_in_cannot_be_written_to() {
-        // SAFETY: the layout has bytes, and the block is freed once.
-        let last = unsafe {
-            let layout = Layout::from_size_align(100, 8).unwrap();
-            let block = OwnPages.alloc(layout);
-            let (_, end) = with_regions(|regions| regions.rest).unwrap();
-            OwnPages.dealloc(block, layout);
-            end - 1
-        };
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let has = |line: &&str| {
-            let (range, _) = line.split_once(' ').unwrap();
-            let (start, end) = range.split_once('-').unwrap();
-            let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
-            (start..end).contains(&last)
-        };
-        let line = maps.lines().find(has).unwrap();
-        assert!(line.contains(" ---p "), "{line}");
     }
 
     /// A handler of a signal may come while the lock is held.

@@ -1,0 +1,236 @@
+//! The regions of small blocks: 1 MiB each, with blocks of one size, in extents of 64 MiB.
+
+use std::{
+    ptr::{self, null_mut},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use super::{
+    super::own_maps,
+    N_SIZES,
+    pages::{WRITABLE, map, map_at, unmap},
+};
+
+const EXTENT_BYTES: usize = 64 << 20;
+const REGION_BYTES: usize = 1 << 20;
+
+/// The most extents: 32 GiB of small blocks.
+const MOST_EXTENTS: usize = 512;
+
+/// The header of a region. Blocks are as aligned as it is long, if their size is a multiple of that.
+pub(super) const HEADER_BYTES: usize = 128;
+
+/// The extents, so that a block of another allocator is known. Stored with release, before a block is handed out.
+static EXTENTS: [AtomicUsize; MOST_EXTENTS] = [const { AtomicUsize::new(0) }; MOST_EXTENTS];
+
+/// What a region keeps when its last block was freed: small blocks come and go.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// A region of blocks of one size.
+#[repr(C, align(128))]
+struct Region {
+    size: usize,
+    n_live: usize,
+    /// Where the blocks begin that were never used.
+    n_used_bytes: usize,
+    free: *mut Free,
+    /// Its place in the list of regions of this size with room.
+    next: *mut Region,
+    before: *mut Region,
+    is_listed: bool,
+}
+
+const _: () = assert!(size_of::<Region>() == HEADER_BYTES);
+
+/// A block that is free.
+struct Free {
+    next: *mut Free,
+}
+
+/// What the lock protects.
+pub(super) struct Regions {
+    /// Regions with room, by size.
+    with_room: [*mut Region; N_SIZES],
+    /// Regions without a block, by `next`.
+    empty: *mut Region,
+    /// The part of the last extent that was never used.
+    rest: (usize, usize),
+}
+
+impl Regions {
+    pub(super) const fn new() -> Regions {
+        Regions { with_room: [null_mut(); N_SIZES], empty: null_mut(), rest: (0, 0) }
+    }
+
+    pub(super) fn take(&mut self, nth: usize, size: usize) -> *mut u8 {
+        let mut region = self.with_room[nth];
+        if region.is_null() {
+            region = self.new_region(nth, size);
+            if region.is_null() {
+                return null_mut();
+            }
+        }
+        // SAFETY: a region in the list is one of this allocator's, and the lock is this thread's.
+        let of = unsafe { &mut *region };
+        of.n_live += 1;
+        let block = if of.free.is_null() {
+            let block = region.cast::<u8>().wrapping_add(of.n_used_bytes);
+            of.n_used_bytes += size;
+            block
+        } else {
+            let block = of.free;
+            // SAFETY: a free block of this region has the next one.
+            of.free = unsafe { (*block).next };
+            block.cast()
+        };
+        if of.free.is_null() && of.n_used_bytes + size > REGION_BYTES {
+            self.unlist(region, nth);
+        }
+        block
+    }
+
+    pub(super) fn give(&mut self, block: *mut u8, nth: usize) {
+        let region = block.map_addr(|address| address & !(REGION_BYTES - 1)).cast::<Region>();
+        // SAFETY: a block of an extent is in a region, and the lock is this thread's.
+        let of = unsafe { &mut *region };
+        let free = block.cast::<Free>();
+        // SAFETY: the block is free, and a block has room for an address.
+        unsafe { free.write(Free { next: of.free }) };
+        of.free = free;
+        of.n_live -= 1;
+        if !of.is_listed {
+            self.list(region, nth);
+        }
+        if of.n_live == 0 {
+            if of.n_used_bytes > KEPT_BYTES {
+                // SAFETY: no block of the region is used. The first pages, with the header, stay.
+                unsafe {
+                    let at = region.cast::<u8>().add(KEPT_BYTES);
+                    libc::syscall(libc::SYS_madvise, at, REGION_BYTES - KEPT_BYTES, libc::MADV_DONTNEED);
+                }
+            }
+            (of.free, of.n_used_bytes) = (null_mut(), HEADER_BYTES);
+            let is_only = of.next.is_null() && of.before.is_null();
+            if !is_only {
+                self.unlist(region, nth);
+                of.next = self.empty;
+                self.empty = region;
+            }
+        }
+    }
+
+    fn list(&mut self, region: *mut Region, nth: usize) {
+        let first = self.with_room[nth];
+        // SAFETY: regions of this allocator's, and the lock is this thread's.
+        unsafe {
+            ((*region).next, (*region).before, (*region).is_listed) = (first, null_mut(), true);
+            if let Some(first) = first.as_mut() {
+                first.before = region;
+            }
+        }
+        self.with_room[nth] = region;
+    }
+
+    fn unlist(&mut self, region: *mut Region, nth: usize) {
+        // SAFETY: as above.
+        unsafe {
+            let (next, before) = ((*region).next, (*region).before);
+            match before.as_mut() {
+                Some(before) => before.next = next,
+                None => self.with_room[nth] = next,
+            }
+            if let Some(next) = next.as_mut() {
+                next.before = before;
+            }
+            ((*region).next, (*region).before, (*region).is_listed) = (null_mut(), null_mut(), false);
+        }
+    }
+
+    fn new_region(&mut self, nth: usize, size: usize) -> *mut Region {
+        let mut region = self.empty;
+        if region.is_null() {
+            if self.rest.0 == self.rest.1 && !self.new_extent() {
+                return null_mut();
+            }
+            let at = ptr::with_exposed_provenance_mut(self.rest.0);
+            // A program may have forbidden itself `mprotect`, and not mappings without a file.
+            // SAFETY: the pages are of an extent, and nothing has them.
+            unsafe {
+                if map_at(at, REGION_BYTES, WRITABLE, libc::MAP_FIXED).is_null() {
+                    return null_mut();
+                }
+                libc::syscall(libc::SYS_madvise, at, REGION_BYTES, libc::MADV_NOHUGEPAGE);
+            }
+            region = at.cast();
+            self.rest.0 += REGION_BYTES;
+        } else {
+            // SAFETY: an empty region has the next one.
+            self.empty = unsafe { (*region).next };
+        }
+        let (free, next, before) = (null_mut(), null_mut(), null_mut());
+        let new =
+            Region { size, n_live: 0, n_used_bytes: HEADER_BYTES, free, next, before, is_listed: false };
+        // SAFETY: the region is in an extent, and no block of it is used.
+        unsafe { region.write(new) };
+        self.list(region, nth);
+        region
+    }
+
+    fn new_extent(&mut self) -> bool {
+        let Some(place) = EXTENTS.iter().find(|place| place.load(Ordering::Relaxed) == 0) else {
+            return false;
+        };
+        let at = map(EXTENT_BYTES + REGION_BYTES, libc::PROT_NONE);
+        if at.is_null() {
+            return false;
+        }
+        // Regions are as aligned as they are long.
+        let start = at.addr().next_multiple_of(REGION_BYTES);
+        let before = start - at.addr();
+        // SAFETY: these pages were just mapped.
+        unsafe {
+            if before > 0 {
+                unmap(at, before);
+            }
+            unmap(at.wrapping_add(before + EXTENT_BYTES), REGION_BYTES - before);
+        }
+        own_maps::add(start, EXTENT_BYTES);
+        self.rest = (start, start + EXTENT_BYTES);
+        place.store(start, Ordering::Release);
+        true
+    }
+}
+
+/// Returns whether a small block is of an extent.
+pub(super) fn is_own(block: *mut u8) -> bool {
+    let extents = EXTENTS.iter().map(|place| place.load(Ordering::Acquire)).take_while(|start| *start != 0);
+    extents.into_iter().any(|start| block.addr().wrapping_sub(start) < EXTENT_BYTES)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::alloc::{GlobalAlloc, Layout};
+
+    use super::super::{OwnPages, with_regions};
+
+    #[test]
+    fn what_no_block_was_in_cannot_be_written_to() {
+        // SAFETY: the layout has bytes, and the block is freed once.
+        let last = unsafe {
+            let layout = Layout::from_size_align(100, 8).unwrap();
+            let block = OwnPages.alloc(layout);
+            let (_, end) = with_regions(|regions| regions.rest).unwrap();
+            OwnPages.dealloc(block, layout);
+            end - 1
+        };
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let has = |line: &&str| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+            (start..end).contains(&last)
+        };
+        let line = maps.lines().find(has).unwrap();
+        assert!(line.contains(" ---p "), "{line}");
+    }
+}
