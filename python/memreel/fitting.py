@@ -64,6 +64,10 @@ class Sizes:
         sizes = sorted({*range(step, last + 1, step), last})
         predicted = self._asked(at=[_word(size) for size in sizes]).predictions
         recorded = self._asked().recorded
+        kinds = dict.fromkeys(part.made for one in predicted for part in one.peak_parts)
+        bytes_of = [{part.made: part.bytes for part in one.peak_parts} for one in predicted]
+        layers = [[parts.get(kind, 0) / GIB for parts in bytes_of] for kind in kinds]
+        ax.stackplot(sizes, layers, labels=[kind or "other calls" for kind in kinds], alpha=0.3)
         for name, key in (("reserved", "reserved_peak_bytes"), ("requested", "requested_peak_bytes")):
             line = ax.plot(sizes, [getattr(one, key) / GIB for one in predicted], label=f"predicted, {name}")[0]
             known = [getattr(one, key) / GIB for one in recorded]

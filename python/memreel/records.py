@@ -1480,10 +1480,22 @@ class Replay(Answer):
 
 
 @dataclass(frozen=True)
+class FitPeakPart(Record):
+    """What is requested and not yet free at a peak, of one kind."""
+
+    made: Literal["gradients", "optimizer states", "activations of a forward", "weights", "a captured graph", None]
+    """What it is, by the calls that asked for it; null where they do not tell."""
+    bytes: int
+    """Its bytes."""
+    constant_bytes: int
+    """Those of requests with the same bytes in every run."""
+
+
+@dataclass(frozen=True)
 class FitPrediction(Record):
     """The peaks of a run at one size."""
 
-    _nested: ClassVar[Nested] = {"failure": lambda: ReplayFailure}
+    _nested: ClassVar[Nested] = {"peak_parts": lambda: FitPeakPart, "failure": lambda: ReplayFailure}
     size: list[int]
     """The numbers of the size."""
     requested_peak_bytes: int
@@ -1500,6 +1512,8 @@ class FitPrediction(Record):
     """How far the guess can be trusted."""
     nearest: list[int]
     """The size of the recorded run whose requests these are."""
+    peak_parts: list[FitPeakPart]
+    """What the peak of the requested bytes is made of, the most bytes first."""
     alone_percent: float
     """The share of the bytes that one run asked for and another did not."""
     failure: ReplayFailure | None

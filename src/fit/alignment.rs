@@ -4,11 +4,14 @@
 //! have only the calls in common may be one too, which counts as a difference: much of a backward pass has no stack, so that the
 //! calls alone would align it at will. A request that one run has alone is a difference.
 
-/// A request: the number of its stack, and its bytes.
+use memreel_snapshot::analysis::Made;
+
+/// A request: the number of its stack, its bytes, and what it makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
     pub(super) stack: u32,
     pub(super) bytes: u64,
+    pub(super) made: Option<Made>,
 }
 
 /// The most differences that are looked at before the best beginning is taken as it is. It bounds time and memory: a run of
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
 
     fn asked(all: &[(u32, u64)]) -> Vec<Asked> {
-        all.iter().map(|(stack, bytes)| Asked { stack: *stack, bytes: *bytes }).collect()
+        all.iter().map(|(stack, bytes)| Asked { stack: *stack, bytes: *bytes, made: None }).collect()
     }
 
     /// Doubled or equal.

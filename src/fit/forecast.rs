@@ -41,6 +41,12 @@ impl<'a> Forecast<'a> {
         (0..self.base.asked.len()).map(&mut of).collect()
     }
 
+    /// Returns whether a request has the same bytes in every run.
+    pub(super) fn is_constant(&self, at: usize) -> bool {
+        let same = |place: usize, run: &SizedRun| run.asked[place].bytes == self.base.asked[at].bytes;
+        self.others.iter().all(|(run, places)| places[at].is_some_and(|place| same(place, run)))
+    }
+
     /// Returns the bytes that one run asked for and the other did not, of all that both asked for, as a share.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn alone_share(&self) -> f64 {

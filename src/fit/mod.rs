@@ -13,7 +13,7 @@ mod size;
 mod sized_run;
 mod sizes;
 
-pub use prediction::{Interval, Prediction};
+pub use prediction::{Interval, PeakPart, Prediction};
 pub use size::Size;
 pub use sized_run::SizedRun;
 pub use sizes::{Check, Largest, Sizes};

@@ -1,8 +1,10 @@
 //! The peaks of a run at a size, with their bounds.
 
+use std::{cmp::Reverse, collections::BTreeMap};
+
 use super::{forecast::Forecast, law::Expected, size::Size};
 use crate::whatif::{Answer, Bounds, FailedRequest, Outcome, Replay, Requests};
-use memreel_snapshot::{history::Confidence, words::Result};
+use memreel_snapshot::{analysis::Made, history::Confidence, words::Result};
 
 /// A number of bytes, and what bounds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,18 @@ impl Interval {
     }
 }
 
+/// What is requested and not yet free at the peak, of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PeakPart {
+    /// What it is; `None` where the stacks do not tell.
+    pub made: Option<Made>,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Those of requests with the same bytes in every run.
+    pub constant_bytes: u64,
+}
+
 /// The predicted peaks at one size.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -45,6 +59,8 @@ pub struct Prediction {
     pub allocated_peak_bytes: Interval,
     /// The peak of the bytes that were held from the device.
     pub reserved_peak_bytes: Interval,
+    /// What the peak of the requested bytes is made of, the most bytes first.
+    pub peak_parts: Vec<PeakPart>,
     /// The request that fails under the limit; `None` if the run fits.
     pub failure: Option<FailedRequest>,
     /// How often the run releases its cache and asks the device again.
@@ -99,6 +115,7 @@ impl Forecast<'_> {
             requested_peak_bytes: Interval::of(guess.requested_peak_bytes(), requested.into_iter()),
             allocated_peak_bytes: interval(|outcome| outcome.allocated_peak_bytes),
             reserved_peak_bytes: interval(|outcome| outcome.reserved_peak_bytes),
+            peak_parts: self.peak_parts(&guess),
             failure: answer.outcome.first_oom,
             num_alloc_retries: answer.outcome.num_alloc_retries,
             is_unanimous: outcomes.iter().all(|outcome| fails(outcome) == fails(&answer.outcome)),
@@ -109,6 +126,22 @@ impl Forecast<'_> {
         };
         prediction.confidence = prediction.rated().max(answer.confidence);
         Ok(prediction)
+    }
+
+    /// Returns what the peak of the requested bytes is made of.
+    fn peak_parts(&self, guess: &Requests) -> Vec<PeakPart> {
+        let mut parts: BTreeMap<Option<Made>, PeakPart> = BTreeMap::new();
+        for (request, bytes) in guess.live_at_peak() {
+            let made = request.and_then(|at| self.base.asked[at].made);
+            let part = parts.entry(made).or_insert(PeakPart { made, bytes: 0, constant_bytes: 0 });
+            part.bytes = part.bytes.saturating_add(bytes);
+            if request.is_none_or(|at| self.is_constant(at)) {
+                part.constant_bytes = part.constant_bytes.saturating_add(bytes);
+            }
+        }
+        let mut parts: Vec<PeakPart> = parts.into_values().collect();
+        parts.sort_by_key(|part| Reverse(part.bytes));
+        parts
     }
 
     /// Returns whether a run of a size fits under a limit.

@@ -3,8 +3,8 @@
 use super::{alignment::Asked, size::Size};
 use crate::whatif::{Change, Requests};
 use memreel_snapshot::{
-    analysis::StackNumbers,
-    model::Snapshot,
+    analysis::{Made, ShownFrames, StackNumbers},
+    model::{Snapshot, StackIndex},
     words::{DeviceId, Result},
 };
 
@@ -33,8 +33,14 @@ impl SizedRun {
             changes.iter().try_fold(recorded, |requests, change| requests.changed(snapshot, change))?;
         let numbers = stacks.of(snapshot);
         let trace = snapshot.trace(device);
-        let number = |entry: usize| trace[entry].stack.map_or(u32::MAX, |stack| numbers[stack.index()]);
-        let asked = requests.sizes().map(|(entry, bytes)| Asked { stack: number(entry), bytes });
+        let shown = ShownFrames::new(snapshot);
+        let mut made: Vec<Option<Option<Made>>> = vec![None; snapshot.stacks.len()];
+        let mut made_by =
+            |stack: StackIndex| *made[stack.index()].get_or_insert_with(|| Made::of(&shown, stack));
+        let asked = requests.sizes().map(|(entry, bytes)| match trace[entry].stack {
+            Some(stack) => Asked { stack: numbers[stack.index()], bytes, made: made_by(stack) },
+            None => Asked { stack: u32::MAX, bytes, made: None },
+        });
         Ok(SizedRun { size, asked: asked.collect(), requests })
     }
 

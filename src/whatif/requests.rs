@@ -211,6 +211,35 @@ impl Requests {
         self.live_peaks().0
     }
 
+    /// Returns what is live when most bytes are, in no order: each request by its number in [`sizes`](Requests::sizes), and
+    /// its bytes. Blocks from before the history have no number.
+    pub(crate) fn live_at_peak(&self) -> Vec<(Option<usize>, u64)> {
+        let peak = self.requested_peak_bytes();
+        let mut held = vec![(None, 0); self.n_slots];
+        let mut live = self.pre_existing_bytes();
+        self.priors.iter().for_each(|prior| held[prior.slot as usize] = (None, prior.bytes));
+        let mut n_requests = 0;
+        for step in &self.steps {
+            if live == peak {
+                break;
+            }
+            match *step {
+                Step::Alloc { request, slot } => {
+                    held[slot as usize] = (Some(n_requests), request.bytes);
+                    live = live.saturating_add(request.bytes);
+                    n_requests += 1;
+                }
+                Step::Fail { .. } => n_requests += 1,
+                Step::Free { slot, .. } | Step::Complete { slot, .. } => {
+                    live = live.saturating_sub(std::mem::take(&mut held[slot as usize]).1);
+                }
+                Step::FreeLater { .. } | Step::EmptyCache { .. } => {}
+            }
+        }
+        held.retain(|(_, bytes)| *bytes > 0);
+        held
+    }
+
     /// Returns the size of a device that is never full: four times the peak of live bytes, or of what is reserved at
     /// the start.
     pub(super) fn ample_bytes(&self) -> u64 {

@@ -40,7 +40,8 @@ impl Made {
     }
 
     /// Returns what the frames of a stack say that its blocks are: by the innermost that says it.
-    pub(super) fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
+    #[must_use]
+    pub fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
         shown.marked(stack).find_map(|marked| Made::by(marked.frame))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::with_sizes;
 use memreel::{
     Action, Reel, Snapshot,
+    analysis::Made,
     device::Simulated,
     fit::Size,
     history::Confidence,
@@ -110,14 +111,15 @@ impl Program {
     }
 }
 
-/// Gives each alloc the stack of its line.
+/// Gives each alloc the stack of its line, of which 0 is that of the weights.
 fn give_stacks(snapshot: &mut Snapshot, lines: &[u64]) {
     let mut lines = lines.iter();
     let Snapshot { stacks, device_traces, .. } = snapshot;
     for entry in device_traces[0].iter_mut().filter(|entry| entry.action == Some(Action::Alloc)) {
         let line = *lines.next().expect("a line for each request");
+        let name = if line == 0 { "__init__" } else { "step" };
         let frame =
-            Frame { name: "step".into(), filename: "/home/me/train.py".into(), line, ..Frame::default() };
+            Frame { name: name.into(), filename: "/home/me/train.py".into(), line, ..Frame::default() };
         let frame = stacks.intern_frame(frame);
         entry.stack = Some(stacks.intern_stack(&[frame]));
     }
@@ -139,6 +141,12 @@ fn laws_that_two_runs_earn_are_right_to_the_byte() {
             sizes.unwrap().at(Size::new(at).unwrap()).unwrap()
         });
         let [requested, reserved] = program.run(at).1;
+        let parts = &predicted.peak_parts;
+        assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), predicted.requested_peak_bytes.bytes);
+        let weights = parts.iter().find(|part| part.made == Some(Made::Weights)).unwrap();
+        let weights_bytes: u64 = program.weights.iter().sum();
+        assert_eq!([weights.bytes, weights.constant_bytes], [weights_bytes; 2], "seed {seed}");
+        assert!(parts.iter().any(|part| part.constant_bytes < part.bytes), "seed {seed}: {parts:?}");
         if predicted.requested_peak_bytes.bytes != requested {
             wrong.push((seed, at, predicted.requested_peak_bytes, requested));
         }

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU64;
 
-use memreel::fit::{Check, Largest, Prediction, Size, Sizes};
+use memreel::fit::{Check, Largest, PeakPart, Prediction, Size, Sizes};
 use memreel_snapshot::DeviceId;
 use serde_json::{Value, json};
 
@@ -45,6 +45,7 @@ impl Answer<'_> {
     /// Returns the answer as a line of `--json`.
     pub(super) fn line(&self) -> Value {
         let size = |size: Size| self.runs.numbers_of(size);
+        let part = |part: &PeakPart| json!({ "made": part.made, "bytes": part.bytes, "constant_bytes": part.constant_bytes });
         let of = |of: &Prediction| {
             let [requested, allocated, reserved] =
                 [of.requested_peak_bytes, of.allocated_peak_bytes, of.reserved_peak_bytes];
@@ -57,6 +58,7 @@ impl Answer<'_> {
                 "reserved_peak_at_most_bytes": reserved.at_most_bytes,
                 "confidence": of.confidence,
                 "nearest": size(of.nearest),
+                "peak_parts": of.peak_parts.iter().map(part).collect::<Vec<_>>(),
                 "alone_percent": of.alone_share * 100.0,
                 "failure": of.failure.map(|oom| json!({
                     "request": oom.request,

@@ -9,7 +9,7 @@ use memreel::{
     whatif::FailedRequest,
 };
 use memreel_snapshot::{
-    analysis::{DeviceHistory, Site},
+    analysis::{DeviceHistory, Made, Site},
     history::Confidence,
 };
 
@@ -40,6 +40,9 @@ impl Report<'_> {
             let size = answer.runs.words(check.recorded.size);
             let percent = deviation_percent(predicted, recorded);
             print_text(format!("check: {size} is predicted from the others to {percent:+.1} %"), out)?;
+        }
+        if let Some(of) = answer.predictions().next() {
+            print_text(self.parts(of), out)?;
         }
         let mut doubts: Vec<String> = answer.predictions().flat_map(|of| self.doubts(of)).collect();
         doubts.dedup();
@@ -135,6 +138,18 @@ impl Report<'_> {
             ]);
         }
         table
+    }
+
+    /// Returns what the peak of a size is made of, in one sentence.
+    fn parts(&self, of: &Prediction) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for part in &of.peak_parts {
+            let what = part.made.map_or("of other calls", Made::name);
+            parts.push(format!("{} {what}", Bytes(part.bytes)));
+        }
+        let constant = of.peak_parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.constant_bytes));
+        let (size, constant) = (self.answer.runs.words(of.size), Bytes(constant));
+        format!("at the peak of {size}: {}; {constant} of it is the same at every size", parts.join(", "))
     }
 
     /// Returns why a guess may be wrong, and which run would settle it.
