@@ -54,8 +54,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
     if gpu.alive().set_context(Some(context)).is_some() {
         return None;
     }
-    let (name, uuid) = driver()?.identity(device);
-    state.recorder().describe_device(gpu.ledger_device(), &name, &uuid);
+    gpu.describe(state.recorder());
     // Other processes may make contexts of their own meanwhile.
     let own_bytes =
         others::processes(gpu).filter(|found| found.others_bytes > 0).map(|found| found.own_bytes);

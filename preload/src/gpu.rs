@@ -12,7 +12,7 @@ use memreel::{
     recorder::{Ledger, Recorder},
 };
 
-use super::{alive::Alive, parts::Parts, pending::Pending, seen::PAGE_BYTES};
+use super::{alive::Alive, driver::driver, parts::Parts, pending::Pending, seen::PAGE_BYTES};
 
 /// Smaller blocks share a page.
 const SHARES_A_PAGE: u64 = 1 << 20;
@@ -90,7 +90,17 @@ impl Gpu {
         };
         hold_at_forks(&gpu.pending);
         hold_at_forks(&gpu.parts);
+        // A device may have memory of other processes and no context.
+        gpu.describe(recorder);
         gpu
+    }
+
+    /// Has recordings name the device, as soon as the driver does.
+    pub(crate) fn describe(&self, recorder: &Recorder) {
+        let Some((name, uuid)) = driver().map(|driver| driver.identity(self.device)) else { return };
+        if !name.is_empty() || !uuid.is_empty() {
+            recorder.describe_device(self.ledger_device(), &name, &uuid);
+        }
     }
 
     /// The number of the device in recordings.

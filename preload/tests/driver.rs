@@ -144,6 +144,8 @@ fn memory_of_other_processes_is_where_it_is_and_outside_of_the_sum() {
     assert_eq!(recorded.mapped(1), run.printed("mapped"));
     assert_eq!(recorded.blocks(1), sorted([run.printed("block"), run.printed("mapped")].concat()));
     assert_eq!(recorded.owned(1, "memory:imported")[0], i128::from(32 * MIB));
+    // A device without a context has its identity, so that the table of a run has its memory once.
+    assert!([0, 1].iter().all(|device| !recorded.table(*device).uuid.is_empty()));
     assert_eq!((recorded.mapped(0), recorded.blocks(0)), (run.printed("own"), run.printed("own")));
     assert_eq!(recorded.owned(0, "program")[0], i128::from(2 * MIB));
     recorded.assert_adds_up(0);
