@@ -46,9 +46,6 @@ const PAGE_BYTES: usize = 4096;
 /// Larger blocks are mappings.
 const MOST_SMALL_BYTES: usize = 128 << 10;
 
-/// The sizes of blocks: by 16 up to 128, then four to each doubling.
-const N_SIZES: usize = 48;
-
 /// How often a thread waits for the lock: some seconds. Who has it may have been cancelled.
 const MOST_TRIES: u32 = 1000;
 
@@ -228,7 +225,7 @@ unsafe impl GlobalAlloc for OwnPages {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use super::*;
+    use super::{regions::N_SIZES, *};
 
     #[test]
     fn a_size_has_room_and_few_bytes_too_many() {

@@ -7,9 +7,11 @@ use std::{
 
 use super::{
     super::own_maps,
-    N_SIZES,
     pages::{WRITABLE, map, map_at, unmap},
 };
+
+/// The sizes of blocks: by 16 up to 128, then four to each doubling.
+pub(super) const N_SIZES: usize = 48;
 
 const EXTENT_BYTES: usize = 64 << 20;
 const REGION_BYTES: usize = 1 << 20;
@@ -177,6 +179,7 @@ impl Regions {
     }
 
     fn new_extent(&mut self) -> bool {
+        // Relaxed: who has the lock alone writes a place.
         let Some(place) = EXTENTS.iter().find(|place| place.load(Ordering::Relaxed) == 0) else {
             return false;
         };
