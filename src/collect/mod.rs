@@ -83,6 +83,8 @@ fn collected(
     dialect: Dialect,
     taking: Taking,
 ) -> TapeSnapshot {
+    // What a snapshot takes for itself is none of the heap that it is of.
+    let _own = recorder.own_work();
     let mut takes: Vec<Take> =
         inventories.iter().filter_map(|inventory| Take::new(recorder, *inventory, taking)).collect();
     open_empty(&mut takes);

@@ -17,7 +17,7 @@ use memreel::{
 use crate::{
     own_process,
     system::failing,
-    taken::{events_at, functions_at, later_snapshot, live_at, sound_snapshot},
+    taken::{HEAP_DEVICE, events_at, functions_at, later_snapshot, live_at, sound_snapshot},
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,6 +62,22 @@ fn a_block_has_its_size_its_stack_and_its_scope() {
         assert!(history.trust().is_whole(), "{:?}", history.trust());
         let by_scope = history.top(history.peak().moment, By::Scope);
         assert!(by_scope.iter().any(|group| matches!(&group.site, Site::Scope(name) if *name == "forward")));
+    });
+}
+
+/// What a snapshot takes for itself is in none. What it gives to the caller is the program's.
+#[test]
+fn a_snapshot_is_no_event_of_the_heap() {
+    own_process::run(module_path!(), "a_snapshot_is_no_event_of_the_heap", LIMIT, || {
+        memreel::record_history(&Recording::all()).unwrap();
+        let _kept = a_thousand_numbers();
+        drop(memreel::snapshot().unwrap());
+        let snapshot = memreel::snapshot().unwrap();
+        let entries = snapshot.device_traces[HEAP_DEVICE].iter();
+        let blocks = entries.filter(|entry| entry.action == Some(Action::Alloc));
+        let names = blocks.flat_map(|entry| snapshot.frames(entry.stack)).map(|frame| frame.name.to_string());
+        let own: Vec<String> = names.filter(|name| name.starts_with("memreel::collect::collected")).collect();
+        assert!(own.is_empty(), "{own:?}");
     });
 }
 
