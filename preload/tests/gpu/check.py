@@ -34,15 +34,26 @@ for table in tables:
         mb = lambda n: None if n is None else round(n / 2**20, 1)
         result[f"device_{table['device']}"] = {"used": mb(table["used_peak_bytes"]), **{k: mb(r.get("peak_bytes")) for k, r in rows.items()}}
 # What sleeps has no memory, and what woke up has it again.
+is_near = lambda found, told: abs(found - told) <= told / 100
 if "kept" in counted:
-    own = {a for a, _ in counted["blocks"]}
-    result["slept"], result["kept"] = counted["slept"], sum(n for a, n, _ in segments if a in own)
-wrong = result.get("kept") != counted.get("kept")
-# The sum of the rows is what the device reports.
+    shared = lambda a, n: min(n, sum(max(0, min(a + n, b + m) - max(a, b)) for b, m, _ in segments))
+    result["slept"], result["kept"] = counted.get("slept"), sum(shared(*block) for block in counted["blocks"])
+wrong = not is_near(result.get("kept", 0), counted.get("kept", 0))
+# What the program knows of single rows.
+bytes_of = lambda rows, owner, when: sum(r[f"{when}_bytes"] or 0 for r in rows if r["owner"] == owner)
+for name, owner, when, told in counted.get("rows", []):
+    found = sum(bytes_of(t["rows"] + t["outside"], owner, when) for t in tables if name in (t["device"], t["name"]))
+    result.setdefault("rows" if is_near(found, told) else "other_rows", []).append([name, owner, when, found, told])
+result |= {key: counted[key] for key in ("notes", "held") if counted.get(key)}
+# The sum of the rows is what the device reports, and no row has less than nothing.
 for table in tables:
     for when in ("now", "peak"):
-        rest = sum(r.get(f"{when}_bytes") or 0 for r in table["rows"] if r["owner"] == "unexplained")
-        if (used := table.get(f"used_{when}_bytes")) and abs(rest) > used / 100:
-            result.setdefault("unexplained", []).append([table["device"], when, rest, used])
+        rest = bytes_of(table["rows"], "unexplained", when)
+        if used := table.get(f"used_{when}_bytes"):
+            result.setdefault("percent", []).append([table["device"], when, round(100 * (used - rest) / used, 2)])
+            if abs(rest) > used / 100:
+                result.setdefault("unexplained", []).append([table["device"], when, rest, used])
+        below = [[table["device"], r["owner"], when, r[f"{when}_bytes"]] for r in table["rows"] if (r[f"{when}_bytes"] or 0) < 0]
+        result["below_zero"] = result.get("below_zero", []) + [row for row in below if row[1] != "unexplained"]
 print(json.dumps(result))
-sys.exit(bool(missing or wrong or result.get("pytorch_segments_missing") or result.get("unexplained")))
+sys.exit(bool(missing or wrong or any(result.get(key) for key in ("pytorch_segments_missing", "unexplained", "other_rows", "below_zero"))))

@@ -1,11 +1,12 @@
 """Programs to be recorded on a GPU: each counts what it allocates by itself, and writes that as JSON to its last argument.
 
-usage: programs.py torch|async|graph|expandable|asleep|awake|compile|cupy|cupy_async|jax|jax_platform|ddp|llama COUNTED.json
+usage: programs.py torch|async|graph|expandable|asleep|awake|no_split|windows|compile|cupy|cupy_async|jax|jax_platform|ddp|llama COUNTED.json
 """
 
 import json
 import os
 import sys
+import time
 
 what, out = sys.argv[1:3]
 counted = {"program": what, "blocks": [], "losses": []}
@@ -77,6 +78,86 @@ def sleeper():
     os._exit(0)
 
 
+def no_split():
+    """Blocks of a pool that splits no segment: each has one of its own, also where it came from a larger one."""
+    import torch
+
+    pool = torch.cuda.MemPool(no_split=True)
+    with torch.cuda.use_mem_pool(pool):
+        kept = [torch.full((BLOCK // 4,), 1.0, device="cuda") for _ in range(20)]
+        del kept[:10]
+        kept += [torch.full((BLOCK // 10,), 1.0, device="cuda") for _ in range(5)]
+        kept += [torch.full((1 << n,), 1.0, device="cuda") for n in range(8, 20)]
+    torch.cuda.synchronize()
+    counted["blocks"] = [[x.data_ptr(), x.nbytes] for x in kept]
+    counted["segments"] = [[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot()]
+    counted["kept"] = sum(x.nbytes for x in kept)
+    counted["rows"] = [[0, "pytorch", "now", torch.cuda.memory_reserved()]]
+    time.sleep(0.3)
+    done()
+    # The pool has what it has: its end would give all of it back.
+    os._exit(0)
+
+
+def windows():
+    """Memory that both ranks have mapped: PyTorch's symmetric memory, and pools that NCCL allocates and registers."""
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    rank = int(os.environ["RANK"])
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", device_id=device, timeout=timedelta(seconds=60))
+    dist.all_reduce(torch.ones(1, device=device))
+    # What is held also where a later call fails.
+    tensors, held, notes = [], [], []
+
+    def symmetric():
+        import torch.distributed._symmetric_memory as symmetric_memory
+
+        mine = [symmetric_memory.empty(n * BLOCK // 4, dtype=torch.float32, device=device) for n in (1, 2, 3)]
+        tensors.extend(mine)
+        held.extend(symmetric_memory.rendezvous(x, dist.group.WORLD.group_name) for x in mine)
+        mine[0].fill_(rank + 1)
+        torch.cuda.synchronize()
+        dist.barrier()
+        return torch.ops.symm_mem.one_shot_all_reduce(mine[0], "sum", dist.group.WORLD.group_name)
+
+    def registered(is_symmetric):
+        backend = dist.group.WORLD._get_backend(device)
+        pool = torch.cuda.MemPool(backend.mem_allocator)
+        with torch.cuda.use_mem_pool(pool):
+            mine = [torch.full((n * BLOCK // 4,), rank + 1.0, device=device) for n in (2, 4)]
+        tensors.extend(mine)
+        held.append(pool)
+        torch.cuda.synchronize()
+        backend.register_mem_pool(pool, is_symmetric)
+        dist.all_reduce(mine[1])
+        dist.all_reduce(mine[0])
+        return mine[0]
+
+    for name, part in ("symmetric", symmetric), ("buffer", lambda: registered(False)), ("window", lambda: registered(True)):
+        try:
+            total = part()
+            torch.cuda.synchronize()
+            notes.append(f"{name}: the sum is {total[0].item()}")
+        except Exception as error:
+            notes.append(f"{name}: {type(error).__name__}: {' '.join(str(error).split())[:150]}")
+        dist.barrier()
+    counted["blocks"] = [[x.data_ptr(), x.nbytes] for x in tensors]
+    counted["kept"] = sum(x.nbytes for x in tensors)
+    counted["notes"] = notes
+    done()
+    # Both have what they have for a while.
+    time.sleep(1)
+    dist.barrier()
+    torch.cuda.synchronize()
+    time.sleep(0.5)
+    os._exit(0)
+
+
 def compiled():
     import torch
 
@@ -144,15 +225,11 @@ def ddp():
     torch.cuda.synchronize()
     counted["segments"] = [[s["address"], s["total_size"]] for s in torch.cuda.memory_snapshot() if s["device"] == rank]
     done()
-    import time
-
     time.sleep(1)
 
 
 def llama():
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    import time
-
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -182,7 +259,7 @@ def llama():
 
 
 PROGRAMS = {"torch": torch_blocks, "async": torch_blocks, "graph": graph, "expandable": torch_blocks, "asleep": sleeper,
-            "awake": sleeper, "compile": compiled,
+            "awake": sleeper, "no_split": no_split, "windows": windows, "compile": compiled,
             "cupy": cupy_blocks, "cupy_async": cupy_blocks, "jax": jax_blocks, "jax_platform": jax_blocks,
             "ddp": ddp, "llama": llama}
 if what in ("async", "graph"):
