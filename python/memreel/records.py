@@ -1564,6 +1564,8 @@ class Fit(Listing[FitPrediction]):
     """How the program is changed, in words; empty if it is not."""
     limit_bytes: int | None
     """The limit of `--limit`; null without one."""
+    beside_bytes: int | None
+    """The most that a run of `memreel record` had on the device beside what PyTorch reserved; null of other files."""
     largest: list[int] | None
     """The numbers of the largest size that fits; null without a limit, or if none fits."""
     best_conf: str | None

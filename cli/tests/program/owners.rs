@@ -9,7 +9,7 @@ use memreel::{
     recorder::{Recorder, Recording},
     snapshot::{Dialect, collect},
 };
-use memreel_snapshot::{Address, DeviceId, Snapshot, StreamId, pickle};
+use memreel_snapshot::{Address, DeviceId, Snapshot, StreamId, analysis::owners, pickle};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -114,6 +114,16 @@ memory:managed     64.00 MiB    64.00 MiB   2.5 %  forward (train.py:13)
 memory:imported    32.00 MiB    32.00 MiB   1.2 %  forward (train.py:14)
 "
     );
+}
+
+/// What other processes have, and what nobody explains, is not beside an owner.
+#[test]
+fn an_owner_has_the_rest_of_its_processes_beside_it() {
+    let beside = |snapshot: &Snapshot, owner| owners(&[snapshot])[0].peak_beside_bytes(owner);
+    assert_eq!(beside(&snapshot(), "pytorch"), Some((390 + 528 + 3 + 1) << 20));
+    assert_eq!(beside(&snapshot(), "jax"), None);
+    let shared = recording("GPU-1", &[(0, 100), (1, 50)], 400, Some(250));
+    assert_eq!(beside(&shared, "pytorch"), Some((100 + 3 + 1) << 20));
 }
 
 /// Two processes on one device, and a third on another: the first sees the second among others.

@@ -56,6 +56,22 @@ pub struct DeviceOwners {
     pub outside: Vec<OwnerRow>,
 }
 
+impl DeviceOwners {
+    /// Returns the bytes that the processes of the table had at the peak beside those of one owner: what the driver has for them,
+    /// and other libraries. `None` if the device reported nothing, or if the owner had nothing.
+    #[must_use]
+    pub fn peak_beside_bytes(&self, owner: &str) -> Option<u64> {
+        self.used_peak_bytes?;
+        let is_counted = |row: &&OwnerRow| {
+            !matches!(row.kind, RowKind::OtherProcesses | RowKind::NoProcess | RowKind::Unexplained)
+        };
+        let (of_owner, others): (Vec<&OwnerRow>, Vec<&OwnerRow>) =
+            self.rows.iter().filter(is_counted).partition(|row| row.owner == owner);
+        let sum = |rows: &[&OwnerRow]| rows.iter().filter_map(|row| row.peak_bytes).sum::<i128>();
+        (sum(&of_owner) > 0).then(|| u64::try_from(sum(&others)).unwrap_or(0))
+    }
+}
+
 /// What a row of the table is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -23,6 +23,8 @@ pub(super) struct Answer<'a> {
     /// The setting of the grid under which the largest size fits, and that size.
     pub(super) best: Option<(String, Largest)>,
     pub(super) limit_bytes: Option<u64>,
+    /// The most that a run had on the device beside what PyTorch reserved, and the size of that run.
+    pub(super) beside: Option<(Size, u64)>,
     /// Only multiples of it are looked for.
     pub(super) step: NonZeroU64,
     /// Whether a grid of settings was tried.
@@ -91,6 +93,7 @@ impl Answer<'_> {
             "conf": self.sizes.conf(),
             "changes": self.changes,
             "limit_bytes": self.limit_bytes,
+            "beside_bytes": self.beside.map(|(_, bytes)| bytes),
             "largest": self.largest.as_ref().and_then(largest),
             "best_conf": best.map(|(conf, _)| conf),
             "best_largest": best.and_then(|(_, found)| largest(found)),

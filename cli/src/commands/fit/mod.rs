@@ -52,8 +52,8 @@ the nearest run is fair at most.
 Under --limit the allocator releases its cache before a request fails, as
 PyTorch does, so that a size may fit whose peak without a limit is higher.
 --limit is for what PyTorch's allocator reserves. The CUDA context, NCCL and
-other processes need memory beside it (`memreel owners` names them in a run of
-`memreel record`).
+other processes need memory beside it: what they took is said for runs of
+`memreel record`, and `memreel owners` names each.
 
 Example:
   memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB
@@ -145,6 +145,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         largest: found,
         best,
         limit_bytes: options.limit,
+        beside: options.limit.and_then(|_| runs.beside(device)),
         step: options.step,
         has_sweep: options.sweep,
         sizes: &sizes,

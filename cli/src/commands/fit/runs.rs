@@ -10,7 +10,7 @@ use memreel::{
 };
 use memreel_snapshot::{
     DeviceId, Snapshot,
-    analysis::{MarkedFrame, ShownFrames, StackNumbers},
+    analysis::{MarkedFrame, ShownFrames, StackNumbers, owners},
 };
 
 use crate::{
@@ -82,6 +82,9 @@ impl Written {
         Ok(Size::of(self.numbers)?)
     }
 }
+
+/// The owner of what PyTorch's allocator reserves, in tables of owners.
+const PYTORCH: &str = "pytorch";
 
 /// The opened runs.
 #[derive(Debug)]
@@ -185,6 +188,16 @@ impl Runs {
     /// Returns the snapshot of the run of a size.
     pub(super) fn snapshot(&self, size: Size) -> Option<&Snapshot> {
         self.runs.iter().find(|(of, _)| *of == size).map(|(_, opened)| &*opened.snapshot)
+    }
+
+    /// Returns the most that a run of `memreel record` had on a device beside what PyTorch reserved, and its size.
+    pub(super) fn beside(&self, device: DeviceId) -> Option<(Size, u64)> {
+        let of_run = |(size, opened): &(Size, Opened)| {
+            let tables = owners(&[&opened.snapshot]);
+            let table = tables.iter().find(|table| table.device == device)?;
+            Some((*size, table.peak_beside_bytes(PYTORCH)?))
+        };
+        self.runs.iter().filter_map(of_run).max_by_key(|(_, bytes)| *bytes)
     }
 
     /// Returns a size in words: `26`, or `batch 26, seq 512`.

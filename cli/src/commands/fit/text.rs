@@ -29,8 +29,7 @@ impl Report<'_> {
         if let (Some(largest), Some(limit)) = (&answer.largest, answer.limit_bytes) {
             self.largest(largest, limit, out)?;
             self.best(out)?;
-            let beside = "the CUDA context, NCCL and other processes need memory beside the limit";
-            print_text(format!("note: {beside}; what they take is not in these files"), out)?;
+            print_text(self.beside(), out)?;
             writeln!(out)?;
         }
         self.table().print(out)?;
@@ -47,6 +46,18 @@ impl Report<'_> {
         let mut doubts: Vec<String> = answer.predictions().flat_map(|of| self.doubts(of)).collect();
         doubts.dedup();
         doubts.iter().try_for_each(|doubt| print_text(doubt, out))
+    }
+
+    /// Returns what a device needs beside the limit.
+    fn beside(&self) -> String {
+        let what = "note: the CUDA context, NCCL and other processes need memory beside the limit";
+        match self.answer.beside {
+            Some((size, bytes)) => {
+                let (size, bytes) = (self.answer.runs.words(size), Bytes(bytes));
+                format!("{what}: {bytes} of this process in the run of {size}")
+            }
+            None => format!("{what}; what they take is not in these files"),
+        }
     }
 
     fn largest(&self, largest: &Largest, limit: u64, out: &mut impl Write) -> io::Result<()> {
