@@ -1,16 +1,17 @@
-"""Writes memreel/records.py from schema/json.schema.json: a class for each object that the program prints with --json.
+"""Makes memreel/records.py from schema/json.schema.json: a class for each object that the program prints with --json.
 
-usage: python python/generate_records.py > python/memreel/records.py
+A build of the package runs it; git does not keep what it makes.
+usage: python3 python/generate_records.py
 """
 
 from __future__ import annotations
 
 import json
 import keyword
-import sys
 from pathlib import Path
 
-SCHEMA = Path(__file__).resolve().parent.parent / "schema" / "json.schema.json"
+HERE = Path(__file__).resolve().parent
+SCHEMA = HERE.parent / "schema" / "json.schema.json"
 # The answers, with the names that they have in Python where the schema's are of commands.
 ANSWERS = {
     "summary": "Summary",
@@ -146,7 +147,7 @@ class Writer:
 
 
 def main() -> None:
-    writer = Writer(json.loads(SCHEMA.read_text()))
+    writer = Writer(json.loads(SCHEMA.read_text(encoding="utf-8")))
     for definition in [*ANSWERS, *LINES]:
         writer.write(definition)
     head = '''"""The objects of the program's answers. Made by generate_records.py from schema/json.schema.json."""
@@ -159,7 +160,7 @@ from typing import Any, ClassVar, Literal
 from memreel.answer import Answer, Nested, Record
 from memreel.judged import Judged
 from memreel.listing import Listing'''
-    sys.stdout.write(head + "\n" + "\n".join(writer.lines) + "\n")
+    (HERE / "memreel" / "records.py").write_text(head + "\n" + "\n".join(writer.lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

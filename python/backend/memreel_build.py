@@ -1,4 +1,4 @@
-"""Builds memreel's wheel: the libraries that are loaded into programs, and then the extension, with maturin.
+"""Builds memreel's wheel: the classes of the answers, the libraries that are loaded into programs, and then the extension, with maturin.
 
 The variable MEMREEL_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.28`, builds for the glibc of that version with
 zig's linker (`pip install ziglang cargo-zigbuild`) and marks the wheel for manylinux. Without it, the wheel is for this
@@ -43,7 +43,7 @@ if PROFILE == "dev":
 # What no build needs.
 NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "docs/images/")
 # What an archive or a build of it has beside the sources.
-MADE = ("pyproject.toml", "PKG-INFO", "target/", "python/memreel/lib/", "python/LICENSE-")
+MADE = ("pyproject.toml", "PKG-INFO", "target/", "python/memreel/lib/", "python/memreel/records.py", "python/LICENSE-")
 # 1980-01-01, the first time that a zip archive can have.
 NO_TIME = 315532800
 
@@ -60,6 +60,7 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     announce()
     licences()
+    records()
     libraries()
     use_target()
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
@@ -73,6 +74,7 @@ def prepare_metadata_for_build_editable(metadata_directory, config_settings=None
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     announce()
     licences()
+    records()
     libraries()
     use_target()
     return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
@@ -128,6 +130,7 @@ def from_root(project):
         ('manifest-path = "Cargo.toml"', 'manifest-path = "python/Cargo.toml"'),
         ('python-source = "."', 'python-source = "python"'),
         ('path = "memreel/lib/', 'path = "python/memreel/lib/'),
+        ('path = "memreel/records.py', 'path = "python/memreel/records.py'),
     ):
         assert old in project, old
         project = project.replace(old, new)
@@ -178,6 +181,11 @@ def licences():
     """Copies the licences of the workspace beside pyproject.toml, which may name no file above it."""
     for path in ROOT.glob("LICENSE-*"):
         shutil.copy(path, HERE)
+
+
+def records():
+    """Makes memreel/records.py, the classes of the answers, from the schema of the program's lines."""
+    subprocess.run([sys.executable, HERE / "generate_records.py"], check=True)
 
 
 def libraries():

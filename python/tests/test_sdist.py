@@ -49,7 +49,7 @@ def test_two_archives_have_the_same_bytes(unpacked, tmp_path, monkeypatch):
     for n, path in enumerate(copy.rglob("*.py")):
         os.utime(path, (n, n))
         path.chmod(path.stat().st_mode & 0o700)
-    for path in ("target/debug/libmemreel.so", "python/memreel/_memreel.abi3.so", "python/LICENSE-MIT", "python/memreel/lib/x"):
+    for path in ("target/debug/libmemreel.so", "python/memreel/_memreel.abi3.so", "python/LICENSE-MIT", "python/memreel/lib/x", "python/memreel/records.py"):
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_text("made")
     second = backend(copy / "python" / "backend" / "memreel_build.py").build_sdist(two)
@@ -132,3 +132,12 @@ def test_what_pyproject_names_is_in_the_archive(unpacked):
     for package in backend().PACKAGES:
         assert (unpacked / package.removeprefix("memreel-") / "Cargo.toml").is_file()
     assert list((unpacked / "python" / "memreel_record").glob("*.py"))
+
+
+def test_the_archive_makes_the_classes_of_the_answers(unpacked):
+    made = unpacked / "python" / "memreel" / "records.py"
+    assert not made.exists()
+    backend(unpacked / "python" / "backend" / "memreel_build.py").records()
+    text = made.read_text()
+    made.unlink()
+    assert "class Summary(" in text

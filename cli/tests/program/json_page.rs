@@ -1,9 +1,8 @@
-//! `schema/json.md`, the page about the lines of `--json`, is made from their schema. So are the classes of the Python
-//! package, which its own tests compare.
+//! `schema/json.md`, the page about the lines of `--json`, is made from their schema.
 
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeSet, fmt::Write, fs, process::Command};
+use std::{collections::BTreeSet, fmt::Write, fs};
 
 use serde_json::Value;
 
@@ -87,19 +86,11 @@ fn page(schema: &Value) -> String {
     page
 }
 
-/// Makes the classes of the Python package anew.
-fn write_records() {
-    let made = Command::new("python3").arg(repository("python/generate_records.py")).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    fs::write(repository("python/memreel/records.py"), made.stdout).unwrap();
-}
-
 #[test]
 fn the_page_is_made_from_the_schema() {
     let (path, page) = (repository("schema/json.md"), page(&schema()));
     if std::env::var_os("MEMREEL_BLESS").is_some() {
         fs::write(&path, &page).unwrap();
-        write_records();
     }
     assert_eq!(fs::read_to_string(path).unwrap_or_default(), page, "MEMREEL_BLESS=1 makes the page anew");
 }
