@@ -1,12 +1,13 @@
 //! The clone, and what all steps share.
 #![forbid(unsafe_code)]
 
-use std::{env, path::PathBuf};
+use std::{env, error::Error, path::PathBuf};
 
 use xshell::{Shell, cmd};
 
 use crate::{
     cache::{Cache, Part},
+    pages,
     tools::Tools,
 };
 
@@ -62,5 +63,16 @@ impl Checkout {
         self.cache.restore(Part::Debug);
         cmd!(self.shell, "cargo build --quiet -p memreel-cli -p memreel-preload -p memreel-heap").run()?;
         Ok(self.target.join("debug/memreel"))
+    }
+
+    /// Makes the pages that `.ci/book.py` puts into the site.
+    pub(crate) fn make_pages(&self) -> Result<(), Box<dyn Error>> {
+        let root = self.shell.current_dir();
+        let pages = pages::made(&self.program()?, &root)?;
+        // Beside the site, for which book.toml names the folder.
+        let folder = root.join("target/pages");
+        self.shell.remove_path(&folder)?;
+        pages::write(&pages, &folder)?;
+        Ok(())
     }
 }

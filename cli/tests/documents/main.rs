@@ -1,11 +1,9 @@
 //! The documents against the program, so that they cannot lie:
 //!
 //! - `blocks`: every block of commands of the README and of docs/ prints what the page has, or says why it is not run.
-//! - `commands`: the pages of the commands have their help, and the output of an example.
+//! - `commands`: the pages of the commands have their help and the output of an example, and that of `--json` has each key.
 //! - `options`: every command, option and path that a page names exists.
 //! - `book`: the site has every page.
-//!
-//! `MEMREEL_BLESS=1` writes what the program prints into the pages; read the difference.
 
 #![forbid(unsafe_code)]
 
@@ -47,10 +45,6 @@ fn pages() -> Vec<PathBuf> {
 fn memreel(words: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_memreel"));
     program.args(words).current_dir(repository("")).env("COLUMNS", COLUMNS).output().unwrap()
-}
-
-fn is_blessing() -> bool {
-    std::env::var_os("MEMREEL_BLESS").is_some()
 }
 
 /// Returns a page's name, relative to the repository.

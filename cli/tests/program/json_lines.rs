@@ -15,8 +15,9 @@ use std::{
 use jsonschema::Validator;
 use memreel::{Reel, device::Simulated, recorder::Recording};
 use memreel_snapshot::pickle;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use xtask::pages::json::{commands, resolved};
 
 use crate::{
     every_command::{OUTPUT, ROWS, Row, Yes},
@@ -27,11 +28,6 @@ use crate::{
 /// Returns the schema.
 pub(crate) fn schema() -> Value {
     serde_json::from_reader(File::open(repository("schema/json.schema.json")).unwrap()).unwrap()
-}
-
-/// Returns the definition of each command's line.
-pub(crate) fn commands(schema: &Value) -> &Map<String, Value> {
-    schema["$defs"]["commands"]["$defs"].as_object().unwrap()
 }
 
 /// Returns what checks a line of a command.
@@ -320,15 +316,8 @@ fn every_command_with_json_is_described() {
         .collect();
     assert_eq!(
         described, rows,
-        "describe the line of a command under $defs.commands in schema/json.schema.json, then make what follows of it: \
-         MEMREEL_BLESS=1 cargo test -p memreel-cli json_page"
+        "describe the line of a command under $defs.commands in schema/json.schema.json"
     );
-}
-
-/// Returns the definition that a schema refers to, or the schema itself.
-pub(crate) fn resolved<'a>(schema: &'a Value, part: &'a Value) -> &'a Value {
-    let name = part["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
-    name.map_or(part, |name| &schema["$defs"][name])
 }
 
 /// Returns the places of all keys that a schema describes.

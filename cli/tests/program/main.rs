@@ -18,7 +18,7 @@
 //! - `bad_input`: files that no recorder wrote.
 //! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
 //! - `ci`: the recipe of `docs/ci.md`.
-//! - `json_lines`, `json_page`: the lines of `--json`, and the page about them.
+//! - `json_lines`: the lines of `--json`, by their schema.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
 //! - `live`: the page that follows a program that runs.
 //! - `view`: the server of the page, and who gets its answers.
@@ -37,7 +37,6 @@ mod gate;
 mod host;
 mod hostile;
 mod json_lines;
-mod json_page;
 mod logs;
 mod layouts;
 mod live;
