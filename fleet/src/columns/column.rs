@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name of the type in `schema/tables.md`.
+    /// Returns the name of the type that `memreel-fleet tables` prints.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ pub struct Column {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// What it means, for `schema/tables.md`.
+    /// What it means, for `memreel-fleet tables`.
     pub meaning: &'static str,
     /// Whether a value takes a look at frames, scopes or owners, so that filters on it are not for the reader.
     pub is_costly: bool,

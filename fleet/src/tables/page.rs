@@ -1,10 +1,10 @@
-//! `schema/tables.md`, made of the tables.
+//! The text of `memreel-fleet tables`, made of the tables.
 
 use std::fmt::Write;
 
 use crate::columns::Table;
 
-/// Returns the text of `schema/tables.md`.
+/// Returns the tables with their columns, as Markdown.
 #[must_use]
 pub fn page() -> String {
     let mut page = String::from(HEAD);
@@ -23,7 +23,7 @@ const HEAD: &str = "\
 
 `memreel-fleet query` has these tables over all files of its command line, and `memreel-fleet export` writes each of them as
 Parquet files: `TABLE/job=JOB/rank=RANK/NAME.parquet`, one for each snapshot, with all columns in the file too. A missing rank is
-`rank=__HIVE_DEFAULT_PARTITION__` in the path. [docs/fleet.md](../docs/fleet.md) has the functions and examples.
+`rank=__HIVE_DEFAULT_PARTITION__` in the path. `docs/fleet.md` has the functions and examples.
 
 Every column may be null. Types are Arrow's: *text* is a dictionary of UTF-8 with numbers of 32 bits, in Parquet a string.
 Columns that the Python package has too have the same names, with two exceptions: what is `stack` there is `stack_id` here,

@@ -11,10 +11,3 @@ mod machines;
 mod program;
 mod pushdown;
 mod tape;
-
-/// `schema/tables.md` is what the code has; `memreel-fleet tables > schema/tables.md` writes it.
-#[test]
-fn the_page_of_the_schema_is_that_of_the_code() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../schema/tables.md")).unwrap();
-    assert_eq!(page, memreel_fleet::page());
-}
