@@ -34,7 +34,7 @@ const DRIVER: &str = "driver:";
 const MEMORY: &str = "memory:";
 
 /// Folders of installed Python packages.
-const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+pub(super) const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 
 /// What a frame says about the owner.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -93,10 +93,11 @@ impl Explanation<'_, '_> {
         let half = Bytes(held.bytes / 2);
         let text = match held.made {
             Made::Activations => {
-                let call = held.call.map_or_else(String::new, |(frame, bytes)| {
-                    format!(", and checkpointing {} up to {}", Call(frame), Bytes(bytes))
+                let checkpoint = self.best_checkpoint().map_or_else(String::new, |of| {
+                    let condition = if self.has_backward() { "" } else { ", if this trains" };
+                    format!(", and checkpointing {} {} of it{condition}", Call(of.frame), Bytes(of.bytes))
                 });
-                format!("half the batch would free about {half} of activations{call}")
+                format!("half the batch would free about {half} of activations{checkpoint}")
             }
             Made::Gradients => format!(
                 "the gradients would take {half} less with half the trainable parameters on this device (sharded over two, or frozen), \
@@ -171,8 +172,9 @@ impl Explanation<'_, '_> {
             let (_, bytes) = calls.entry((&frame.name, &frame.filename, frame.line)).or_insert((frame, 0));
             *bytes = bytes.saturating_add(group.bytes);
         }
+        let name = |frame: &'_ Frame| (frame.name.clone(), frame.line);
         calls
             .into_values()
-            .max_by(|one, other| one.1.cmp(&other.1).then_with(|| other.0.name.cmp(&one.0.name)))
+            .max_by(|one, other| one.1.cmp(&other.1).then_with(|| name(other.0).cmp(&name(one.0))))
     }
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     analysis::{Bytes, SettingsReader, torch_options::limiting_option},
     model::Value,
+    words::{DeviceId, usage::PINNED},
 };
 
 impl Explanation<'_, '_> {
@@ -16,15 +17,26 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Limited,
             bytes: report.device_free_bytes,
             finding: format!(
-                "the device had {} free and refused {}; this process has {}: {}",
+                "the {} had {} free and refused {}; this process has {}: {}",
+                if self.is_of_host() { "host" } else { "device" },
                 Bytes(report.device_free_bytes),
                 Bytes(report.segment_bytes),
                 Bytes(report.totals.reserved_bytes),
                 self.limit_words(),
             ),
-            advice: self.tried.needed_bytes.map(|needed| self.limit_advice(needed)),
+            advice: self.tried.needed_bytes.map(|needed| match self.is_of_host() {
+                true => format!("a limit of {} would have served this request", Bytes(needed)),
+                false => self.limit_advice(needed),
+            }),
             conf: None,
         })
+    }
+
+    /// Returns whether the memory is pinned memory of the host, of which PyTorch's settings limit nothing.
+    fn is_of_host(&self) -> bool {
+        let device = self.history.device();
+        let usage = self.history.snapshot().usage();
+        device == DeviceId::HOST || usage.iter().any(|usage| usage.device == device && usage.name == PINNED)
     }
 
     /// Returns which limit would have served the request, as the fraction of the device that PyTorch takes.
@@ -44,6 +56,10 @@ impl Explanation<'_, '_> {
 
     /// Returns what can have refused a request for which the device had room.
     fn limit_words(&self) -> String {
+        if self.is_of_host() {
+            return "a limit of locked memory or of addresses (ulimit -l, ulimit -v), or of a container"
+                .to_owned();
+        }
         let conf = self.history.shared().records.setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text);
         let option = conf.and_then(|conf| limiting_option(conf));
         let outside = match self.reader {

@@ -8,6 +8,7 @@
 
 mod cause;
 mod causes;
+mod checkpoint;
 mod elsewhere;
 mod explanation;
 mod fit;

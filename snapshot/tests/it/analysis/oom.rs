@@ -234,6 +234,31 @@ fn slack_of_the_drivers_pools_is_the_processs_own() {
     assert_eq!(failed(10 * MIB).0, "full", "it would not do");
 }
 
+/// PyTorch's settings limit no pinned memory.
+#[test]
+fn pinned_memory_is_limited_by_the_host() {
+    let base = 32 * MIB;
+    let entries = [("alloc", base, 30 * MIB, 1), ("oom", 900 * MIB, 60 * MIB, 1)];
+    let finding = |name: &str| {
+        let mut file =
+            serde_json::to_value(snapshot(&entries, &[(base, 30 * MIB, &[(base, 30 * MIB, 1)])])).unwrap();
+        let usage = json!([{"device": 0, "name": name, "uuid": "", "reports": []}]);
+        file["allocator_settings"] = json!({"memreel_usage": usage});
+        let file: Snapshot = serde_json::from_value(file).unwrap();
+        let history = DeviceHistory::new(&file, DeviceId(0));
+        let cause = Explanation::new(&history, history.oom().unwrap()).causes().swap_remove(0);
+        assert_eq!(cause.kind, CauseKind::Limited);
+        cause.finding
+    };
+    assert!(finding("NVIDIA H200").contains("torch.cuda.set_per_process_memory_fraction"));
+    let of_host = finding("pinned host memory");
+    assert!(
+        of_host.starts_with("the host had 900.00 MiB free") && of_host.contains("ulimit -l"),
+        "{of_host}"
+    );
+    assert!(!of_host.contains("torch"), "{of_host}");
+}
+
 /// What a person can do about a full device, with the bytes of the history.
 #[test]
 fn a_full_device_says_what_less_would_free() {
@@ -251,7 +276,8 @@ fn a_full_device_says_what_less_would_free() {
         let file = snapshot(&[&entries[..], &failure].concat(), &[(base, 40 * MIB, &blocks)]);
         let mut file = serde_json::to_value(file).unwrap();
         for n in 0..4 {
-            let frames = if n < 3 { frames("forward", 125) } else { frames("forward", 126) };
+            // Two layers, each of which leaves a block beside its result.
+            let frames = frames("forward", 125 + n as u64 % 2);
             file["device_traces"][0][n]["frames"] = frames.clone();
             file["segments"][0]["blocks"][n]["frames"] = frames;
         }
@@ -264,12 +290,12 @@ fn a_full_device_says_what_less_would_free() {
     assert_eq!(
         cause.finding,
         "40.00 MiB are in use and 20.00 MiB were requested, the largest request of the history, 19.00 MiB more than is \
-         free; 40.00 MiB of it are activations of a forward, 30.00 MiB of it by forward (model.py:125)"
+         free; 40.00 MiB of it are activations of a forward, 20.00 MiB of it by forward (model.py:125)"
     );
     assert_eq!(
         cause.advice.unwrap(),
-        "half the batch would free about 20.00 MiB of activations, and checkpointing forward (model.py:125) up to 30.00 \
-         MiB; this request lacks 19.00 MiB"
+        "half the batch would free about 20.00 MiB of activations, and checkpointing train (train.py:7) 10.00 MiB of it, \
+         if this trains; this request lacks 19.00 MiB"
     );
     let advice = failed(22 * MIB).advice.unwrap();
     assert!(advice.ends_with("this request lacks 21.00 MiB, so half is not enough"), "{advice}");
