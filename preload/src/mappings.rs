@@ -167,8 +167,7 @@ pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
         let memory = table.of(handle).unwrap_or_else(|| table.add(Physical::new(owner, 0)));
         let mapping = Mapping { memory, range, stack: counted, uncounted };
         let physical = table.physical.entry(memory).or_insert_with(|| Physical::new(owner, 0));
-        physical.n_mapped += 1;
-        account(state, owner, Account::Mapped, physical.claim(address, &mapping.range), 1);
+        account(state, owner, Account::Mapped, physical.map(address, &mapping.range), 1);
         let pieces = physical.pieces(address, &mapping.range);
         table.mapped.insert(address, mapping.clone());
         drop(table);
@@ -214,20 +213,14 @@ fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     let mut table = table();
     let Table { physical, mapped, .. } = &mut *table;
     let Some(physical) = physical.get_mut(&mapping.memory) else { return };
-    physical.n_mapped = physical.n_mapped.saturating_sub(1);
-    account(state, owner, Account::Mapped, physical.disclaim(address), -1);
-    let mut heirs = Vec::new();
-    if physical.n_mapped > 0 {
-        for (at, heir) in mapped.iter().filter(|(_, heir)| heir.memory == mapping.memory) {
-            let bytes = physical.claim(*at, &heir.range);
-            account(state, owner, Account::Mapped, bytes, 1);
-            if bytes > 0 {
-                heirs.push((*at, heir.clone()));
-            }
-        }
-    }
+    let (bytes, claims) = physical.unmap(address, &mapping.range);
+    account(state, owner, Account::Mapped, bytes, -1);
+    claims.iter().for_each(|(_, bytes)| account(state, owner, Account::Mapped, *bytes, 1));
     // All have claimed: what one does not count, another does.
-    let heirs = heirs.into_iter().map(|(at, heir)| (physical.pieces(at, &heir.range), at, heir));
+    let heirs = claims.into_iter().filter_map(|(at, _)| {
+        let heir = mapped.get(&at)?.clone();
+        Some((physical.pieces(at, &heir.range), at, heir))
+    });
     let heirs: Vec<(Vec<Piece>, u64, Mapping)> = heirs.collect();
     drop_unused(state, &mut table, mapping.memory);
     drop(table);

@@ -23,12 +23,16 @@ pub(crate) struct Physical {
     pub(crate) bytes: u64,
     /// How often the program has the handle.
     pub(crate) n_handles: u32,
-    /// How often it is mapped.
-    pub(crate) n_mapped: u32,
     /// How often it is bound to a multicast object.
     pub(crate) n_bound: u32,
+    /// The mappings, by the beginning of the part that each has and its address: the end of the part.
+    mapped: BTreeMap<(u64, u64), u64>,
+    /// The longest part that was ever mapped. What reaches into a range begins at most so far before it.
+    longest_bytes: u64,
     /// The parts that are mapped, by their beginning: the end of each, and the address of the mapping that counts it.
     counted: BTreeMap<u64, (u64, u64)>,
+    /// The bytes of these.
+    counted_bytes: u64,
 }
 
 /// A part of a mapping, as a range of the physical memory.
@@ -41,17 +45,27 @@ pub(crate) struct Piece {
 
 impl Physical {
     pub(crate) fn new(owner: Owner, bytes: u64) -> Physical {
-        Physical { owner, bytes, n_handles: 0, n_mapped: 0, n_bound: 0, counted: BTreeMap::new() }
+        let (mapped, counted) = (BTreeMap::new(), BTreeMap::new());
+        Physical {
+            owner,
+            bytes,
+            n_handles: 0,
+            n_bound: 0,
+            mapped,
+            longest_bytes: 0,
+            counted,
+            counted_bytes: 0,
+        }
     }
 
     /// Returns whether anything holds it.
     pub(crate) fn is_held(&self) -> bool {
-        self.n_handles + self.n_mapped + self.n_bound > 0
+        self.n_handles + self.n_bound > 0 || !self.mapped.is_empty()
     }
 
     /// Returns the bytes that mappings count.
     pub(crate) fn counted_bytes(&self) -> u64 {
-        self.counted.iter().map(|(from, (to, _))| to - from).sum()
+        self.counted_bytes
     }
 
     /// Returns whether a mapping counts a part of a range.
@@ -59,8 +73,31 @@ impl Physical {
         self.counted_in(range).next().is_some()
     }
 
+    /// Maps a range at an address. Returns the bytes that this mapping counts: those that no other does.
+    pub(crate) fn map(&mut self, address: u64, range: &Range<u64>) -> u64 {
+        self.mapped.insert((range.start, address), range.end);
+        self.longest_bytes = self.longest_bytes.max(range.end - range.start);
+        self.claim(address, range)
+    }
+
+    /// Ends the mapping of a range at an address. Returns the bytes that it counted; and the mappings that count some of these
+    /// now, with their bytes.
+    pub(crate) fn unmap(&mut self, address: u64, range: &Range<u64>) -> (u64, Vec<(u64, u64)>) {
+        self.mapped.remove(&(range.start, address));
+        let bytes = self.disclaim(address, range);
+        if bytes == 0 {
+            return (0, Vec::new());
+        }
+        let from = range.start.saturating_sub(self.longest_bytes);
+        let near = self.mapped.range((from, 0)..(range.end, 0)).filter(|(_, end)| **end > range.start);
+        let mut heirs: Vec<(u64, Range<u64>)> = near.map(|((start, at), end)| (*at, *start..*end)).collect();
+        heirs.sort_unstable_by_key(|(at, _)| *at);
+        let claims = heirs.into_iter().map(|(at, range)| (at, self.claim(at, &range)));
+        (bytes, claims.filter(|(_, bytes)| *bytes > 0).collect())
+    }
+
     /// Has the mapping at an address count what no other counts of a range. Returns the bytes.
-    pub(crate) fn claim(&mut self, address: u64, range: &Range<u64>) -> u64 {
+    fn claim(&mut self, address: u64, range: &Range<u64>) -> u64 {
         let mut free = Vec::new();
         let mut at = range.start;
         for (counted, _) in self.counted_in(range) {
@@ -70,14 +107,19 @@ impl Physical {
         free.push(at..range.end);
         free.retain(|range| !range.is_empty());
         self.counted.extend(free.iter().map(|free| (free.start, (free.end, address))));
-        free.iter().map(|free| free.end - free.start).sum()
+        let bytes = free.iter().map(|free| free.end - free.start).sum();
+        self.counted_bytes += bytes;
+        bytes
     }
 
-    /// Has the mapping at an address count nothing any more. Returns the bytes that it counted.
-    pub(crate) fn disclaim(&mut self, address: u64) -> u64 {
-        let before = self.counted_bytes();
-        self.counted.retain(|_, (_, by)| *by != address);
-        before - self.counted_bytes()
+    /// Has the mapping at an address, which has a range, count nothing any more. Returns the bytes that it counted.
+    fn disclaim(&mut self, address: u64, range: &Range<u64>) -> u64 {
+        let own: Vec<Range<u64>> =
+            self.counted_in(range).filter(|(_, by)| *by == address).map(|(part, _)| part).collect();
+        let bytes = own.iter().map(|part| part.end - part.start).sum();
+        own.iter().for_each(|part| _ = self.counted.remove(&part.start));
+        self.counted_bytes -= bytes;
+        bytes
     }
 
     /// Returns the pieces of the mapping at an address, which has a range.
@@ -96,7 +138,9 @@ impl Physical {
     /// Returns what of a range is counted, and by the mapping at which address.
     fn counted_in(&self, range: &Range<u64>) -> impl Iterator<Item = (Range<u64>, u64)> {
         let (start, end) = (range.start, range.end);
-        let before_end = self.counted.range(..end).filter(move |(_, (to, _))| *to > start);
-        before_end.map(move |(from, (to, by))| ((*from).max(start)..(*to).min(end), *by))
+        // They are apart, so that the last one before the range alone may reach into it.
+        let first = self.counted.range(..=start).next_back().map_or(start, |(from, _)| *from);
+        let within = self.counted.range(first..end.max(first)).filter(move |(_, (to, _))| *to > start);
+        within.map(move |(from, (to, by))| ((*from).max(start)..(*to).min(end), *by))
     }
 }

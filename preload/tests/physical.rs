@@ -24,20 +24,22 @@ impl Model {
         let of_range = || range.clone().map(|at| at as usize);
         assert_eq!(self.physical.is_counted(&range), of_range().any(|at| self.by[at].is_some()));
         let n_free = of_range().filter(|at| self.by[*at].is_none()).count();
-        assert_eq!(self.physical.claim(address, &range), n_free as u64);
+        assert_eq!(self.physical.map(address, &range), n_free as u64);
         of_range().for_each(|at| _ = self.by[at].get_or_insert(address));
         self.mappings.insert(address, range);
     }
 
     fn unmap(&mut self, address: u64) {
-        self.mappings.remove(&address);
-        let n_counted = self.by.iter().filter(|by| **by == Some(address)).count();
-        assert_eq!(self.physical.disclaim(address), n_counted as u64);
+        let gone = self.mappings.remove(&address).unwrap();
+        let counts = |by: &[Option<u64>], of| by.iter().filter(|by| **by == Some(of)).count() as u64;
+        let (n_counted, before) = (counts(&self.by, address), self.by.clone());
         self.by.iter_mut().filter(|by| **by == Some(address)).for_each(|by| *by = None);
         for (heir, range) in &self.mappings {
-            self.physical.claim(*heir, range);
             range.clone().for_each(|at| _ = self.by[at as usize].get_or_insert(*heir));
         }
+        let more = self.mappings.keys().map(|heir| (*heir, counts(&self.by, *heir) - counts(&before, *heir)));
+        let heirs: Vec<(u64, u64)> = more.filter(|(_, n)| *n > 0).collect();
+        assert_eq!(self.physical.unmap(address, &gone), (n_counted, heirs));
     }
 
     fn check(&self) {
