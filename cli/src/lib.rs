@@ -55,6 +55,8 @@ mod sites;
 mod stream_table;
 mod situations;
 mod table;
+#[cfg(unix)]
+mod temporary;
 mod text;
 mod torch_dump;
 mod view;
@@ -73,6 +75,7 @@ use clap::error::{ContextKind, ContextValue};
 use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
+use memreel_snapshot::place::keep_to;
 use printed::Printed;
 use situations::SITUATIONS;
 
@@ -101,6 +104,11 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
     if words.len() <= 1 {
         let _ = io::stderr().write_all(SITUATIONS.as_bytes());
         return Exit::Usage as u8;
+    }
+    #[cfg(unix)]
+    temporary::choose();
+    if let Some(roots) = env::var_os("MEMREEL_ROOTS") {
+        keep_to(env::split_paths(&roots).collect());
     }
     let program = program::program(program);
     let command = match parsed(words, &program) {

@@ -122,11 +122,14 @@ impl RunProcess {
         }
     }
 
-    /// Whether its path leads to no other folder, to no folder or pipe, and not to standard input. A file may be missing.
+    /// Whether its path leads to no other folder, to no folder or pipe, and not to standard input. A file may be missing, and where
+    /// a link leads is seen when it is opened.
     fn is_beside(&self, run: &Path) -> bool {
         let mut parts = Path::new(&self.file).components().peekable();
         let leads_down = parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
-        leads_down && self.file != "-" && self.path(run).metadata().map_or(true, |found| found.is_file())
+        leads_down
+            && self.file != "-"
+            && self.path(run).symlink_metadata().map_or(true, |found| found.is_file() || found.is_symlink())
     }
 }
 

@@ -4,15 +4,19 @@
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use memreel_snapshot::{Snapshot, join::merge_torch};
+use memreel_snapshot::{Snapshot, join::merge_torch, place::open_plain};
 use serde_json::Value;
 
 use crate::{failure::Failure, input};
+
+/// More than the hook writes of a process beside its snapshot.
+const MAX_FACTS_BYTES: u64 = 1 << 20;
 
 /// What the hook wrote for one process.
 #[derive(Debug, Default)]
@@ -40,9 +44,10 @@ impl TorchDump {
     pub(crate) fn beside(tape: &Path, process: u32) -> TorchDump {
         let folder = tape.parent().unwrap_or(Path::new(""));
         let pickle = folder.join(format!("{process}-torch.pickle"));
-        let facts = fs::read(folder.join(format!("{process}-torch.json")));
-        let facts: Value =
-            facts.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        // The program can make it what it likes.
+        let facts = open_plain(folder.join(format!("{process}-torch.json"))).ok();
+        let facts = facts.and_then(|file| serde_json::from_reader(file.take(MAX_FACTS_BYTES)).ok());
+        let facts: Value = facts.unwrap_or_default();
         TorchDump { pickle: pickle.is_file().then_some(pickle), note: note(&facts) }
     }
 }

@@ -5,13 +5,13 @@ use std::{io::Read, path::Path};
 
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
-    process::plain_file,
     recorder::{PastInventory, Recorder, restore},
     stack,
     tape::{Contents, is_tape, own_start},
 };
 use memreel_snapshot::{
     model::Snapshot,
+    place::open_plain,
     words::{Inventory, Result},
 };
 
@@ -166,7 +166,7 @@ impl Recovered {
     #[must_use]
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
         let mut start = Vec::new();
-        let read = plain_file::open(path.as_ref()).and_then(|file| file.take(64).read_to_end(&mut start));
+        let read = open_plain(path.as_ref()).and_then(|file| file.take(64).read_to_end(&mut start));
         read.is_ok() && is_tape(&start)
     }
 

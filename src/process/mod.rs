@@ -32,7 +32,6 @@ pub mod own_memory;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) mod own_pages;
 pub(crate) mod pause;
-pub(crate) mod plain_file;
 pub(crate) mod rank;
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 mod steps;

@@ -26,10 +26,10 @@ use super::{
     recovered::{Notes, PastInventory, clock, restore, restore_contexts},
 };
 use crate::{
-    process::plain_file,
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
+use memreel_snapshot::place::open_plain;
 use memreel_snapshot::words::{DeviceId, Error, Result, RunSums, SeededMap, StackId, UsageReport};
 
 /// How often the state is taken anew in one look, if the process drops events meanwhile.
@@ -135,7 +135,7 @@ impl Follow {
     /// # Errors
     /// As [`Contents::read`].
     pub(crate) fn attach(path: &Path, from_start: bool) -> Result<Follow> {
-        let file = plain_file::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
         let clock = clock(&header);

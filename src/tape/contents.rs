@@ -19,7 +19,8 @@ use super::{
     rows::Rows,
     source::{self, Source},
 };
-use crate::process::{counters, plain_file};
+use crate::process::counters;
+use memreel_snapshot::place::open_plain;
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, RunSums, SeededMap, SeededSet};
 
 /// The words of an event.
@@ -192,7 +193,7 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
-        let file = plain_file::open(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut first = Contents::pass(&file, path)?;
         for _ in 0..READINGS {
             if !first.is_running || first.is_closed {
@@ -236,7 +237,7 @@ impl Contents {
     /// As [`Contents::read`].
     pub(crate) fn header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
-        Contents::header_of(&plain_file::open(path).map_err(failed)?).map_err(failed)?
+        Contents::header_of(&open_plain(path).map_err(failed)?).map_err(failed)?
     }
 
     /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the

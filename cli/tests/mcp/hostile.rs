@@ -172,7 +172,15 @@ fn files_outside_of_the_roots_are_refused() {
     fs::copy(snapshot("oom.pickle"), inside.join("a.pickle")).unwrap();
     fs::copy(snapshot("oom.pickle"), folder.path().join("b.pickle")).unwrap();
     std::os::unix::fs::symlink("../b.pickle", inside.join("link.pickle")).unwrap();
+    // The file of a run names a file beside it, and that one leads out.
+    let process =
+        json!({"process": 1, "rank": null, "file": "link.pickle", "peak_bytes": 1, "is_helper": false});
+    let run = json!({"memreel_run": 1, "program": [], "processes": [process], "not_recorded": [], "failures": [],
+        "failed_calls": []});
+    fs::write(inside.join("run.memreel"), run.to_string()).unwrap();
     let mut session = Session::begin(&["--root", inside.to_str().unwrap()]);
+    let of_run = session.call("summary", &json!({"files": [inside.join("run.memreel")]}));
+    assert!(of_run.is_error && !of_run.texts.concat().contains("960.00 MiB"), "{of_run:?}");
     let ask = |session: &mut Session, path: &Path| session.call("summary", &json!({"files": [path]}));
     let answer = ask(&mut session, &inside.join("a.pickle"));
     assert!(!answer.is_error && answer.texts[0].contains("960.00 MiB"), "{answer:?}");

@@ -66,7 +66,9 @@ fn where_nothing_is_each_line_says_what_to_do() {
 #[test]
 fn where_all_is_nothing_that_record_needs_is_missing() {
     let programs = programs(&["true", "sleep"]);
-    let output = doctor(&["--json", "true"], programs.path(), &libraries()).output().unwrap();
+    // A folder for temporary files that is not there, or that others may change, is not used.
+    let mut doctor = doctor(&["--json", "true"], programs.path(), &libraries());
+    let output = doctor.env("TMPDIR", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     let parts = parts(&output);
     for part in ["record", "this program", "record --heap", "resident memory of processes", "view"] {

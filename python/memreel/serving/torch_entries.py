@@ -27,6 +27,13 @@ NEEDS_OWN = (
 )
 
 
+def own_folder() -> str | None:
+    """Returns `/tmp` where the usual folder of temporary files is one that another user can change; `sudo` may leave root that."""
+    found = os.stat(tempfile.gettempdir())
+    is_own = found.st_uid in (0, os.geteuid()) and (not found.st_mode & 0o022 or bool(found.st_mode & 0o1000))
+    return None if is_own else "/tmp"
+
+
 class Entries:
     """memreel's functions under the names that they have in `torch._C`."""
 
@@ -65,7 +72,7 @@ class Entries:
         return fraction
 
     def _cuda_memorySnapshot(self, what: tuple[Any, ...] | None = None) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="memreel-") as folder:
+        with tempfile.TemporaryDirectory(prefix="memreel-", dir=own_folder()) as folder:
             path = os.path.join(folder, "snapshot.pickle")
             self._memory.dump(path)
             with open(path, "rb") as file:

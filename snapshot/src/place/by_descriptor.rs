@@ -140,11 +140,18 @@ impl Folder {
         Ok(renameat(&self.0, name, &self.0, to)?)
     }
 
-    pub(super) fn rename_new(&self, name: &OsStr, to: &OsStr) -> io::Result<()> {
-        match renameat_with(&self.0, name, &self.0, to, RenameFlags::NOREPLACE) {
+    pub(super) fn new_folder(&self, name: &OsStr) -> io::Result<Folder> {
+        mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?;
+        let new = openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        check_owned(&fstat(&self.0)?, &fstat(&new)?, name, "folder")?;
+        Ok(Folder(new))
+    }
+
+    pub(super) fn rename_new(&self, name: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+        match renameat_with(&self.0, name, &folder.0, to, RenameFlags::NOREPLACE) {
             // Some file systems do not have it.
             Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(&self.0, name, &self.0, to, AtFlags::empty())?;
+                linkat(&self.0, name, &folder.0, to, AtFlags::empty())?;
                 self.remove(name)
             }
             done => Ok(done?),
@@ -217,14 +224,13 @@ impl Place {
     /// # Errors
     /// What the system returns.
     pub(crate) fn open_other(&self) -> io::Result<File> {
-        let mut flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         if self.is_of_kernel {
-            flags |= OFlags::TRUNC;
-        } else {
-            check_owner(&self.folder.0, &self.name, "pipe or device")?;
-            flags |= OFlags::NOFOLLOW;
+            return Ok(openat(&self.folder.0, &self.name, flags | OFlags::TRUNC, Mode::empty())?.into());
         }
-        Ok(openat(&self.folder.0, &self.name, flags, Mode::empty())?.into())
+        let named = Named::of(&self.folder.0, &self.name)?;
+        check_owned(&fstat(&self.folder.0)?, &named.found, &self.name, "pipe or device")?;
+        named.open(flags)
     }
 
     /// Opens a file at its end, or a new one.
@@ -274,6 +280,50 @@ impl Place {
     }
 }
 
+/// What had a name at one moment, whatever has it later.
+struct Named {
+    #[cfg(target_os = "linux")]
+    file: OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    place: (OwnedFd, OsString),
+    found: Stat,
+}
+
+#[cfg(target_os = "linux")]
+impl Named {
+    fn of(folder: &OwnedFd, name: &OsStr) -> io::Result<Named> {
+        let file = openat(folder, name, OFlags::PATH | UNFOLLOWED, Mode::empty())?;
+        let found = fstat(&file)?;
+        Ok(Named { file, found })
+    }
+
+    fn link(&self) -> io::Result<OsString> {
+        Ok(OsString::from_vec(readlinkat(&self.file, "", Vec::new())?.into_bytes()))
+    }
+
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.file));
+        Ok(openat(CWD, path, flags, Mode::empty())?.into())
+    }
+}
+
+/// Without descriptors that open nothing, a name is looked at again.
+#[cfg(not(target_os = "linux"))]
+impl Named {
+    fn of(folder: &OwnedFd, name: &OsStr) -> io::Result<Named> {
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Named { place: (folder.try_clone()?, name.to_owned()), found })
+    }
+
+    fn link(&self) -> io::Result<OsString> {
+        Ok(OsString::from_vec(readlinkat(&self.place.0, &self.place.1, Vec::new())?.into_bytes()))
+    }
+
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        Ok(openat(&self.place.0, &self.place.1, flags | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+}
+
 impl Begun<'_> {
     /// Gives the file its name, in place of what has it.
     ///
@@ -318,17 +368,19 @@ fn walk(mut folder: OwnedFd, path: &Path, end: End) -> io::Result<(OwnedFd, Opti
             folder = next;
             continue;
         }
-        let link = match readlinkat(&folder, &part, Vec::new()) {
-            Ok(link) => OsString::from_vec(link.into_bytes()),
-            Err(Errno::INVAL | Errno::NOENT) if is_name => return Ok((folder, Some((part, false)))),
-            Err(Errno::INVAL) => return Err(Errno::NOTDIR.into()),
-            Err(error) => return Err(error.into()),
+        let link = match link(&folder, &part) {
+            Ok(Some(link)) => link,
+            Ok(None) if is_name => return Ok((folder, Some((part, false)))),
+            Ok(None) => return Err(Errno::NOTDIR.into()),
+            Err(error) if is_name && error.kind() == io::ErrorKind::NotFound => {
+                return Ok((folder, Some((part, false))));
+            }
+            Err(error) => return Err(error),
         };
         n_links += 1;
         if n_links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        check_owner(&folder, &part, "link")?;
         match (is_of_kernel(&folder), is_name) {
             // Such a link has no path: the file may have none.
             (true, true) => return Ok((folder, Some((part, true)))),
@@ -337,6 +389,16 @@ fn walk(mut folder: OwnedFd, path: &Path, end: End) -> io::Result<(OwnedFd, Opti
         }
     }
     Ok((folder, None))
+}
+
+/// Returns where a link leads; `None` for what is no link.
+fn link(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<OsString>> {
+    let named = Named::of(folder, name)?;
+    if FileType::from_raw_mode(named.found.st_mode) != FileType::Symlink {
+        return Ok(None);
+    }
+    check_owned(&fstat(folder)?, &named.found, name, "link")?;
+    named.link().map(Some)
 }
 
 /// Opens a folder in a folder; `None` for what is a link or a file.
@@ -366,10 +428,6 @@ fn push(rest: &mut VecDeque<OsString>, path: &Path) {
 }
 
 /// Refuses what another user put into a folder that others may write into: it may lead to a file of this user.
-fn check_owner(folder: &OwnedFd, name: &OsStr, what: &str) -> io::Result<()> {
-    check_owned(&fstat(folder)?, &statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?, name, what)
-}
-
 fn check_owned(of_folder: &Stat, found: &Stat, name: &OsStr, what: &str) -> io::Result<()> {
     let is_trusted = mode_of(of_folder) & OTHERS_WRITE == 0
         || found.st_uid == geteuid().as_raw()

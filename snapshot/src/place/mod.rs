@@ -24,7 +24,7 @@ use by_descriptor as system;
 use by_path as system;
 
 pub(crate) use plain::open_at_once;
-pub use plain::{open_plain, open_plain_or_pipe};
+pub use plain::{keep_to, open_plain, open_plain_or_pipe};
 pub(crate) use replaced::{Durability, Target, replace};
 pub(crate) use system::{Found, Place};
 
@@ -133,7 +133,23 @@ impl Folder {
     /// # Errors
     /// What the system returns; [`io::ErrorKind::AlreadyExists`] if something has the name.
     pub fn rename_new(&self, name: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
-        self.0.rename_new(name.as_ref(), to.as_ref())
+        self.0.rename_new(name.as_ref(), &self.0, to.as_ref())
+    }
+
+    /// Moves a file into another folder, where nothing has its name.
+    ///
+    /// # Errors
+    /// Those of [`rename_new`](Folder::rename_new).
+    pub fn move_into(&self, name: impl AsRef<OsStr>, folder: &Folder) -> io::Result<()> {
+        self.0.rename_new(name.as_ref(), &folder.0, name.as_ref())
+    }
+
+    /// Makes a folder of a name that nothing has.
+    ///
+    /// # Errors
+    /// What the system returns; [`io::ErrorKind::AlreadyExists`] if something has the name.
+    pub fn new_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
+        self.0.new_folder(name.as_ref()).map(Folder)
     }
 
     /// Removes a file, or a link and not what it leads to.

@@ -5,8 +5,18 @@
 use std::{
     fs::{File, Metadata},
     io,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::OnceLock,
 };
+
+/// The folders below which files are opened; not set: everywhere.
+static ROOTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Has this process open no file to be read from now on that is not below one of these folders, whatever links lead to it. The
+/// folders and the paths of files are absolute, and have no links. What is called first holds.
+pub fn keep_to(roots: Vec<PathBuf>) {
+    let _ = ROOTS.set(roots);
+}
 
 /// Opens a plain file.
 ///
@@ -40,6 +50,29 @@ pub fn open_plain_or_pipe(path: impl AsRef<Path>) -> io::Result<File> {
 
 /// Opens a file; a pipe without a writer is opened too.
 pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
+    let Some(roots) = ROOTS.get() else { return opened(path) };
+    let below = roots.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)));
+    let (root, rest) = below.ok_or(io::ErrorKind::PermissionDenied)?;
+    opened_below(root, rest)
+}
+
+#[cfg(target_os = "linux")]
+fn opened_below(root: &Path, rest: &Path) -> io::Result<File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+    let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    Ok(openat2(root, rest, flags, Mode::empty(), resolve)?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn opened_below(root: &Path, rest: &Path) -> io::Result<File> {
+    let path = std::fs::canonicalize(root.join(rest))?;
+    if path.starts_with(root) { opened(&path) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     #[cfg(unix)]
     {

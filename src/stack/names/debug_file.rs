@@ -13,7 +13,7 @@ use elsa::FrozenVec;
 use memmap2::Mmap;
 use object::Object;
 
-use crate::process::plain_file;
+use memreel_snapshot::place::open_plain;
 
 /// The folder into which distributions install debug files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
@@ -32,7 +32,7 @@ impl Arena {
     /// If another process cuts the file short while it is read, this process
     /// ends, as it would if the file were a library in use.
     pub(super) fn map(&self, path: &Path) -> Option<&[u8]> {
-        let file = plain_file::open(path).ok()?;
+        let file = open_plain(path).ok()?;
         if file.metadata().ok()?.len() == 0 {
             return None;
         }

@@ -199,7 +199,9 @@ impl All {
         let [(first_us, first), (next_us, next), ..] = failed[..] else { return None };
         let apart_s = next_us.saturating_sub(first_us) as f64 / 1e6;
         Some(format!(
-            "{first} ran out of memory first, {apart_s:.3} s before {next} by their clocks, of {}",
+            "{} ran out of memory first, {apart_s:.3} s before {} by their clocks, of {}",
+            first,
+            next,
             count(failed.len(), "rank")
         ))
     }

@@ -76,7 +76,7 @@ pub(super) fn below(all: &All, out: &mut impl Write) -> io::Result<()> {
     if n_left > 0 {
         print_text(format!("{n_left} more cannot be read; --json has all"), out)?;
     }
-    all.notes().iter().try_for_each(|note| print_text(format!("note: {note}"), out))
+    all.notes().iter().try_for_each(|note| print_text(format!("note: {}", clean(note)), out))
 }
 
 fn peaks(all: &All) -> String {

@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    ffi::{OsStr, OsString},
+    io,
+    path::Path,
 };
+
+use memreel_snapshot::place::Folder;
 
 use super::recorded::Recorded;
 use crate::{bytes::Bytes, shown::Shown};
@@ -33,13 +36,18 @@ pub(super) fn fold(
     if helpers.len() <= MOST {
         return None;
     }
-    let folder = new_folder(folder).ok()?;
+    let (above, name) = Folder::above(folder).ok()?;
+    let (new, name) = new_folder(&above, &name).ok()?;
+    let folder = folder.with_file_name(name);
     let mut n_moved = 0;
     for helper in &mut helpers {
-        let Some(path) = &helper.path else { continue };
-        let moved = folder.join(path.file_name().unwrap_or_default());
+        let Some(path) = helper.path.as_ref().filter(|path| above_of(path) == above_of(&folder)) else {
+            continue;
+        };
+        let name = path.file_name().unwrap_or_default();
+        let moved = folder.join(name);
         // What cannot be moved stays where it is, with its line.
-        if fs::rename(path, &moved).is_err() {
+        if above.move_into(name, &new).is_err() {
             continue;
         }
         let old = path.display().to_string();
@@ -52,15 +60,17 @@ pub(super) fn fold(
     Some(format!("{n_moved} helpers, each with a peak of less than {least}: {}", Shown(&folder.join(""))))
 }
 
+/// Returns the folder that a path is in: nothing for the current one.
+fn above_of(path: &Path) -> Option<&Path> {
+    path.parent().map(|folder| folder.strip_prefix(".").unwrap_or(folder))
+}
+
 /// Makes a folder, or one with a number behind its name: nothing of an earlier run is replaced.
-fn new_folder(first: &Path) -> io::Result<PathBuf> {
-    let numbered = (1_u32..1000).map(|n| {
-        let name = first.file_name().unwrap_or_default().to_string_lossy();
-        first.with_file_name(format!("{name}-{n}"))
-    });
-    for folder in [first.to_owned()].into_iter().chain(numbered) {
-        match fs::create_dir(&folder) {
-            Ok(()) => return Ok(folder),
+fn new_folder(above: &Folder, first: &OsStr) -> io::Result<(Folder, OsString)> {
+    let numbered = (1_u32..1000).map(|n| format!("{}-{n}", first.to_string_lossy()).into());
+    for name in [first.to_owned()].into_iter().chain(numbered) {
+        match above.new_folder(&name) {
+            Ok(folder) => return Ok((folder, name)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

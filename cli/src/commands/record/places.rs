@@ -4,14 +4,12 @@
 
 use std::{
     env, fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{Access, access, statfs},
-    process::geteuid,
-};
+use rustix::fs::{Access, access, statfs};
+
+use crate::temporary::is_own;
 
 /// The least bytes that are free where the tapes of a run are chosen to be: a full ring takes 192 MiB for each process.
 const LEAST_BYTES: u64 = 4 << 30;
@@ -42,15 +40,6 @@ fn fits(place: &Path) -> bool {
         && free_bytes >= LEAST_BYTES
         && may_write(place)
         && is_own(place)
-}
-
-/// Returns whether only this user and root can replace what this user makes in a folder. Another user's folder is possible:
-/// `sudo` and `su` may leave root that user's variables.
-fn is_own(folder: &Path) -> bool {
-    fs::metadata(folder).is_ok_and(|found| {
-        [0, geteuid().as_raw()].contains(&found.uid())
-            && (found.mode() & 0o022 == 0 || found.mode() & 0o1000 != 0)
-    })
 }
 
 /// Returns whether this process may make files in a folder.

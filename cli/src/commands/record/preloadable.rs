@@ -11,10 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memreel_snapshot::place::open_plain;
 use object::{
     Endianness,
     elf::{DT_SONAME, EM_AARCH64, EM_X86_64, FileHeader64, Machine, PT_INTERP},
-    read::elf::{Dyn, FileHeader, ProgramHeader},
+    read::{
+        ReadCache,
+        elf::{Dyn, FileHeader, ProgramHeader},
+    },
 };
 
 use crate::shown::Shown;
@@ -101,28 +105,30 @@ fn of_owner(path: &Path) -> Option<String> {
 
 /// A program without the loader, or of another machine.
 fn of_binary(path: &Path) -> Option<Unrecorded> {
-    let bytes = fs::read(path).ok()?;
+    // What is looked at is read: a program may be of any size.
+    let file = ReadCache::new(open_plain(path).ok()?);
+    let file = &file;
     let named = Shown(&path);
-    let Ok(header) = FileHeader64::<Endianness>::parse(&*bytes) else {
-        return bytes
-            .starts_with(b"\x7fELF")
+    let Ok(header) = FileHeader64::<Endianness>::parse(file) else {
+        let is_program = start_of(path)?.starts_with(b"\x7fELF");
+        return is_program
             .then(|| Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     };
     let endian = header.endian().ok()?;
     if header.e_machine(endian) != MACHINE {
         return Some(Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
     }
-    let segments = header.program_headers(endian, &*bytes).ok()?;
+    let segments = header.program_headers(endian, file).ok()?;
     let Some(loader) = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP) else {
         // What runs without a loader and has a library's name is one: the program is among its arguments.
-        let parts = segments.iter().find_map(|segment| segment.dynamic(endian, &*bytes).ok().flatten());
+        let parts = segments.iter().find_map(|segment| segment.dynamic(endian, file).ok().flatten());
         if parts.is_some_and(|parts| parts.iter().any(|part| part.d_tag(endian) == DT_SONAME)) {
             return None;
         }
         let why = format!("{named} is linked statically, so no library can be loaded in front of it");
         return Some(Unrecorded::ignores(why));
     };
-    let loader = loader.data(endian, &*bytes).ok()?;
+    let loader = loader.data(endian, file).ok()?;
     let loader = String::from_utf8_lossy(loader.split(|byte| *byte == 0).next()?).into_owned();
     let why = || {
         format!("{named} needs another C library than glibc ({loader}), and memreel's libraries need glibc")

@@ -7,6 +7,8 @@ use std::{
     io::Write,
     os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 use memreel_snapshot::{Snapshot, pickle};
@@ -63,6 +65,31 @@ fn a_link_that_another_user_planted_is_not_followed() {
     }
     assert_eq!(fs::read(shared.victim()).unwrap(), b"keys");
     assert_eq!(fs::read_dir(shared.own.path()).unwrap().count(), 1);
+}
+
+/// Whose a link is and where it leads are read of one link, though another file has its name a moment later.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_that_changes_places_is_not_followed() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let shared = Shared::new(0o1777);
+    let Some(link) = shared.plant("out.pickle", &shared.victim(), Some(OTHER)) else { return };
+    let file = shared.folder.path().join("other");
+    fs::write(&file, "").unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &file, CWD, &link, RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..3_000 {
+            let _ = pickle::replace(&link, |file| file.write_all(b"text"));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(fs::read(shared.victim()).unwrap(), b"keys");
 }
 
 #[test]
