@@ -127,9 +127,9 @@ impl RunProcess {
     fn is_beside(&self, run: &Path) -> bool {
         let mut parts = Path::new(&self.file).components().peekable();
         let leads_down = parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
-        leads_down
-            && self.file != "-"
-            && self.path(run).symlink_metadata().map_or(true, |found| found.is_file() || found.is_symlink())
+        let path = self.path(run);
+        let is_file = || path.symlink_metadata().map_or(true, |found| found.is_file());
+        leads_down && self.file != "-" && (is_file() || path.read_link().is_ok())
     }
 }
 

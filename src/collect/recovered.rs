@@ -5,13 +5,13 @@ use std::{io::Read, path::Path};
 
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
+    process::open_plain,
     recorder::{PastInventory, Recorder, restore},
     stack,
     tape::{Contents, is_tape, own_start},
 };
 use memreel_snapshot::{
     model::Snapshot,
-    place::open_plain,
     words::{Inventory, Result},
 };
 

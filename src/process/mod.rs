@@ -44,5 +44,8 @@ pub(crate) mod until_end;
 pub(crate) mod unwritten;
 pub(crate) mod wiped;
 
+/// Opens files of strangers.
+pub(crate) use memreel_snapshot::place::open_plain;
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{mask, memory, notice, own_maps};

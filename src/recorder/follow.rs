@@ -26,10 +26,10 @@ use super::{
     recovered::{Notes, PastInventory, clock, restore, restore_contexts},
 };
 use crate::{
+    process::open_plain,
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
-use memreel_snapshot::place::open_plain;
 use memreel_snapshot::words::{DeviceId, Error, Result, RunSums, SeededMap, StackId, UsageReport};
 
 /// How often the state is taken anew in one look, if the process drops events meanwhile.

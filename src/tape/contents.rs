@@ -19,8 +19,7 @@ use super::{
     rows::Rows,
     source::{self, Source},
 };
-use crate::process::counters;
-use memreel_snapshot::place::open_plain;
+use crate::process::{counters, open_plain};
 use memreel_snapshot::words::{DeviceId, Error, InventorySegment, Result, RunSums, SeededMap, SeededSet};
 
 /// The words of an event.

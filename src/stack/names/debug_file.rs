@@ -13,7 +13,7 @@ use elsa::FrozenVec;
 use memmap2::Mmap;
 use object::Object;
 
-use memreel_snapshot::place::open_plain;
+use crate::process::open_plain;
 
 /// The folder into which distributions install debug files.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";

@@ -82,9 +82,9 @@ const RECORDS: &[Row] = &[
 ];
 
 /// The rooms of `memreel-snapshot` that those of `memreel` may import: those that record know the words alone, and those that
-/// write know where files are written.
+/// read and write files know where these are.
 const ACROSS: &[Row] = &[
-    ("process", &["words"]),
+    ("process", &["place", "words"]),
     ("device", &["words"]),
     ("tape", &["place", "words"]),
     ("stack", &["words"]),

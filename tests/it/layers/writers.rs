@@ -29,10 +29,9 @@ const WORDS: [&str; 16] = [
 ];
 
 /// The files that may, each with its reason.
-const MAY: [(&str, &str); 14] = [
+const MAY: [(&str, &str); 13] = [
     ("cli/src/commands/attach/gdb.rs", "in a folder of its own, which is new"),
     ("cli/src/commands/doctor/trial.rs", "a folder of its own, which is new"),
-    ("cli/src/commands/record/helpers.rs", "what the run wrote itself, into a folder that is new"),
     ("cli/src/commands/record/processes.rs", "in the folder of a run, which its user alone may enter"),
     ("cli/src/torch_dump.rs", "in the folder of a run"),
     ("snapshot/src/place/plain.rs", "it opens to read"),
