@@ -157,13 +157,37 @@ impl DeviceHistory<'_> {
                 _ => None,
             };
             site.claim = site.decided(is_repeated, is_sampled, n_freed);
-            site.doubt = site.claim.doubt();
         }
+        self.clear_of_one_call(&mut sites, &mut calls);
+        sites.iter_mut().for_each(|site| site.doubt = site.claim.doubt());
         sites.sort_by(|one, other| {
             let key = |site: &LeakSite| (site.rank(), std::cmp::Reverse(site.bytes));
             key(one).cmp(&key(other)).then_with(|| one.site.cmp(&other.site))
         });
         sites
+    }
+
+    /// Says of sites that may be leaks what their blocks are, if all that they kept of the history was made in one call, as the
+    /// gradients of a backward.
+    fn clear_of_one_call(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) {
+        let is_doubted = |site: &LeakSite| site.claim == Claim::MayBeALeak(Doubt::NothingRepeated);
+        if !sites.iter().any(is_doubted) {
+            return;
+        }
+        let mut oldest: SeededMap<Site, Moment> = SeededMap::default();
+        for life in self.lives_at(self.end()).filter(|life| !life.is_from_before()) {
+            let first = oldest.entry(calls.site(&Site::from_life(life))).or_insert(life.from);
+            *first = life.from.min(*first);
+        }
+        let mut doubted: Vec<&mut LeakSite> = sites.iter_mut().filter(|site| is_doubted(site)).collect();
+        let mut of_history = |site: &LeakSite| oldest.get(&calls.site(&site.site)).copied();
+        let stretches: Vec<_> =
+            doubted.iter().map(|site| (of_history(site).unwrap_or(site.oldest), site.newest)).collect();
+        for (site, made) in doubted.iter_mut().zip(self.made_in_one_call(&stretches)) {
+            if made.is_some() {
+                (site.made, site.claim) = (made, Claim::Held);
+            }
+        }
     }
 
     /// Counts what sites allocated over the whole run, where a recorder says so: the history may have only the newest events.

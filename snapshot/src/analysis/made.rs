@@ -97,6 +97,19 @@ pub(super) fn is_backward(frame: &Frame) -> bool {
     }
 }
 
+/// Returns whether a stack, outermost frame first, is of the way back: one of its frames says it, or the engine of autograd called it
+/// in a thread of its own, where the outermost frame is a hook or a function's `backward` and not a program's.
+pub(super) fn is_way_back<'f>(outermost: impl Iterator<Item = &'f Frame>) -> bool {
+    let mut frames = outermost.peekable();
+    let is_called_back = frames.peek().is_some_and(|frame| {
+        let is_hook = ["backward", "hook", "unpack"].iter().any(|word| frame.name.contains(word));
+        is_hook
+            || &*frame.name == "apply"
+                && with_slashes(&frame.filename).ends_with("torch/autograd/function.py")
+    });
+    is_called_back || frames.any(|frame| Made::by(frame) == Some(Made::Gradients))
+}
+
 impl fmt::Display for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

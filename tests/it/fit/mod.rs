@@ -6,6 +6,7 @@ mod changed;
 mod planted;
 mod sized_recording;
 mod trained;
+mod windows;
 
 use memreel::{
     DeviceId, Result, Snapshot,

@@ -13,7 +13,11 @@ use super::{
     walk::{Change, Walk},
 };
 use crate::{
-    analysis::{made::Made, same_calls::SameCalls, state::DeviceHistory},
+    analysis::{
+        made::{self, Made},
+        same_calls::SameCalls,
+        state::DeviceHistory,
+    },
     model::{FrameIndex, StackIndex, StackTable},
     words::SeededMap,
 };
@@ -26,6 +30,8 @@ pub(super) struct Calls<'h, 'a> {
     /// The places of the allocations with a stack, and of those without one.
     framed: Vec<u32>,
     unframed: Vec<u32>,
+    /// The places of the allocations with a stack that is not of the way back.
+    forth: OnceCell<Vec<u32>>,
     has_stacks: OnceCell<bool>,
     shared: OnceCell<Shared>,
     /// By the frames until the first call of a module, the places of the allocations in it.
@@ -50,6 +56,7 @@ impl<'h, 'a> Calls<'h, 'a> {
             same: SameCalls::new(history),
             framed: places(framed),
             unframed: places(unframed),
+            forth: OnceCell::new(),
             has_stacks: OnceCell::new(),
             shared: OnceCell::new(),
             heads: OnceCell::new(),
@@ -62,6 +69,10 @@ impl<'h, 'a> Calls<'h, 'a> {
         let [framed, unframed] = [&self.framed, &self.unframed].map(|places| within(places, from, to));
         if framed.is_empty() {
             return self.of_no_stacks(unframed.len());
+        }
+        // Checkpoints compute activations again on the way back: that is no repetition.
+        if within(self.forth.get_or_init(|| self.forth()), from, to).is_empty() {
+            return Some(Made::Gradients);
         }
         let stacks = &self.history.snapshot().stacks;
         let first: Vec<FrameIndex> = self.outermost(self.stack(framed.start)).collect();
@@ -84,6 +95,18 @@ impl<'h, 'a> Calls<'h, 'a> {
     /// Returns the stack of an allocation that has one, by its number among them.
     fn stack(&self, number: usize) -> StackIndex {
         framed(&self.walk.changes[self.framed[number] as usize]).unwrap_or(StackTable::EMPTY)
+    }
+
+    /// Returns the places of the allocations that were not made on the way back.
+    fn forth(&self) -> Vec<u32> {
+        let stacks = &self.history.snapshot().stacks;
+        let mut known: SeededMap<StackIndex, bool> = SeededMap::default();
+        let mut is_back = |number: usize| {
+            let stack = self.stack(number);
+            let frames = || self.outermost(stack).map(|frame| stacks.frame(frame));
+            *known.entry(stack).or_insert_with(|| made::is_way_back(frames()))
+        };
+        (0..self.framed.len()).filter(|n| !is_back(*n)).map(|n| self.framed[n]).collect()
     }
 
     /// Compares each stack with the one before.

@@ -137,6 +137,14 @@ impl DeviceHistory<'_> {
         (repeats.len() >= repeats::FEWEST).then_some(repeats.ends)
     }
 
+    /// Returns, for each stretch of time, what all that was allocated in it is, if that was within one call.
+    pub(super) fn made_in_one_call(&self, stretches: &[(Moment, Moment)]) -> Vec<Option<Made>> {
+        let walk = Walk::new(self, self.end(), None);
+        let calls = Calls::new(self, &walk);
+        let around = |(first, last): &(Moment, Moment)| calls.around(walk.after(*first), walk.after(*last));
+        stretches.iter().map(around).collect()
+    }
+
     fn growths(&self, walk: &Walk) -> Option<Growths> {
         let is_sampled = self.is_sampled();
         let calls = Calls::new(self, walk);

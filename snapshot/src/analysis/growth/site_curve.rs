@@ -23,10 +23,18 @@ pub(super) struct SiteCurve {
     pub(super) now: Held,
     /// Whether it allocated before the last repeat ended.
     pub(super) has_run_before: bool,
-    /// The places of its allocs with what it held behind each.
-    rises: Vec<(u32, u64)>,
+    /// Its allocs.
+    rises: Vec<Rise>,
     /// The number of its allocs in whole repeats.
     n_rises: usize,
+}
+
+/// An alloc: its place, and what the site held before it and behind it.
+#[derive(Clone, Copy, Debug)]
+struct Rise {
+    place: u32,
+    before_bytes: u64,
+    bytes: u64,
 }
 
 /// How a site grew, with the places of the first alloc and the last one by which it did.
@@ -72,13 +80,14 @@ impl SiteCurve {
             while curve.levels.len() < ends.len() && ends[curve.levels.len()] < change.moment {
                 close(&mut curve, &mut most, n);
             }
+            let before_bytes = curve.now.bytes;
             curve.now.apply(change);
             n += 1;
             if curve.now.bytes > most.bytes {
                 most = curve.now;
             }
             if change.is_alloc {
-                curve.rises.push((*place, curve.now.bytes));
+                curve.rises.push(Rise { place: *place, before_bytes, bytes: curve.now.bytes });
             }
             if curve.levels.len() < ends.len() {
                 curve.n_rises = curve.rises.len();
@@ -116,7 +125,9 @@ impl SiteCurve {
         let ups: Vec<usize> = (0..n).filter(|at| self.kept[*at] > self.kept_before(*at)).collect();
         if !has_repeats {
             // It may have begun a little after the program.
-            let is_steady = ups.first().is_some_and(|first| ups.len() == n - first && *first * 4 <= n);
+            let is_steady = ups
+                .first()
+                .is_some_and(|first| ups.len() == n - first && *first * 4 <= n && !self.is_replaced(*first));
             return if is_steady { self.of_repeats(&ups, GrowthKind::Steady) } else { None };
         }
         if self.leaks(&ups) {
@@ -144,7 +155,23 @@ impl SiteCurve {
         let (n, [first, .., last]) = (self.kept.len(), ups) else { return false };
         let longest = ups.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1);
         let goes_on = n - 1 - last <= longest && last * 2 >= n;
-        ups.len() >= LEAK && goes_on && (!self.gives_back() || self.is_above(*first))
+        let is_kept = !self.gives_back() || self.is_above(*first);
+        ups.len() >= LEAK && goes_on && is_kept && !self.is_replaced(*first)
+    }
+
+    /// Whether it has so few more blocks than before a repeat that they cannot be those of a leak: each takes the place of one
+    /// before it, the first of which may have no stack, because it is from before the history. A buffer that has become twice as
+    /// large since is growth.
+    fn is_replaced(&self, repeat: usize) -> bool {
+        let [first, last] =
+            [self.kept.get(repeat), self.kept.last()].map(|kept| kept.map_or(0, |kept| *kept));
+        self.n_more_blocks(repeat) < LEAK && last / 2 < first
+    }
+
+    /// Returns by how many blocks it has more at the end of the last repeat than before one.
+    fn n_more_blocks(&self, repeat: usize) -> usize {
+        let before = repeat.checked_sub(1).map_or(self.start, |before| self.levels[before]);
+        self.levels.last().map_or(0, |last| last.n_blocks.saturating_sub(before.n_blocks))
     }
 
     /// Whether less was held at the end of a repeat than at that of the one before.
@@ -170,21 +197,19 @@ impl SiteCurve {
 
     fn of_repeats(&self, ups: &[usize], kind: GrowthKind) -> Option<Grown> {
         let (first, last) = (*ups.first()?, *self.kept.last()?);
-        let before = first.checked_sub(1);
+        let (before, n_blocks) = (first.checked_sub(1), self.n_more_blocks(first).max(1));
         let usual_bytes = self.kept_before(first);
-        let usual = before.map_or(self.start, |before| self.levels[before]);
         let rises = &self.rises[..self.n_rises];
-        // Of what it holds, the first alloc above what it had kept before.
-        let above = rises.iter().rev().take_while(|(_, held)| *held > usual_bytes);
-        let (first, _) = above.last()?;
+        // Of what it holds, the first alloc above what it had kept before, where it stayed.
+        let first = rises.iter().rev().find(|rise| rise.before_bytes <= usual_bytes).or(rises.first())?;
         Some(Grown {
             kind,
             bytes: last - usual_bytes,
             usual_bytes,
-            n_blocks: self.levels.last()?.n_blocks.saturating_sub(usual.n_blocks).max(1),
+            n_blocks,
             n_repeats: ups.len() + usize::from(kind == GrowthKind::Late && self.now.bytes > last),
-            first: *first,
-            last: rises.last()?.0,
+            first: first.place,
+            last: rises.last()?.place,
             before,
         })
     }
@@ -193,7 +218,7 @@ impl SiteCurve {
     fn of_last(&self) -> Option<Grown> {
         let usual = *self.most.iter().max_by_key(|most| most.bytes)?;
         let bytes = self.now.bytes.saturating_sub(usual.bytes);
-        let (first, _) = self.rises[self.n_rises..].iter().find(|(_, held)| *held > usual.bytes)?;
+        let first = self.rises[self.n_rises..].iter().find(|rise| rise.bytes > usual.bytes)?;
         if bytes == 0 {
             return None;
         }
@@ -206,8 +231,8 @@ impl SiteCurve {
             usual_bytes: usual.bytes,
             n_blocks: self.now.n_blocks.saturating_sub(usual.n_blocks),
             n_repeats: 0,
-            first: *first,
-            last: self.rises.last()?.0,
+            first: first.place,
+            last: self.rises.last()?.place,
             before: self.kept.len().checked_sub(1),
         })
     }

@@ -35,11 +35,13 @@ pub(super) enum Planted {
     WarmUp,
     CacheWithEviction,
     ManySteps,
+    CheckpointedWindow,
+    ReplacedBufferWindow,
 }
 
 use Planted::*;
 
-pub(super) const ALL: [Planted; 20] = [
+pub(super) const ALL: [Planted; 22] = [
     EachStep,
     EachThirdStep,
     Late,
@@ -60,6 +62,8 @@ pub(super) const ALL: [Planted; 20] = [
     WarmUp,
     CacheWithEviction,
     ManySteps,
+    CheckpointedWindow,
+    ReplacedBufferWindow,
 ];
 
 impl Planted {
@@ -255,6 +259,7 @@ impl<'r> World<'r> {
             Loading | FirstForward | FirstBackward | FirstOptimizerStep | OneStep | Captures => {
                 return self.run_once(planted);
             }
+            CheckpointedWindow | ReplacedBufferWindow => return self.run_cut(planted),
             _ => self.load(),
         }
         let first = if planted == Late { n - 4 } else { self.random.index(n / 3) };
@@ -379,6 +384,80 @@ impl<'r> World<'r> {
         let new = self.alloc(&[("update", "ema.py", 8), ("<module>", "train.py", 18)], bytes);
         let old = std::mem::replace(&mut self.weights[at], new);
         self.free(old);
+    }
+
+    /// A run of which a ring has a piece, which begins and ends within a step.
+    fn run_cut(&mut self, planted: Planted) {
+        self.load();
+        if planted == ReplacedBufferWindow {
+            return self.generate();
+        }
+        self.is_bare |= self.random.chance(2);
+        for _ in 0..self.random.index(3) {
+            self.step(0, 1.0);
+        }
+        let begun = self.entries.len();
+        let kept = self.forward(0, 1.0);
+        let first = begun + self.random.index(self.entries.len() - begun);
+        let n = 2 + self.random.index(self.layers.len() - 1);
+        self.checkpointed_backward(kept, n);
+        if self.random.chance(2) {
+            self.entries.drain(..first);
+        }
+    }
+
+    /// The way back of some layers, each of which computes its activations again.
+    fn checkpointed_backward(&mut self, mut kept: Vec<u64>, n: usize) {
+        const CHECKPOINT: &str = "/env/torch/utils/checkpoint.py";
+        let again = |line| {
+            [
+                ("forward", "model.py", line),
+                MODULE,
+                ("recompute_fn", CHECKPOINT, 1607),
+                ("unpack_hook", CHECKPOINT, 1173),
+            ]
+        };
+        for layer in (0..self.layers.len()).rev().take(n) {
+            let bytes = self.layers[layer];
+            let activations = [20, 21, 22].map(|line| self.alloc(&again(line), bytes));
+            // Each layer has the same gradients.
+            let temporary = self.alloc(&[], bytes / 2 + 512);
+            [2 * MIB, 8 * MIB, 8 * MIB, 4096].into_iter().for_each(|bytes| {
+                self.alloc(&[], bytes);
+            });
+            self.free(temporary);
+            activations.into_iter().for_each(|block| self.free(block));
+            self.free(kept.pop().expect("an activation for each layer"));
+        }
+    }
+
+    /// Each token makes a new buffer, a little larger than the one before, in place of it.
+    fn generate(&mut self) {
+        let outer = [("generate", "utils.py", 2802), ("<module>", "serve.py", 36)];
+        let sites = [3032, 3080, 3113].map(|line| [&[("sample", "utils.py", line)][..], &outer].concat());
+        let prompt = 4096 * (1 + self.random.below(64));
+        let n = 12 + self.random.index(60) as u64;
+        let mut buffers: Vec<u64> = sites.iter().map(|site| self.alloc(site, prompt)).collect();
+        let cached = [&[("update", "cache_utils.py", 146)][..], &outer].concat();
+        let mut cache: Vec<u64> = self.layers.iter().map(|_| 4 * MIB).collect();
+        for of_layer in &mut cache {
+            *of_layer = self.alloc(&cached, *of_layer);
+        }
+        let begun = self.entries.len();
+        for token in 1..n {
+            let kept = self.forward(0, 0.2);
+            kept.into_iter().for_each(|block| self.free(block));
+            for of_layer in &mut cache {
+                let new = self.alloc(&cached, 4 * MIB + 65536 * token);
+                self.free(std::mem::replace(of_layer, new));
+            }
+            for (site, buffer) in sites.iter().zip(&mut buffers) {
+                let new = self.alloc(site, prompt + 8 * token);
+                self.free(std::mem::replace(buffer, new));
+            }
+        }
+        let first = begun + self.random.index((self.entries.len() - begun) / 2);
+        self.entries.drain(..first);
     }
 
     /// Returns the snapshot; of a ring without its first entries. A request has failed at its end.
