@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::{Shape, Snapshot};
+use crate::model::{Shape, Snapshot, TopLevel};
 
 /// Where a key is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,10 @@ impl Releases {
         if entry.is_none() && segment.is_none() {
             return None;
         }
+        // The segments alone, as `memory_snapshot()` returns them, have no other top.
+        let has_top = snapshot.top_level != TopLevel::SegmentList;
         let has = |(_, place, key): &(u8, Place, &str)| match place {
+            Top if !has_top => None,
             Top => Some(has_key(&snapshot.shape, key)),
             Entry => entry.map(|shape| has_key(shape, key)),
             Segment => segment.map(|shape| has_key(shape, key)),
@@ -101,6 +104,18 @@ mod tests {
         }
         let snapshot: Snapshot = serde_json::from_value(file).unwrap();
         Releases::of(&snapshot).map(|releases| releases.to_string())
+    }
+
+    /// What `memory_snapshot()` returns has no keys of a later release.
+    #[test]
+    fn segments_alone_are_of_any_later_release() {
+        let segment =
+            json!({"device": 0, "address": 4096, "total_size": 512, "segment_pool_id": [0, 0], "blocks": []});
+        let of = |file: serde_json::Value| {
+            Releases::of(&serde_json::from_value(file).unwrap()).map(|releases| releases.to_string())
+        };
+        assert_eq!(of(json!([segment])).unwrap(), "PyTorch 2.1 or later");
+        assert_eq!(of(json!({"segments": [segment], "device_traces": []})).unwrap(), "PyTorch 2.1 to 2.2");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum Absence {
     Off,
     /// Blocks have stacks, but there is no event: only the state was recorded, or the traces were left out of the file.
     StateOnly,
+    /// The same in a format before that of PyTorch 2.11, which leaves no events out.
+    Erased,
     /// There is one event, and memory from before it: the ring held one, or recording began right before the end.
     OneEvent,
     /// memreel's history was off.
@@ -43,7 +45,11 @@ impl Absence {
             0 if !is_torch => Some(Absence::NotRecorded),
             0 if !has_segments => Some(Absence::Unused),
             0 if !snapshot.shape.has(Field::DeviceTraces) => Some(Absence::SegmentsOnly),
-            0 if segments().any(has_stack) => Some(Absence::StateOnly),
+            // Every file has this setting from PyTorch 2.9 on.
+            0 if segments().any(has_stack) => match records.setting("graph_capture_record_stream_reuse") {
+                Some(_) => Some(Absence::StateOnly),
+                None => Some(Absence::Erased),
+            },
             0 => Some(Absence::Off),
             // Of pinned host memory no ring of one event is known.
             1 if is_torch && device != DeviceId::HOST && reserved_at_start(entries, segments()) > 0 => {
@@ -87,12 +93,18 @@ impl fmt::Display for Absence {
                 "no history: the file has segments alone; write it with torch.cuda.memory._dump_snapshot",
             ),
             Absence::Off => write!(f, "no history: call {CALL}() before the model is built"),
-            Absence::StateOnly => write!(
-                f,
-                "no events: recording was stopped before the file was written, which erases the history (dump first, then call \
-                 {CALL}(enabled=None)), or enabled=\"state\" kept the state alone (call {CALL}(enabled=\"all\") before the model is \
-                 built), or PyTorch 2.11 or later left the events out (include_traces=False)"
-            ),
+            Absence::StateOnly | Absence::Erased => {
+                let left_out = match self {
+                    Absence::Erased => "",
+                    _ => ", or PyTorch 2.11 or later left the events out (include_traces=False)",
+                };
+                write!(
+                    f,
+                    "no events: recording was stopped before the file was written, which erases the history (dump first, then \
+                     call {CALL}(enabled=None)), or enabled=\"state\" kept the state alone (call {CALL}(enabled=\"all\") before the \
+                     model is built){left_out}"
+                )
+            }
             Absence::OneEvent => write!(
                 f,
                 "one event: recording was switched on with {CALL}(True), which keeps one event in every version, or too late; \
@@ -134,7 +146,15 @@ mod tests {
             (file("", ""), Some(Absence::Unused)),
             (format!("[{bare}]"), Some(Absence::SegmentsOnly)),
             (file(&bare, "[], []"), Some(Absence::Off)),
-            (file(&framed, "[]"), Some(Absence::StateOnly)),
+            (file(&framed, "[]"), Some(Absence::Erased)),
+            (
+                file(&framed, "[]").replacen(
+                    '{',
+                    r#"{"allocator_settings": {"graph_capture_record_stream_reuse": false}, "#,
+                    1,
+                ),
+                Some(Absence::StateOnly),
+            ),
             (file(&bare, &format!("[{}]", event("segment_free", 9))), Some(Absence::OneEvent)),
             (file(&bare, &format!("[{}]", event("segment_alloc", 512))), None),
             (file("", &format!("[], [{}]", event("alloc", 9))), None),

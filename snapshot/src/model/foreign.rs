@@ -17,6 +17,7 @@ impl Snapshot {
             TopLevel::SegmentList => self.segments.is_empty() || self.has_a_segment(),
             TopLevel::Dictionary => self.shape.has(Field::Segments) || self.shape.has(Field::DeviceTraces),
         };
+        let is_one = is_one && !self.is_scenario();
         if is_one { Ok(self) } else { Err(format!("not a memory snapshot: {}", self.described())) }
     }
 
@@ -26,7 +27,17 @@ impl Snapshot {
         self.segments.iter().any(|segment| is_one(segment.shape))
     }
 
+    /// Whether it is a list of what to do to an allocator, with the segments that this left.
+    fn is_scenario(&self) -> bool {
+        ["events", "total_memory"].iter().all(|key| self.shape.slot(key).is_some())
+    }
+
     fn described(&self) -> String {
+        if self.is_scenario() {
+            return "a scenario: the requests and frees of a test of an allocator, with the segments that it left; give the \
+                    file of _dump_snapshot"
+                .to_owned();
+        }
         if self.top_level == TopLevel::SegmentList {
             return "a list of dictionaries, none of which is a segment".to_owned();
         }
@@ -90,6 +101,7 @@ mod tests {
                 r#"{"traceEvents": []}"#,
                 "neither segments nor device_traces; it holds \"traceEvents\", as traces of torch.profiler do",
             ),
+            (r#"{"total_memory": 9, "ops": [], "events": [], "segments": []}"#, "a scenario: the requests"),
             (r#"{"segments": 5}"#, "\"segments\" is an int, not a list"),
             (r#"[{"a": 1}]"#, "a list of dictionaries, none of which is a segment"),
         ];
