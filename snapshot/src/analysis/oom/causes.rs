@@ -4,6 +4,7 @@ use super::{
     Verdict,
     cause::{Cause, CauseKind},
     explanation::Explanation,
+    tried::TriedSetting,
 };
 use crate::analysis::{GrowthKind, Growths};
 
@@ -43,10 +44,7 @@ impl Explanation<'_, '_> {
         let mut causes: Vec<Cause> = major.into_iter().chain(self.limited()).collect();
         // What gives nothing back goes on, whatever the limit and the setting.
         let goes_on = self.growths.as_ref().and_then(Growths::kind) != Some(GrowthKind::LargerStep);
-        let serves_the_rest = self
-            .tried
-            .best()
-            .is_some_and(|best| best.num_after > 0 && best.num_served_after == best.num_after);
+        let serves_the_rest = self.tried.best().is_some_and(TriedSetting::serves_the_rest);
         let is_delayed = |cause: &&mut Cause| {
             cause.kind == CauseKind::Limited || cause.conf.is_some() && goes_on && !serves_the_rest
         };
@@ -54,7 +52,8 @@ impl Explanation<'_, '_> {
             causes.iter_mut().filter(is_delayed).for_each(Cause::only_delays);
         }
         if causes.is_empty() {
-            causes.push(self.full());
+            let is_setting_said = minor.iter().any(|cause| matches!(cause.kind, CauseKind::Unusable(_)));
+            causes.push(self.full(is_setting_said));
         }
         causes.append(&mut minor);
         self.add_places(&mut causes);

@@ -23,7 +23,9 @@ struct HeldKind<'a> {
 }
 
 impl Explanation<'_, '_> {
-    pub(super) fn full(&self) -> Cause {
+    /// Returns the size of what is in use as the cause. What takes less memory is advised first, and a setting last.
+    /// `is_setting_said` is whether a minor cause advises it.
+    pub(super) fn full(&self, is_setting_said: bool) -> Cause {
         let report = &self.report;
         let more = match report.requested_bytes.saturating_sub(report.all_free_bytes()) {
             0 => String::new(),
@@ -39,16 +41,22 @@ impl Explanation<'_, '_> {
             self.held_words(),
             self.states_to_come().map_or_else(String::new, StatesToCome::words),
         );
-        // Without rounding, or in other pieces, the same blocks may fit.
-        let best = self.tried.best();
-        let advice = best.and_then(|_| self.setting_advice()).or_else(|| self.less_advice());
-        Cause {
-            kind: CauseKind::Full,
-            bytes,
-            finding,
-            advice,
-            conf: best.map(|setting| setting.conf.clone()),
+        let (advice, conf) = self.full_advice(is_setting_said);
+        Cause { kind: CauseKind::Full, bytes, finding, advice, conf }
+    }
+
+    /// Returns what to do about it, and the setting. Without rounding, or in other pieces, the same blocks may fit, but a setting is
+    /// the answer only if it serves the rest of the history too.
+    fn full_advice(&self, is_setting_said: bool) -> (Option<String>, Option<String>) {
+        let setting = self.tried.best().and_then(|best| Some((best, self.setting_advice()?)));
+        if let Some((best, advice)) = &setting
+            && best.serves_the_rest()
+        {
+            return (Some(advice.clone()), Some(best.conf.clone()));
         }
+        let delay = setting.filter(|_| !is_setting_said).map(|(_, advice)| format!("only a delay: {advice}"));
+        let advice: Vec<String> = self.less_advice().into_iter().chain(delay).collect();
+        ((!advice.is_empty()).then(|| advice.join("; ")), None)
     }
 
     /// Returns what is in use, by what it is and the call that made most of it, as the end of a sentence.

@@ -159,7 +159,9 @@ impl OomReport {
     /// context and its libraries take less than a tenth of most devices.
     pub(super) fn is_occupied(&self) -> bool {
         let outside_bytes = self.outside_bytes().unwrap_or(0);
-        outside_bytes > self.device_total_bytes.unwrap_or(0) / 10
+        // Where the device had enough, others did not take it.
+        !self.is_limited()
+            && outside_bytes > self.device_total_bytes.unwrap_or(0) / 10
             && self.all_free_bytes().saturating_add(outside_bytes) >= self.requested_bytes
     }
 

@@ -105,6 +105,11 @@ pub struct TriedSetting {
 }
 
 impl TriedSetting {
+    /// Returns whether the history goes on after the failed request, and it serves all of that.
+    pub(super) fn serves_the_rest(&self) -> bool {
+        self.num_after > 0 && self.num_served_after == self.num_after
+    }
+
     /// Creates it, with no other results yet.
     #[must_use]
     pub fn new(conf: String, served: Served) -> TriedSetting {

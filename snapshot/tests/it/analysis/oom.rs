@@ -12,7 +12,7 @@ use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{
         DeviceHistory,
-        oom::{CauseKind, Explanation, OomReport, Verdict},
+        oom::{CauseKind, Explanation, OomReport, Served, Tried, TriedSetting, Verdict},
     },
     history::Moment,
 };
@@ -271,7 +271,7 @@ fn a_full_device_says_what_less_would_free() {
     let entries: Vec<_> = (0..4).map(|n| ("alloc", base + n * 10 * MIB, 10 * MIB, n)).collect();
     let blocks: Vec<_> =
         entries.iter().map(|(_, address, bytes, stack)| (*address, *bytes, *stack)).collect();
-    let failed = |bytes: u64| {
+    let failed = |bytes: u64, tried: &Tried| {
         let failure = [("oom", MIB, bytes, 9)];
         let file = snapshot(&[&entries[..], &failure].concat(), &[(base, 40 * MIB, &blocks)]);
         let mut file = serde_json::to_value(file).unwrap();
@@ -283,9 +283,11 @@ fn a_full_device_says_what_less_would_free() {
         }
         let file: Snapshot = serde_json::from_value(file).unwrap();
         let history = DeviceHistory::new(&file, DeviceId(0));
-        Explanation::new(&history, history.oom().unwrap()).causes().swap_remove(0)
+        let explained = Explanation::new(&history, history.oom().unwrap());
+        explained.with_tried(tried.clone()).causes().swap_remove(0)
     };
-    let cause = failed(20 * MIB);
+    let nothing = Tried::default();
+    let cause = failed(20 * MIB, &nothing);
     assert_eq!(cause.kind, CauseKind::Full);
     assert_eq!(
         cause.finding,
@@ -297,8 +299,36 @@ fn a_full_device_says_what_less_would_free() {
         "half the batch would free about 20.00 MiB of activations, and checkpointing train (train.py:7) 10.00 MiB of it, \
          if this trains; this request lacks 19.00 MiB"
     );
-    let advice = failed(22 * MIB).advice.unwrap();
+    let advice = failed(22 * MIB, &nothing).advice.unwrap();
     assert!(advice.ends_with("this request lacks 21.00 MiB, so half is not enough"), "{advice}");
+    // A setting is the last, and a delay, unless it serves the rest of the history too.
+    let mut setting = TriedSetting::new("expandable_segments:True".to_owned(), Served::new(1));
+    let mut tried = Tried::default();
+    tried.settings = vec![setting.clone()];
+    let cause = failed(20 * MIB, &tried);
+    let advice = cause.advice.unwrap();
+    assert!(advice.starts_with("half the batch would free about 20.00 MiB"), "{advice}");
+    assert!(advice.contains("lacks 19.00 MiB; only a delay: PYTORCH_"), "{advice}");
+    assert_eq!(cause.conf, None);
+    (setting.num_after, setting.num_served_after) = (7, 7);
+    tried.settings = vec![setting];
+    let cause = failed(20 * MIB, &tried);
+    assert!(cause.advice.unwrap().starts_with("PYTORCH_"));
+    assert_eq!(cause.conf.as_deref(), Some("expandable_segments:True"));
+}
+
+/// A device that had enough was not taken by others, whatever they have of it.
+#[test]
+fn a_device_with_room_is_not_occupied() {
+    let base = 32 * MIB;
+    let file = snapshot(
+        &[("alloc", base, 30 * MIB, 1), ("oom", 400 * MIB, 60 * MIB, 1)],
+        &[(base, 30 * MIB, &[(base, 30 * MIB, 1)])],
+    );
+    let history = DeviceHistory::new(&file, DeviceId(0));
+    let report = history.oom().unwrap().of_device(800 * MIB);
+    let kinds: Vec<_> = Explanation::new(&history, report).causes().iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, [CauseKind::Limited]);
 }
 
 /// Segments that are more than half full pin memory too, and those of the other kind of pool or of another stream do not.
