@@ -161,7 +161,8 @@ fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io
         let why = causes.first().map_or("not known", |cause| cause.kind.name());
         let device = last.device.map_or_else(String::new, |device| format!("device {device}, "));
         let who = last.rank.as_ref().map_or_else(String::new, |rank| format!("{}, ", clean(rank)));
-        let is_shown = last.line == shown.line;
+        // A line may have the messages of several.
+        let is_shown = (last.line, last.device, &last.rank) == (shown.line, shown.device, &shown.rank);
         let mark = if is_shown { ", explained above" } else { "" };
         let text = format!(
             "  {who}{device}line {}: {} requested, {why}; {} from line {} on{mark}",

@@ -310,3 +310,66 @@ fn a_request_beyond_the_reserve_is_named() {
     );
     assert_eq!(LoggedOom::new(&found).releases().as_deref(), Some("PyTorch 2.15 or later"));
 }
+
+/// Returns the names of the causes of a message with these figures, and the text of the first.
+fn explained(figures: &Figures) -> (Vec<&'static str>, String) {
+    let found = last(&message(10, figures));
+    let causes = LoggedOom::new(&found).causes();
+    let text = format!("{}; {}", causes[0].finding, causes[0].advice.as_deref().unwrap_or(""));
+    (causes.iter().map(|cause| cause.kind.name()).collect(), text)
+}
+
+/// A device that had more free than was asked was not taken by others.
+#[test]
+fn a_device_with_room_is_limited() {
+    let others = vec![(77, 19 * GIB)];
+    let with_room = Figures {
+        asked: 2 * GIB,
+        free: 40 * GIB,
+        capacity: 80 * GIB,
+        others,
+        process: Some(20 * GIB),
+        allocated: 18 * GIB,
+        unallocated: GIB,
+        ..figures(0)
+    };
+    let (kinds, text) = explained(&with_room);
+    assert_eq!(kinds, ["limited"]);
+    assert!(text.contains("a container") && !text.contains("end these processes"), "{text}");
+}
+
+#[test]
+fn more_than_the_device_is_a_wrong_size() {
+    let huge = Figures { asked: 130_206 * GIB, ..figures(0) };
+    let (kinds, text) = explained(&huge);
+    assert_eq!(kinds, ["full"]);
+    assert!(text.contains("a shape or a size is wrong"), "{text}");
+}
+
+/// Private pools serve no other request.
+#[test]
+fn what_lacks_is_counted_without_private_pools() {
+    let with_pools = Figures {
+        asked: 15 * GIB,
+        free: 6 * GIB,
+        capacity: 140 * GIB,
+        process: Some(134 * GIB),
+        allocated: 130 * GIB,
+        private: 2 * GIB,
+        unallocated: 3 * GIB,
+        ..figures(0)
+    };
+    let (_, text) = explained(&with_pools);
+    assert!(text.contains("6.00 GiB more than is free outside of private pools"), "{text}");
+}
+
+/// What is in no block decides where the message lost what the device has free.
+#[test]
+fn a_message_that_lost_a_figure_has_its_cause() {
+    let broken = message(10, &Figures { asked: GIB, unallocated: 20 * GIB, ..figures(0) });
+    let (before, after) = broken.split_once(" of which ").unwrap();
+    let broken = format!("{before} of which 120.00 Mi\nB {}", &after[after.find("is free").unwrap()..]);
+    let found = last(&broken);
+    assert_eq!(found.free_bytes, None);
+    assert_eq!(LoggedOom::new(&found).causes()[0].kind.name(), "fragmented", "{found:?}");
+}

@@ -96,6 +96,13 @@ impl LoggedOom<'_> {
     /// Returns what to do about a device that is full, or without the figures that tell the cause.
     #[must_use]
     pub fn full_advice(&self) -> String {
+        let asked_bytes = self.message.requested_bytes;
+        if let Some(device_bytes) = self.message.capacity_bytes.filter(|bytes| *bytes < asked_bytes) {
+            return format!(
+                "the request alone is more than the {} of the device: a shape or a size is wrong, or ask for less at once",
+                Bytes(device_bytes)
+            );
+        }
         match self.message.program {
             Program::Torch | Program::Mps | Program::Memreel => {
                 "a smaller batch, shorter sequences or checkpointed activations need less; a message does not say what holds the \

@@ -147,9 +147,12 @@ impl LoggedOom<'_> {
     /// Returns the size of what is in use as the cause.
     fn full(&self, report: &OomReport) -> Cause {
         let bytes = report.totals.active_bytes;
-        let more = match report.requested_bytes.saturating_sub(report.all_free_bytes()) {
+        // What is free in private pools serves no other request.
+        let usable_bytes = report.free_here_bytes.saturating_add(report.usable_device_bytes());
+        let elsewhere = if report.free_elsewhere_bytes > 0 { " outside of private pools" } else { "" };
+        let more = match report.requested_bytes.saturating_sub(usable_bytes) {
             0 => String::new(),
-            more => format!(", {} more than is free", Bytes(more)),
+            more => format!(", {} more than is free{elsewhere}", Bytes(more)),
         };
         let finding =
             format!("{} are in use and {} were requested{more}", Bytes(bytes), Bytes(report.requested_bytes));

@@ -88,13 +88,15 @@ fn settings_reader(message: &Message) -> SettingsReader {
 /// because it does not say of which stream and pool it is; that of private pools is elsewhere.
 fn report(message: &Message) -> Option<OomReport> {
     let (device_bytes, free_here, elsewhere, reserved, total) = match message.program {
-        Program::Torch | Program::Memreel => (
-            message.free_bytes?,
-            message.unallocated_bytes?,
-            message.private_pool_bytes.unwrap_or(0),
-            message.reserved_bytes()?,
-            message.capacity_bytes,
-        ),
+        Program::Torch | Program::Memreel => {
+            let free_here = message.unallocated_bytes?;
+            // Of a message that lost what the device has free, the rest may decide.
+            let is_decided = free_here >= message.requested_bytes;
+            let free = message.free_bytes.or(is_decided.then_some(0))?;
+            let elsewhere = message.private_pool_bytes.unwrap_or(0);
+            let total = message.free_bytes.and(message.capacity_bytes);
+            (free, free_here, elsewhere, message.reserved_bytes()?, total)
+        }
         Program::Xla | Program::TensorFlow => {
             let limit = message.limit_bytes?;
             let free = limit.saturating_sub(message.allocated_bytes?);
