@@ -98,6 +98,28 @@ fn a_log_names_who_asked_and_is_read_in_utf_16() {
     );
 }
 
+/// Where one line has the messages of two devices, only the last is explained above.
+#[test]
+fn each_message_of_a_line_has_its_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("one_line.log");
+    let bare = |rank, asked, unallocated| {
+        let text = message(rank, asked, unallocated);
+        text.trim_end().split_once("]: ").unwrap().1.to_owned()
+    };
+    let text = [bare(0, "1.00 GiB", "200.00 MiB"), bare(1, "2.00 GiB", "3.00 GiB")].join(" ");
+    fs::write(&log, text).unwrap();
+    let (out, _) = both(&run(&["oom", log.to_str().unwrap()]));
+    assert!(
+        out.contains("device 0, line 1: 1.00 GiB requested, occupied; 1 message from line 1 on\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("device 1, line 1: 2.00 GiB requested, fragmented; 1 message from line 1 on, explained"),
+        "{out}"
+    );
+}
+
 #[test]
 fn a_message_without_figures_has_a_next_step() {
     let folder = tempfile::tempdir().unwrap();
