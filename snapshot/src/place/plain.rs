@@ -52,24 +52,34 @@ pub fn open_plain_or_pipe(path: impl AsRef<Path>) -> io::Result<File> {
 pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     let Some(roots) = ROOTS.get() else { return opened(path) };
     let below = roots.iter().find_map(|root| Some((root, path.strip_prefix(root).ok()?)));
-    let (root, rest) = below.ok_or(io::ErrorKind::PermissionDenied)?;
+    let (root, rest) = below.ok_or_else(is_outside)?;
     opened_below(root, rest)
+}
+
+fn is_outside() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "it is in none of the folders whose files may be read")
 }
 
 #[cfg(target_os = "linux")]
 fn opened_below(root: &Path, rest: &Path) -> io::Result<File> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+    use rustix::{
+        fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
+        io::Errno,
+    };
 
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(openat2(root, rest, flags, Mode::empty(), resolve)?.into())
+    match openat2(root, rest, flags, Mode::empty(), resolve) {
+        Err(Errno::XDEV) => Err(is_outside()),
+        opened => Ok(opened?.into()),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn opened_below(root: &Path, rest: &Path) -> io::Result<File> {
     let path = std::fs::canonicalize(root.join(rest))?;
-    if path.starts_with(root) { opened(&path) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    if path.starts_with(root) { opened(&path) } else { Err(is_outside()) }
 }
 
 fn opened(path: &Path) -> io::Result<File> {
