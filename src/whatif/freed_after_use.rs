@@ -1,8 +1,8 @@
 //! What a call leaves is freed when it is over, and requested again before it is freed in the recorded run.
 //!
 //! Memory shows no use of a block, so the moments are those that a checkpoint has: a call is over with the last request below it;
-//! its last block is its result and stays; the backward pass begins where the first of what it left is freed, but for the
-//! tenth that is freed first, such as a cache that the program drops before.
+//! its last block is its result and stays; the backward pass begins with the requests that lead to the first free of what it left,
+//! but for the tenth that is freed first, such as a cache that the program drops before.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -104,7 +104,11 @@ impl Call<'_> {
             sum <= total / 100 * EARLY_HUNDREDTHS
         });
         let n_early = n_early.count();
-        let again_at = self.frees[*left.get(n_early)?];
+        let first_free = self.frees[*left.get(n_early)?];
+        // What is requested since the free before it may need what is freed: it is requested in the backward pass.
+        let is_free = |step: &Step| matches!(step, Step::Free { .. } | Step::Complete { .. });
+        let before = self.steps[self.range.end..first_free].iter().rposition(is_free);
+        let again_at = before.map_or(self.range.end, |at| self.range.end + at + 1);
         Some((left.split_off(n_early), again_at))
     }
 
@@ -121,12 +125,13 @@ impl Call<'_> {
         Some(Step::Free { slot, entry: u32::try_from(self.steps[at].entry()).ok()? })
     }
 
-    /// Returns the steps of the call once more. What it `left` takes its slots again, and is freed where it was; what else is
-    /// still in use at the end is freed there.
+    /// Returns the steps of the call once more, up to the last block that it left: PyTorch stops there. What it `left` takes its
+    /// slots again, and is freed where it was; what else is in use then is freed.
     fn again(&self, left: &[usize]) -> Vec<Step> {
         let mut again = Vec::new();
         let mut slots: BTreeMap<SlotIndex, SlotIndex> = BTreeMap::new();
-        for (n, at) in self.range.clone().enumerate() {
+        let last = left.iter().max().map_or(self.range.start, |last| last + 1);
+        for (n, at) in (self.range.start..last).enumerate() {
             match self.steps[at] {
                 Step::Alloc { request, slot } if left.contains(&at) => {
                     again.push(Step::Alloc { request, slot })

@@ -64,7 +64,7 @@ impl Program {
         let mut layers = Vec::new();
         let mut results = Vec::new();
         for _ in 0..self.n_layers {
-            let (kept, result) = self.layer(run);
+            let (kept, result) = (self.kept(run), self.result(run));
             results.push(result);
             layers.push(if run.variant == Variant::Checkpointed { Vec::new() } else { kept });
         }
@@ -75,7 +75,7 @@ impl Program {
         while let (Some(mut kept), Some(result)) = (layers.pop(), results.pop()) {
             drop(result);
             if run.variant == Variant::Checkpointed {
-                kept = self.layer(run).0;
+                kept = self.kept(run);
             }
             // The first block of the backward pass of a layer is freed before others are requested.
             drop(kept.remove(0));
@@ -85,7 +85,8 @@ impl Program {
         drop(gradient);
     }
 
-    fn layer(&self, run: &mut Run) -> (Vec<Allocation>, Allocation) {
+    /// The part of a layer that a checkpoint makes again.
+    fn kept(&self, run: &mut Run) -> Vec<Allocation> {
         let mut kept = Vec::new();
         let scratch: Vec<_> =
             (10..).zip(&self.scratch).map(|(line, bytes)| run.alloc(line, *bytes)).collect();
@@ -93,10 +94,14 @@ impl Program {
             kept.push(run.alloc(line, *bytes));
         }
         drop(scratch);
+        kept
+    }
+
+    fn result(&self, run: &mut Run) -> Allocation {
         if run.variant != Variant::WithoutMasks {
             drop(run.alloc(15, self.mask_bytes));
         }
-        (kept, run.alloc(16, self.result_bytes))
+        run.alloc(16, self.result_bytes)
     }
 }
 
