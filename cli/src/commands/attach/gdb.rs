@@ -221,6 +221,10 @@ impl Attached {
                 let number = i32::try_from(self.gdb.id()).ok().and_then(Pid::from_raw);
                 let _ = number.map(|number| kill_process(number, Signal::INT));
             }
+            if begun.elapsed() > LIMIT * 2 {
+                // The kernel lets the process go when what traces it is gone.
+                self.gdb.kill()?;
+            }
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())
