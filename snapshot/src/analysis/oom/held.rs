@@ -103,7 +103,11 @@ impl Explanation<'_, '_> {
             Made::Activations => {
                 let checkpoint = self.best_checkpoint().map_or_else(String::new, |of| {
                     let condition = if self.has_backward() { "" } else { ", if this trains" };
-                    format!(", and checkpointing {} {} of it{condition}", Call(of.frame), Bytes(of.bytes))
+                    format!(
+                        ", and a checkpoint around each call at {} {} of it{condition}",
+                        Call(of.frame),
+                        Bytes(of.bytes)
+                    )
                 });
                 format!("half the batch would free about {half} of activations{checkpoint}")
             }
