@@ -37,6 +37,8 @@ struct Calls {
 struct OpenCall {
     /// The calls that lead from the frame to the first block.
     first: u32,
+    /// Those that lead to the newest one.
+    last: u32,
     /// The place of the newest block among all.
     newest: usize,
     bytes: u64,
@@ -46,13 +48,15 @@ struct OpenCall {
 impl Calls {
     fn add(&mut self, place: usize, below: u32, bytes: u64) {
         match &mut self.open {
-            Some(open) if open.newest + 1 == place && open.first != below => {
+            // A request that is made again ends the call, but for those that one line makes in a row.
+            Some(open) if open.newest + 1 == place && (open.first != below || open.last == below) => {
                 open.bytes = open.bytes.saturating_add(bytes);
-                (open.newest, open.newest_bytes) = (place, bytes);
+                (open.newest, open.newest_bytes, open.last) = (place, bytes, below);
             }
             _ => {
                 self.end();
-                self.open = Some(OpenCall { first: below, newest: place, bytes, newest_bytes: bytes });
+                self.open =
+                    Some(OpenCall { first: below, last: below, newest: place, bytes, newest_bytes: bytes });
             }
         }
     }
@@ -137,4 +141,20 @@ fn can_be_checkpointed(frame: &Frame) -> bool {
     let is_of_torch = |folder| file.rsplit_once(folder).is_some_and(|(_, path)| path.starts_with("torch/"));
     let is_of_python = file.ends_with(".py") && &*frame.name != "<module>";
     is_of_python && !Made::passes_on(frame) && !INSTALLED.into_iter().any(is_of_torch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that requests two blocks in a row is in one call; made again later, it begins the next one.
+    #[test]
+    fn a_call_begins_where_its_first_request_is_made_again() {
+        let mut calls = Calls::default();
+        let layers = [0, 0, 1, 0, 0, 1, 0, 0, 1];
+        layers.iter().enumerate().for_each(|(place, below)| calls.add(place, *below, 10));
+        calls.end();
+        // Each of three layers leaves 20 beside its result, and one of them is made again.
+        assert_eq!((calls.n_over, calls.bytes()), (3, 40));
+    }
 }
