@@ -3,7 +3,7 @@
 FROM rust:1-slim-bullseye AS build
 WORKDIR /memreel
 COPY . .
-RUN .ci/package /packages
+RUN dev/scripts/package /packages
 RUN mkdir /installed && tar -xzf /packages/memreel-*.tar.gz -C /installed --strip-components=1
 
 FROM debian:stable-slim

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A cluster of memreel-fleet on one machine: a scheduler, two executors, and a query over the two ranks of the fixtures.
 #
-#     cargo build --manifest-path fleet/Cargo.toml && examples/fleet_cluster.sh
+#     cargo build --manifest-path crates/fleet/Cargo.toml && examples/fleet_cluster.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fleet="${MEMREEL_FLEET:-fleet/target/debug/memreel-fleet}"

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use memreel_testing::{random, recorded};
 
-#[path = "../../snapshot/tests/it/absurd/mod.rs"]
+#[path = "../../crates/snapshot/tests/it/absurd/mod.rs"]
 mod absurd;
 
 fuzz_target!(|bytes: &[u8]| {

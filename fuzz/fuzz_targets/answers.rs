@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use memreel_testing::random;
 
-#[path = "../../snapshot/tests/it/oracle/mod.rs"]
+#[path = "../../crates/snapshot/tests/it/oracle/mod.rs"]
 mod oracle;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -41,7 +41,7 @@ if PROFILE == "dev":
     # All features, as in the project's gate, so that both use one build of the library.
     WITH_GPUS = ["-p", "memreel", *WITH_GPUS, "--features", "memreel/cuda-nvrtc,memreel/allocator-api2"]
 # What no build needs.
-NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "docs/images/")
+NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "dev/scripts/", "docs/images/")
 # What an archive or a build of it has beside the sources.
 MADE = ("pyproject.toml", "PKG-INFO", "target/", "python/memreel/lib/", "python/memreel/records.py", "python/LICENSE-")
 # 1980-01-01, the first time that a zip archive can have.

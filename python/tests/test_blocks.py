@@ -16,7 +16,7 @@ from fake_torch import FakeTorch
 import memreel
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", ROOT / "snapshot" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", ROOT / "crates" / "snapshot" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A list of signatures, which test_docs.py compares with the package.
 SIGNATURES = ROOT / "docs" / "python-reference.md"
 BLOCK = re.compile(r"^( *)```(python|json|toml|yaml)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

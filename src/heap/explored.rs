@@ -1,4 +1,4 @@
-//! The table of blocks alone, for the models of `tests/loom`: the heap itself is one of the whole process.
+//! The table of blocks alone, for the models of `dev/loom`: the heap itself is one of the whole process.
 #![forbid(unsafe_code)]
 
 use super::{

@@ -1,4 +1,4 @@
-//! What a fork holds, for the models of `tests/loom`, in which the forking thread is another one of the process.
+//! What a fork holds, for the models of `dev/loom`, in which the forking thread is another one of the process.
 #![forbid(unsafe_code)]
 
 use std::sync::{

@@ -1,4 +1,4 @@
-//! Locks, atomics and thread-locals: std's, or loom's while `tests/loom` explores every interleaving.
+//! Locks, atomics and thread-locals: std's, or loom's while `dev/loom` explores every interleaving.
 //!
 //! `Arc` is always std's: loom's cannot contain a trait object, and nothing here depends on the order of
 //! reference counts. A device's own lock is always std's too: it is taken last and released before any other

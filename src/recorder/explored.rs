@@ -1,4 +1,4 @@
-//! A chunk as a reader of a tape's file sees it, for the models of `tests/loom`, which have no files.
+//! A chunk as a reader of a tape's file sees it, for the models of `dev/loom`, which have no files.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The table of stacks alone, for the models of `tests/loom`, which cannot walk the stacks of loom's threads.
+//! The table of stacks alone, for the models of `dev/loom`, which cannot walk the stacks of loom's threads.
 #![forbid(unsafe_code)]
 
 use super::interner::StackInterner;

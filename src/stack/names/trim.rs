@@ -9,7 +9,7 @@ use std::{
 use super::symbol::Symbol;
 
 /// The folders of the packages whose code calls the recorder, beside that of memreel's own sources.
-const PACKAGES: [&str; 3] = ["capi", "preload", "heap"];
+const PACKAGES: [&str; 3] = ["crates/capi", "crates/hooks/cuda", "crates/hooks/malloc"];
 
 /// How the file names of memreel's own libraries begin.
 const LIBRARIES: [&str; 3] = ["libmemreel.so", "libmemreel_preload.so", "libmemreel_heap.so"];
@@ -77,7 +77,7 @@ impl Origin {
         }
         let is_ours = match (file, walker) {
             // The folder of `stack` is in the folder of memreel's sources; those of the C interface
-            // and of the libraries for LD_PRELOAD are in packages beside it.
+            // and of the libraries for LD_PRELOAD are in packages below `crates`, beside it.
             (Some(file), Some(walker)) => walker.ancestors().nth(2).is_some_and(|src| {
                 let is_in = |package: &str| file.starts_with(src.with_file_name(package).join("src"));
                 file.starts_with(src) || PACKAGES.into_iter().any(is_in)
@@ -155,10 +155,10 @@ mod tests {
         ];
         assert_eq!(n_ours_in(&[&walk[..], &dropped].concat()), 7);
         let preloaded = [
-            ("record", "/memreel/preload/src/calls.rs"),
-            ("cuMemAlloc_v2", "/memreel/preload/src/plain.rs"),
-            ("{closure#0}", "/memreel/heap/src/lib.rs"),
-            ("cudaMalloc", "/memreel/preloads/src/plain.rs"),
+            ("record", "/memreel/crates/hooks/cuda/src/calls.rs"),
+            ("cuMemAlloc_v2", "/memreel/crates/hooks/cuda/src/plain.rs"),
+            ("{closure#0}", "/memreel/crates/hooks/malloc/src/lib.rs"),
+            ("cudaMalloc", "/memreel/crates/hooks/cudas/src/plain.rs"),
         ];
         assert_eq!(n_ours_in(&[&walk[..], &preloaded].concat()), 5, "the packages for LD_PRELOAD");
         let user =

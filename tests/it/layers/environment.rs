@@ -9,13 +9,13 @@ use memreel_testing::repository;
 use super::unsafety::files;
 
 /// The packages that get into programs of others.
-const FOLDERS: [&str; 4] = ["src", "preload/src", "heap/src", "capi/src"];
+const FOLDERS: [&str; 4] = ["src", "crates/hooks/cuda/src", "crates/hooks/malloc/src", "crates/capi/src"];
 
 /// Where it is read: `heap` does not know memreel.
-const MAY: [&str; 2] = ["src/process/environment.rs", "heap/src/asked.rs"];
+const MAY: [&str; 2] = ["src/process/environment.rs", "crates/hooks/malloc/src/asked.rs"];
 
 /// What passes environments on to programs that start.
-const PASSES_ON: &str = "preload/src/cleaned.rs";
+const PASSES_ON: &str = "crates/hooks/cuda/src/cleaned.rs";
 
 /// Helpers of tests, which no program has.
 const TESTS: &str = "src/process/testing";

@@ -102,7 +102,7 @@ const ACROSS: &[Row] = &[
 ];
 
 /// The packages with such a table: the folder of the code, and the table.
-const PACKAGES: [(&str, &[Row]); 2] = [("snapshot/src", READS), ("src", RECORDS)];
+const PACKAGES: [(&str, &[Row]); 2] = [("crates/snapshot/src", READS), ("src", RECORDS)];
 
 #[test]
 fn arrows_point_down() {

@@ -53,5 +53,5 @@ fn every_selection_shares_one_build_of_the_library() {
             format!("{package}: {:?} in `{packages}`, {:?} in `{first}`", found[package], expected[package])
         }));
     }
-    assert!(other.is_empty(), "name these in tests/workspace-hack/Cargo.toml: {other:#?}");
+    assert!(other.is_empty(), "name these in dev/workspace-hack/Cargo.toml: {other:#?}");
 }

@@ -8,8 +8,15 @@ use memreel_testing::repository;
 use super::unsafety::files;
 
 /// The rooms of the library, and the packages, that programs of several threads record with.
-const FOLDERS: [&str; 7] =
-    ["src/recorder", "src/tape", "src/stack", "src/heap", "src/process", "heap/src", "preload/src"];
+const FOLDERS: [&str; 7] = [
+    "src/recorder",
+    "src/tape",
+    "src/stack",
+    "src/heap",
+    "src/process",
+    "crates/hooks/malloc/src",
+    "crates/hooks/cuda/src",
+];
 
 #[test]
 fn relaxed_accesses_have_their_reason_in_the_file() {

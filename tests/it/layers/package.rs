@@ -11,8 +11,12 @@ use std::{
 use super::unsafety::files;
 
 /// The packages that are published, with their folders.
-const PACKAGES: [(&str, &str); 4] =
-    [("memreel", ""), ("memreel-snapshot", "snapshot"), ("memreel-cli", "cli"), ("memreel-mcp", "mcp")];
+const PACKAGES: [(&str, &str); 4] = [
+    ("memreel", ""),
+    ("memreel-snapshot", "crates/snapshot"),
+    ("memreel-cli", "crates/cli"),
+    ("memreel-mcp", "crates/mcp"),
+];
 
 /// Returns the files that `cargo package` would pack.
 fn packaged(package: &str) -> BTreeSet<PathBuf> {
@@ -116,7 +120,7 @@ fn taken(text: &str) -> impl Iterator<Item = &str> {
     starts.into_iter().flat_map(|start| text.split(start).skip(1).filter_map(|rest| rest.split('"').next()))
 }
 
-/// `.ci/packaged` runs these tests.
+/// `dev/scripts/packaged` runs these tests.
 #[test]
 fn unit_tests_use_files_of_their_package() {
     let (mut outside, mut n_taken) = (Vec::new(), 0);

@@ -52,7 +52,7 @@ fn every_member_of_the_workspace_is_read() {
     let members =
         members.expect("the members of the workspace").split(',').map(|name| name.trim().trim_matches('"'));
     let packages = packages();
-    for member in members.filter(|name| !name.is_empty()).chain(["fleet", "cli/tests/cudarc"]) {
+    for member in members.filter(|name| !name.is_empty()).chain(["crates/fleet", "crates/cli/tests/cudarc"]) {
         let name = if member == "." { "" } else { member };
         assert!(packages.iter().any(|package| package.name == name), "{member} is not in {packages:#?}");
     }

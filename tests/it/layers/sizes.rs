@@ -1,4 +1,4 @@
-//! The sizes of PyTorch's segments are in `snapshot/src/words/torch.rs`, and no other file spells them again.
+//! The sizes of PyTorch's segments are in `crates/snapshot/src/words/torch.rs`, and no other file spells them again.
 #![forbid(unsafe_code)]
 
 use super::{PACKAGES, files_of};

@@ -73,9 +73,12 @@ fn what_a_release_installs_has_hashes() {
     assert!(installs.len() > 1);
     for line in installs {
         let is_own = line.trim() == "fresh/bin/pip install dist/*.whl";
-        assert!(is_own || line.contains("--require-hashes --no-deps -r .ci/release-tools.txt"), "{line}");
+        assert!(
+            is_own || line.contains("--require-hashes --no-deps -r dev/scripts/release-tools.txt"),
+            "{line}"
+        );
     }
-    let tools = text(".ci/release-tools.txt");
+    let tools = text("dev/scripts/release-tools.txt");
     let mut n_hashes = 0;
     for line in tools.lines().filter(|line| !line.starts_with('#')) {
         match line.trim().trim_end_matches(" \\").strip_prefix("--hash=sha256:") {

@@ -1,0 +1,213 @@
+//! The program `memreel` as a library: [`run`] is the program, [`ask`] runs one of its commands on snapshots in memory.
+//!
+//! It is for packages that ship the program in another form, such as the one for Python; these use [`run_as`]. Programs that ask about snapshots
+//! use the library `memreel`, whose results are data and not text.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, unused_imports, reason = "commands that need Linux use them")
+)]
+
+mod asked;
+mod bytes;
+mod changes;
+mod colour;
+mod commands;
+mod connections;
+mod counted;
+mod dispatch;
+mod each;
+mod exit;
+mod failure;
+mod files;
+mod fit;
+mod folded;
+mod input;
+mod instant;
+mod json;
+mod labels;
+mod lazy;
+mod log_file;
+mod moment;
+mod names;
+mod options;
+mod output;
+mod own_memory;
+mod owner_stacks;
+mod owner_table;
+mod plot;
+mod pool_table;
+mod printed;
+#[cfg(target_os = "linux")]
+mod process_root;
+mod program;
+mod progress;
+mod pytorch;
+mod question;
+mod rest;
+mod run_file;
+mod segment_rows;
+mod share;
+mod shown;
+mod site_text;
+mod sites;
+mod stream_table;
+mod situations;
+mod table;
+#[cfg(unix)]
+mod temporary;
+mod text;
+mod torch_dump;
+mod view;
+mod warnings;
+mod width;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, ErrorKind, Write},
+    path::Path,
+};
+
+use clap::error::{ContextKind, ContextValue};
+
+use dispatch::parsed;
+use exit::Exit;
+use failure::Failure;
+use memreel_snapshot::place::keep_to;
+use printed::Printed;
+use situations::SITUATIONS;
+
+pub use asked::Named;
+pub use question::{Answer, Refusal, ask};
+
+/// Keeps what the program has from its caller, for the program that `memreel record` starts. It is called before `main`.
+#[cfg(target_os = "linux")]
+pub extern "C" fn at_start() {
+    let _ = memreel::integrate::Inherited::get();
+}
+
+/// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
+///
+/// `memreel record` does not return: it ends the process as the recorded program ended.
+#[must_use]
+pub fn run(words: Vec<OsString>) -> u8 {
+    let program = env::current_exe().map_or_else(|_| "memreel".into(), OsString::from);
+    run_as(words, vec![program])
+}
+
+/// Runs the program like [`run`], for a package that ships it in another form: `program` has the words that start it, before
+/// its command. `memreel mcp` starts it for each question.
+#[must_use]
+pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
+    if words.len() <= 1 {
+        let _ = io::stderr().write_all(SITUATIONS.as_bytes());
+        return Exit::Usage as u8;
+    }
+    #[cfg(unix)]
+    temporary::choose();
+    if let Some(roots) = env::var_os("MEMREEL_ROOTS") {
+        keep_to(env::split_paths(&roots).collect());
+    }
+    let program = program::program(program);
+    let command = match parsed(words, &program) {
+        Ok(command) => command,
+        Err(error) => return refuse(&error),
+    };
+    let mut out = Printed::out();
+    let done = command(&program, &mut out).or_else(Failure::report);
+    let flushed = done.and_then(|exit| out.flush().map(|()| exit));
+    flushed.unwrap_or_else(unwritten) as u8
+}
+
+/// Reads a snapshot as the commands do: a pickle, JSON as viewers load it, or a tape.
+///
+/// # Errors
+/// The file cannot be read, or is not a snapshot.
+pub fn load(path: &Path) -> Result<Named, Refusal> {
+    let opened = input::open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
+    Ok(Named { name: opened.name, snapshot: opened.snapshot })
+}
+
+/// Returns whether a file is a log with the message of a request that failed, which `memreel oom` explains.
+#[must_use]
+pub fn is_log(path: &Path) -> bool {
+    !input::is_stdin(path)
+        && log_file::read(path).is_ok_and(|messages| messages.is_some_and(|all| all.last.is_some()))
+}
+
+/// Reads a size as the options of the program do, 0 included: `24GiB`, `1.5 GiB`, `512M` and `1000000` count in 1024s, `2 GB`
+/// in 1000s.
+///
+/// # Errors
+/// The text is not a size.
+pub fn parse_bytes(text: &str) -> Result<u64, Refusal> {
+    bytes::parse_or_zero(text).map_err(|message| Refusal { status: Exit::Usage as u8, message })
+}
+
+/// Reads a share as the options of the program do: `2%` and `2` are two percent.
+///
+/// # Errors
+/// The text is not a share.
+pub fn parse_percent(text: &str) -> Result<f64, Refusal> {
+    share::parse(text).map_err(|message| Refusal { status: Exit::Usage as u8, message })
+}
+
+/// Reports an error in the command line, or prints the help that it asks for. Returns the exit status.
+fn refuse(error: &clap::Error) -> u8 {
+    let word = error.get(ContextKind::InvalidSubcommand);
+    if let Some(ContextValue::String(word)) = word
+        && is_file_name(word)
+    {
+        eprintln!("memreel: cannot find the file {word}");
+        return Exit::Unreadable as u8;
+    }
+    if let Some(ContextValue::String(word)) = word
+        && let Some((_, command)) = MEANT.iter().find(|(typed, _)| typed == word)
+    {
+        eprintln!("memreel: there is no command {word}; use: memreel {command}");
+        return Exit::Usage as u8;
+    }
+    #[cfg(not(feature = "mcp"))]
+    if let Some(ContextValue::String(word)) = word
+        && word == "mcp"
+    {
+        eprintln!(
+            "memreel: this memreel was built without the server; the Python package has it, or build it with: cargo install \
+             --path crates/cli --locked"
+        );
+        return Exit::Usage as u8;
+    }
+    // Its reader may have gone.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
+}
+
+/// Words that people type for a command, and what they mean.
+const MEANT: [(&str, &str); 10] = [
+    ("run", "record -- PROGRAM"),
+    ("trace-program", "record -- PROGRAM"),
+    ("info", "FILE"),
+    ("describe", "FILE"),
+    ("why", "oom FILE"),
+    ("explain", "oom FILE"),
+    ("flame", "flamegraph FILE"),
+    ("peak", "top FILE"),
+    ("tune", "replay --sweep FILE"),
+    ("whatif", "replay FILE"),
+];
+
+/// Whether a word is the name of a file, and so not a misspelt command.
+fn is_file_name(word: &str) -> bool {
+    Path::new(word).extension().is_some() || word.contains(std::path::is_separator)
+}
+
+/// Reports that standard output failed. A closed pipe is not a failure: its reader has read enough.
+fn unwritten(error: io::Error) -> Exit {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Exit::Fine;
+    }
+    eprintln!("memreel: cannot write: {error}");
+    Exit::Unreadable
+}

@@ -1,0 +1,19 @@
+//! The files of the repository, and what a test says on every run.
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Returns a path below the root of the repository.
+#[must_use]
+pub fn repository(path: impl AsRef<Path>) -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package).join(path)
+}
+
+/// Prints a line that is wanted on every run, past the harness's capture.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
