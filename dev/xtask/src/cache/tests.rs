@@ -26,7 +26,7 @@ impl Machine {
 
     fn clone_at(&self, folder: PathBuf, name: &str) -> Cache {
         let shell = Shell::new().unwrap();
-        shell.change_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap());
+        shell.change_dir(Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap());
         Cache::at(Some(folder), &shell, &self.0.path().join(name))
     }
 
