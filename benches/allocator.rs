@@ -36,7 +36,7 @@ fn crowded(n_live: u64) -> (CachingAllocator, Vec<Allocation>) {
     let all: Vec<_> = (0..2 * n_live)
         .map(|n| {
             let bytes = if n == 1 { 4096 } else { 512 * (1 + n * 7 % 64) };
-            allocator.alloc(bytes, StreamId::DEFAULT).expect("80 GiB are enough")
+            allocator.alloc(bytes, StreamId::DEFAULT).expect("80 GiB is enough")
         })
         .collect();
     // Every second block is freed, so that no two free blocks merge.
@@ -65,7 +65,7 @@ fn churn(allocator: &CachingAllocator, mut live: Vec<Allocation>) -> f64 {
             let place = usize::try_from(random >> 40).expect("24 bits") % live.len();
             drop(live.swap_remove(place));
             let bytes = 1 + (random >> 16) % (64 * 512);
-            live.push(allocator.alloc(bytes, StreamId::DEFAULT).expect("80 GiB are enough"));
+            live.push(allocator.alloc(bytes, StreamId::DEFAULT).expect("80 GiB is enough"));
         }
     })
 }

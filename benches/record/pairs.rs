@@ -19,7 +19,7 @@ const N_PAIRS: u32 = 20_000;
 /// Measures pairs. A pair is three events with two stacks, one of the allocation and one of the free.
 pub(crate) fn measure(reporter: &Reporter) {
     let reel = Reel::builder().device(Simulated::new(80 << 30)).build().expect("a reel");
-    let pair = || drop(black_box(reel.alloc(black_box(4096)).expect("80 GiB are enough")));
+    let pair = || drop(black_box(reel.alloc(black_box(4096)).expect("80 GiB is enough")));
     let cases = [
         ("pair_off", Recording::off()),
         ("pair_none", Recording::all().context(Context::None)),

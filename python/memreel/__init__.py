@@ -1,4 +1,4 @@
-"""memreel records the memory of GPUs and hosts, and answers questions about snapshots of PyTorch and memreel.
+"""memreel records the memory of GPUs and hosts, and answers questions about PyTorch snapshots and memreel.
 
     import memreel
 

@@ -23,7 +23,7 @@ impl Reel {
     ///     Refusal { bytes: 2 << 30, device_free_bytes: 1 << 30, device_total_bytes: 4 << 30, ..Refusal::default() };
     /// let figures = reel.refused(&ledger, refusal);
     /// assert_eq!(figures.allocated_bytes, 3 << 30);
-    /// assert!(figures.verdict.unwrap().text.starts_with("full: 3.00 GiB are in use and 2.00 GiB were requested"));
+    /// assert!(figures.verdict.unwrap().text.starts_with("full: 3.00 GiB is in use and 2.00 GiB was requested"));
     /// # Ok::<(), memreel::Error>(())
     /// ```
     pub fn refused(&self, inventory: &dyn Inventory, refusal: Refusal) -> OutOfMemory {

@@ -93,7 +93,7 @@ fn a_program_in_c_allocates_records_and_dumps() {
     // Three failures of memreel_malloc and one of memreel_cupy_malloc print one line each.
     assert_eq!(stderr.lines().count(), 4, "{stderr}");
     assert!(stderr.lines().all(|line| line.starts_with("memreel: ")), "{stderr}");
-    assert_eq!(stderr.matches("memreel: out of memory: 64.00 MiB need a segment of 64.00 MiB").count(), 2);
+    assert_eq!(stderr.matches("memreel: out of memory: 64.00 MiB needs a segment of 64.00 MiB").count(), 2);
     assert!(!stderr.contains("CUDA") && !stderr.contains("PyTorch"), "memory of the host: {stderr}");
 
     let snapshot = pickle::load(&path).unwrap();
@@ -163,7 +163,7 @@ fn no_memory_is_thrown_as_what_pytorch_has_for_it() {
     assert_eq!(printed.matches("no memory: OutOfMemoryError").count(), 3, "{printed}{}", text(&all.stderr));
     // The host's memory has a text of its own; PyTorch's is for GPUs.
     assert!(
-        printed.contains("out of memory: 64.00 MiB need a segment of 64.00 MiB on device 0"),
+        printed.contains("out of memory: 64.00 MiB needs a segment of 64.00 MiB on device 0"),
         "{printed}"
     );
     assert!(!printed.contains("CUDA out of memory"), "{printed}");

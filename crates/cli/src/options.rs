@@ -25,11 +25,11 @@ pub(crate) struct Input {
 /// How much of a list of stacks is printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Listing {
-    /// Print at most this number of groups
+    /// Show at most this many groups
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     pub(crate) n: usize,
 
-    /// Print at most this number of calls of a stack
+    /// Show at most this many calls of a stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 

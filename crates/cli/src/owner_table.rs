@@ -58,7 +58,7 @@ fn print_table(
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
         let total =
-            table.total_bytes.map_or_else(String::new, |bytes| format!("; there are {}", Bytes(bytes)));
+            table.total_bytes.map_or_else(String::new, |bytes| format!("; {} in total", Bytes(bytes)));
         let (who, how) = if table.host.is_some() { ("kernel", "resident") } else { ("device", "used") };
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
@@ -144,7 +144,7 @@ fn addresses_line(table: &DeviceOwners) -> Option<String> {
     let (now, peak) = (table.reserved_address_bytes, table.reserved_address_peak_bytes);
     (peak > 0).then(|| {
         format!(
-            "{} of addresses are reserved to map memory at, {} at the most. They are no memory; a process has {} of them (x86-64)",
+            "{} of address space is reserved for mappings, {} at most. It is not memory; a process has {} of it (x86-64)",
             Bytes(now),
             Bytes(peak),
             Bytes(ADDRESS_SPACE_BYTES)
@@ -164,14 +164,14 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
     } else if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
         let who = host.allocator.unwrap_or("malloc");
         lines.push(format!(
-            "{who} keeps {} in whole pages that no block is in: {}",
+            "{who} keeps {} in pages that are completely free: {}",
             Bytes(host.unused_page_bytes),
             what_returns_pages(host.allocator)
         ));
     }
     lines.extend(arena_line(host).filter(|_| host.sample_bytes == 0));
     if host.swapped_bytes > 0 {
-        lines.push(format!("{} more are swapped out", Bytes(host.swapped_bytes)));
+        lines.push(format!("another {} is swapped out", Bytes(host.swapped_bytes)));
     }
     if let Some(group) = host.group {
         let of = |limit| format!(" of {}", Bytes(limit));
@@ -180,13 +180,13 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
         let [used, cache, shared, kernel] =
             [group.used_bytes, group.cache_bytes, group.shared_bytes, group.kernel_bytes].map(Bytes);
         lines.push(format!(
-            "the group of the process (cgroup) has {used}{limit}{most}: with {cache} of cached files, {shared} of shared \
-             memory and {kernel} of the kernel's"
+            "the cgroup uses {used}{limit}{most}, of which {cache} is page cache, {shared} shared memory and {kernel} kernel \
+             memory"
         ));
         if group.n_killed > 0 {
             let killed = group.n_killed;
             lines.push(format!(
-                "the kernel killed {killed} of the group's processes, because it was at its limit"
+                "the kernel killed {killed} processes of the cgroup, which had reached its limit"
             ));
         }
     }
@@ -196,7 +196,7 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
 /// Returns what makes an allocator return unused pages to the kernel.
 fn what_returns_pages(allocator: Option<&str>) -> &'static str {
     match allocator {
-        None => "malloc_trim(0) would return them",
+        None => "malloc_trim(0) would release them",
         Some("jemalloc") => {
             "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 returns such pages when blocks are freed, which costs time"
         }
@@ -216,7 +216,7 @@ fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
     (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "of what malloc keeps, {} are in {} of threads: with MALLOC_ARENA_MAX=1 it would keep up to {} less, and \
+            "of what malloc keeps, {} is in {} of threads: with MALLOC_ARENA_MAX=1 it would keep up to {} less, but \
              threads would wait for each other",
             Bytes(kept),
             count(host.n_arenas, "arena"),

@@ -30,7 +30,7 @@ pub(crate) fn program(words: Vec<OsString>) -> Program {
     let groups = groups();
     let line = Command::new("memreel")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Answer questions about GPU memory snapshots of PyTorch and memreel")
+        .about("Answer questions about GPU memory PyTorch snapshots and memreel")
         .override_usage("memreel FILE...\n       memreel COMMAND [OPTIONS] FILE...")
         .after_help(AFTER_HELP)
         .subcommand_required(true)

@@ -35,5 +35,5 @@ pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
 
 /// Returns words on how the program failed, if the snapshot says so.
 pub(crate) fn program_failure(snapshot: &Snapshot) -> Option<String> {
-    snapshot.program_failure().map(|failure| format!("the program did not end well ({})", clean(failure)))
+    snapshot.program_failure().map(|failure| format!("the program failed ({})", clean(failure)))
 }

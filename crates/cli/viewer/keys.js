@@ -32,8 +32,8 @@ export function open(app, views) {
   ]);
   /** @type {Key[]} */
   const global = [
-    [["[", "]"], "One event back or on", key => step(key === "[" ? -1 : 1)],
-    [["{", "}"], "100 events back or on", key => step(key === "{" ? -100 : 100)],
+    [["[", "]"], "One event back or forward", key => step(key === "[" ? -1 : 1)],
+    [["{", "}"], "100 events back or forward", key => step(key === "{" ? -100 : 100)],
     [["n", "p"], "Next or previous mark of the kind chosen last", key => jump(mark, key === "n" ? 1 : -1)],
     ...marks,
     [views.map((_, index) => String(index + 1)), views.map(([, title]) => title).join(", "), key => app.set({view: views[Number(key) - 1][0]})],

@@ -147,6 +147,6 @@ connect("pause", async () => {
   location.assign(`look/${look}/`);
   return "";
 });
-connect("snapshot", async () => `Written: ${(await ask("snapshot", {method: "POST"})).files.join(", ")}`);
+connect("snapshot", async () => `Wrote ${(await ask("snapshot", {method: "POST"})).files.join(", ")}`);
 connect("end", async () => (confirm("End memreel view? The programs run on.") ? ask("end", {method: "POST"}) : ""));
 poll();

@@ -89,7 +89,7 @@ export function create(app) {
       scene.paint_base({...of, inks, context: scene.prepare(base, inks, size)}, app);
       minimap.place(of.view.from / tiles.span(), of.view.to / tiles.span());
       hint.hidden = of.drawn.length > 0 && !of.picture?.is_stale && !tiles.is_waiting();
-      hint.textContent = of.drawn.length ? "Asking for more detail…" : "Asking for the picture…";
+      hint.textContent = of.drawn.length ? "Loading more detail…" : "Loading…";
     }
     scene.paint_surface({...of, inks, context: scene.prepare(surface, inks, size)}, app, {hovered, brushed});
   };

@@ -12,7 +12,7 @@ export function keys_of(app, lens, tiles) {
   return [
     [["ArrowLeft", "ArrowRight"], "Pan", key => pan(key === "ArrowLeft" ? -0.1 : 0.1)],
     [["Shift+ArrowLeft", "Shift+ArrowRight"], "Step one event", key => app.goto(app.moment() + (key.endsWith("Left") ? -1 : 1))],
-    [["ArrowUp", "ArrowDown"], "Pan in height", key => pan_bytes(key === "ArrowUp" ? 0.1 : -0.1)],
+    [["ArrowUp", "ArrowDown"], "Pan vertically", key => pan_bytes(key === "ArrowUp" ? 0.1 : -0.1)],
     [["Shift+ArrowUp", "Shift+ArrowDown"], "Zoom in height", key => zoom_bytes(key.endsWith("Up") ? 0.8 : 1.25, 0)],
     [["+", "=", "-"], "Zoom around the cursor", key => zoom(key === "-" ? 1.4 : 1 / 1.4, middle())],
     [["Home", "End"], "The beginning or the end", key => {

@@ -29,7 +29,7 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// What a client's model is told about the tools.
 const INSTRUCTIONS: &str = "\
-Tools that answer questions about GPU memory snapshots of PyTorch (torch.cuda.memory._dump_snapshot) and memreel, and \
+Tools that answer questions about GPU memory PyTorch snapshots (torch.cuda.memory._dump_snapshot) and memreel, and \
 about tapes of memreel. Begin with summary; then oom explains a failed request, top and leaks list what holds the memory, \
 diff compares two snapshots, replay tries other allocator settings. Files are given by absolute paths and are only read. \
 With json an answer has objects, whose keys are those of memreel's --json. A long answer is cut: skip_lines reads on. \

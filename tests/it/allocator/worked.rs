@@ -309,7 +309,7 @@ fn s10_8_and_10_9_retry_then_out_of_memory() {
     assert_eq!(figures.allocated_bytes, (1 << 30) + 1024);
     assert_eq!(figures.unallocated_bytes(), (1476 << 20) + (2 << 20) - 1024);
     let text = error.to_string();
-    for part in ["5.00 GiB", "570.00 MiB free", "1.00 GiB are allocated", "1.44 GiB are reserved"] {
+    for part in ["5.00 GiB", "570.00 MiB free", "1.00 GiB is allocated", "1.44 GiB is reserved"] {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     let rest = t.snapshot().segments.iter().flat_map(|s| s.blocks.clone()).find(|b| b.size == 1476 << 20);

@@ -49,7 +49,7 @@ fn a_fragmented_host_and_a_full_one_have_different_verdicts() {
     let (most, _less) = (hold_the_most(&reel), hold_less(&reel));
     let full = failed(&reel, 30 * MIB);
     assert!(
-        text(&full).starts_with("full: 45.00 MiB are in use and 30.00 MiB were requested, "),
+        text(&full).starts_with("full: 45.00 MiB is in use and 30.00 MiB was requested, "),
         "{}",
         text(&full)
     );
@@ -70,7 +70,7 @@ fn a_fragmented_host_and_a_full_one_have_different_verdicts() {
     drop((other.remove(1), most));
     let fragmented = failed(&reel, 18 * MIB);
     assert!(text(&fragmented).starts_with("fragmented: "), "{}", text(&fragmented));
-    assert!(text(&fragmented).contains("asked by it::oom::failed"), "{}", text(&fragmented));
+    assert!(text(&fragmented).contains("requested by it::oom::failed"), "{}", text(&fragmented));
     assert!(text(&fragmented).contains("  with expandable segments  "), "{}", text(&fragmented));
 }
 
@@ -128,7 +128,7 @@ fn what_others_hold_of_the_device_is_told() {
     let (other, own) = (reel(&device), reel(&device));
     let held = other.alloc(70 * MIB).unwrap();
     let error = failed(&own, 50 * MIB);
-    assert!(text(&error).starts_with("occupied: 30.00 MiB are free, and 70.00 MiB of the device"), "{error}");
+    assert!(text(&error).starts_with("occupied: 30.00 MiB is free, and 70.00 MiB of the device"), "{error}");
     assert_eq!(json(&error)["oom"]["outside_bytes"], 70 * MIB);
     // More than the device has is not the fault of others.
     let own = reel(&device);

@@ -69,11 +69,11 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Print at most this number of sites that grew, and of sites that shrank
+    /// Show at most this many sites that grew, and sites that shrank
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Print at most this number of calls of a stack
+    /// Show at most this many calls of a stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
@@ -92,7 +92,7 @@ pub(super) fn what_it_has_more(at: &str, device: Option<DeviceId>, before: &str,
     let mut words = vec!["memreel", "diff", "--at", at];
     words.extend(device.iter().flat_map(|device| ["--device", device]));
     words.extend([&*before, &*after]);
-    command("what it has more: ", &words)
+    command("see what grew: ", &words)
 }
 
 /// What is compared.

@@ -64,7 +64,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Print at most this number of pinned segments, of streams and of pools
+    /// Show at most this many pinned segments, streams and pools
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 }

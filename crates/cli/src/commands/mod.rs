@@ -59,7 +59,7 @@ use row::{Row, command, of_program, question};
 pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
     [
         (
-            "Begin here:",
+            "Getting started:",
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
                 command("view", "Look at snapshots in a browser, without a network", view::run),
@@ -115,7 +115,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             ],
         ),
         (
-            "When, and what is where?",
+            "Over time and by address:",
             vec![
                 question("timeline", "Plot the memory in use and reserved over the history", timeline::run),
                 question("at", "Show the allocator's state after an event", at::run),
@@ -141,7 +141,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             ],
         ),
         (
-            "The rest:",
+            "Other commands:",
             vec![
                 #[cfg(feature = "mcp")]
                 of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Print at most this number of calls of a stack
+    /// Show at most this many calls of a stack
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     frames: usize,
 }

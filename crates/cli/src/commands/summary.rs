@@ -224,13 +224,11 @@ impl<'a> Summary<'a> {
             0 => "no history".to_owned(),
             n => count(n, "event") + &moment::span_words(history),
         };
-        let whole = if history.trust().is_whole() { ", the history is whole" } else { "" };
+        let whole = if history.trust().is_whole() { ", complete history" } else { "" };
         writeln!(out, "\n{bold}{}{bold:#}: {events}{whole}", labels::device(history.device()))?;
         self.print_totals(out)?;
         match history.trust().absence {
-            Some(absence) if said == Some(absence) => {
-                writeln!(out, "note: the figures are those of the end")?
-            }
+            Some(absence) if said == Some(absence) => writeln!(out, "note: figures are for the end")?,
             _ => print_warnings(history, out)?,
         }
         print_idle_pools(&history.idle_pools(history.end()), out)?;
@@ -249,7 +247,7 @@ impl<'a> Summary<'a> {
             && self.reserved_growth.is_none()
             && self.waiting.is_none();
         if is_quiet && history.growth_at(history.end()).is_some() {
-            writeln!(out, "  no request failed, and no site grew beyond what it held before")?;
+            writeln!(out, "  no allocation failed, and nothing kept growing")?;
         }
         // What grew until a failed request is among its causes.
         let claims = if self.is_cause(|kind| kind == CauseKind::Grew) {
@@ -390,6 +388,6 @@ impl Next {
                 writeln!(out, "  {what}\n{}", fit::command("    ", &["memreel", command, &file]))?;
             }
         }
-        writeln!(out, "  {:34}  memreel help", "all questions")
+        writeln!(out, "  {:34}  memreel help", "all commands")
     }
 }

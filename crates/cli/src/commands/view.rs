@@ -78,7 +78,7 @@ pub(crate) struct Options {
     #[arg(long)]
     print_address: bool,
 
-    /// Write the page to this file, with what it needs of the snapshots, instead of serving it; at most 20 MB
+    /// Write a self-contained page to this file instead of serving it; at most 20 MB
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "print_address", "idle"])]
     html: Option<PathBuf>,
 
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     if let Some(path) = &options.html {
         let exit = save(&files, path, "timeline")?;
         let bytes = path.metadata().map_or(0, |written| written.len());
-        writeln!(out, "written: {} ({}); open it in a browser", Shown(&path), Bytes(bytes))?;
+        writeln!(out, "wrote {} ({}); open it in a browser", Shown(&path), Bytes(bytes))?;
         return Ok(exit);
     }
     let serving = Serving { paths: files, port: options.port, idle: options.idle };

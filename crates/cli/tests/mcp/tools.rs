@@ -41,7 +41,8 @@ fn program(words: &[&str]) -> (String, Option<i32>) {
 /// Returns the commands that the program lists.
 fn commands() -> BTreeSet<String> {
     let (help, _) = program(&["--help"]);
-    let lists = help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Begin here:");
+    let lists =
+        help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Getting started:");
     let first = |line: &str| {
         line.strip_prefix("  ").and_then(|line| line.split_whitespace().next().map(str::to_owned))
     };

@@ -61,7 +61,7 @@ fn exit_statuses_and_reports() {
     let grown = run(&["gate", "--baseline", "torch-2.11/snapshots/oom.pickle", "--tolerance", "2%", file]);
     assert_eq!(grown.status.code(), Some(4));
     // What it prints to ask next is a command that answers.
-    let next = stdout(&grown).split_once("what it has more: memreel ").unwrap().1;
+    let next = stdout(&grown).split_once("see what grew: memreel ").unwrap().1;
     let words: Vec<&str> = next.split_whitespace().filter(|word| *word != "\\").collect();
     assert_eq!(words[..3], ["diff", "--at", "peak"]);
     assert!(answer(&words).contains("added"), "{next}");
@@ -112,7 +112,7 @@ fn a_baseline_is_written_by_request() {
     assert_eq!(missing.status.code(), Some(3));
     let why = stderr(&missing);
     assert!(
-        why.contains("there is no baseline; make it of a run that you trust with --update-baseline"),
+        why.contains("baseline not found; create one from a run that you trust with --update-baseline"),
         "{why}"
     );
     assert!(!path.exists());
@@ -124,7 +124,7 @@ fn a_baseline_is_written_by_request() {
     assert!(several.status.code() == Some(2) && !path.exists());
     let written = gate(&["--update-baseline", "--max-peak", "3GiB", file]);
     assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
-    assert!(stdout(&written).ends_with(&format!("written: {baseline}; commit it\n")));
+    assert!(stdout(&written).ends_with(&format!("wrote {baseline}; commit it\n")));
     assert_eq!(gate(&[file]).status.code(), Some(0));
     // It is the run without deep stacks, and replaces an older one.
     assert_eq!(gate(&["--update-baseline", "torch-2.11/snapshots/oom.pickle"]).status.code(), Some(0));
@@ -205,7 +205,7 @@ fn a_baseline_without_the_device_fails_and_says_so() {
 #[test]
 fn decimal_and_binary_units_differ() {
     let file = "torch-2.11/snapshots/oom_fragment.pickle";
-    // 1.84 GiB are 1.98 GB.
+    // 1.84 GiB is 1.98 GB.
     let status = |most: &str| run(&["gate", "--max-peak", most, file]).status.code();
     assert_eq!(["1.9GiB", "1.9G", "1.9GB", "2GB"].map(status), [Some(0), Some(0), Some(4), Some(0)]);
     for command in ["gate", "replay"] {

@@ -67,7 +67,7 @@ fn host_memory_alone_is_no_file_without_memory() {
     let text = answer(&["summary", &path]);
     assert!(!text.contains("had not used the device") && !text.contains("device 0"), "{text}");
     for part in [
-        "host (pinned memory): 26 events in 25.000 s, the history is whole",
+        "host (pinned memory): 26 events in 25.000 s, complete history",
         "  end   128.00 MiB in use, 384.00 MiB freed and waiting for events, 576.00 MiB reserved",
         " is freed and waits for events: it can be used again when ",
         "pin (offload.py:30)",

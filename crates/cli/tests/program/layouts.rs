@@ -45,7 +45,7 @@ const SYNTHETIC: [&str; 18] = [
 /// The layouts of which there is JSON too.
 const JSON: [&str; 4] = ["torch-2.0", "torch-2.1", "torch-2.11", "torch-2.15"];
 
-/// At the end: 600 B and 20 MiB are allocated, and 100 B wait for a stream.
+/// At the end: 600 B and 20 MiB is allocated, and 100 B wait for a stream.
 const ALLOCATED_BYTES: u64 = 600 + (20 << 20);
 const ACTIVE_BYTES: u64 = ALLOCATED_BYTES + 100;
 /// A small and a large segment.

@@ -89,7 +89,7 @@ fn a_log_names_who_asked_and_is_read_in_utf_16() {
     fs::write(&log, units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap();
     let log = log.to_str().unwrap();
     let (out, err) = both(&run(&["oom", log]));
-    assert!(out.contains("asked by forward (linear.py:7) ← main (train.py:40)"), "{out}{err}");
+    assert!(out.contains("requested by forward (linear.py:7) ← main (train.py:40)"), "{out}{err}");
     let (out, _) = both(&run(&["oom", "--json", log]));
     let line: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(

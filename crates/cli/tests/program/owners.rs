@@ -98,7 +98,7 @@ fn the_table_adds_up() {
         stdout(&output),
         "\
 device 0, NVIDIA H200 (GPU-1)
-the device reports 2.50 GiB used now, 2.50 GiB at the peak; there are 128.00 GiB
+the device reports 2.50 GiB used now, 2.50 GiB at the peak; 128.00 GiB in total
 owner                    now         peak   share  most requested by
 pytorch             1.50 GiB     1.50 GiB  60.0 %  forward (train.py:11)
 nccl              390.00 MiB   390.00 MiB  15.2 %  forward (train.py:10)
@@ -164,8 +164,7 @@ fn several_files_have_one_table_a_device() {
     let positive = run(&folder, &["owners", "one.pickle"]);
     assert!(!stdout(&positive).contains("more than the device reports"), "{}", stdout(&positive));
     assert!(
-        stdout(&text)
-            .contains("\n90.00 GiB of addresses are reserved to map memory at, 90.00 GiB at the most. ")
+        stdout(&text).contains("\n90.00 GiB of address space is reserved for mappings, 90.00 GiB at most. ")
     );
 }
 

@@ -144,11 +144,11 @@ fn an_out_of_memory_request_has_its_number_and_stack() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains(
-            "\nunder (defaults):\nout of memory at request 158 (event 362), 33.56 MiB (35188736 bytes)\n  asked by  "
+            "\nunder (defaults):\nout of memory at request 158 (event 362), 33.56 MiB (35188736 bytes)\n  requested by  "
         ),
         "{text}"
     );
-    assert!(text.contains("asked by  <module> (models.py:52)"), "{text}");
+    assert!(text.contains("requested by  <module> (models.py:52)"), "{text}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn a_file_alone_is_described() {
     let text = answer(&[OOM]);
     for part in [
         "a snapshot in the format of PyTorch 2.10 to 2.11, 1 device",
-        "device 0: 363 events in 0.007 s, the history is whole",
+        "device 0: 363 events in 0.007 s, complete history",
         "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
         "out of memory, limited: 33.56 MiB requested at the end (event 362)",
         "the device had 75.64 GiB free and refused 34.00 MiB; this process has 2.00 GiB: ",
@@ -196,7 +196,7 @@ fn help_fits_a_terminal_and_names_the_questions() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     let headings = [
-        "Begin here:",
+        "Getting started:",
         "Why did a request fail?",
         "Who holds the memory?",
         "Change a file:",

@@ -48,7 +48,8 @@ pub(crate) fn commands() -> Vec<String> {
 /// Returns the commands that `memreel --help` lists, with what it says about them.
 pub(crate) fn listed() -> Vec<(String, String)> {
     let help = answer(&["--help"]);
-    let lists = help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Begin here:");
+    let lists =
+        help.lines().take_while(|line| *line != "Options:").skip_while(|line| *line != "Getting started:");
     let line = |line: &str| {
         let (name, about) = line.strip_prefix("  ")?.split_once(' ')?;
         Some((name.to_owned(), about.trim_start().to_owned()))

@@ -219,5 +219,5 @@ fn a_failed_request_without_frames_has_no_stack() {
     let file = json!({"segments": [], "device_traces": [[entry("alloc", 1 << 20, 512), oom]]});
     fs::write(&path, file.to_string()).unwrap();
     let text = piped(&["oom", path.to_str().unwrap()], None);
-    assert!(text.contains("\nasked by  (no stack)\n"), "{text}");
+    assert!(text.contains("\nrequested by  (no stack)\n"), "{text}");
 }

@@ -307,9 +307,9 @@ impl Trust {
     pub fn unknown_before<T: fmt::Display>(&self, bytes: impl Fn(u64) -> T) -> Option<String> {
         match self.absence {
             Some(absence @ Absence::Unused) => return Some(absence.to_string()),
-            Some(absence) => return Some(format!("{absence}; the figures are those of the end")),
+            Some(absence) => return Some(format!("{absence}; figures are for the end")),
             None if !self.has_history() => {
-                return Some("no history was recorded; the figures are those of the end".to_owned());
+                return Some("no history was recorded; figures are for the end".to_owned());
             }
             None => {}
         }
@@ -345,16 +345,16 @@ impl Trust {
         let window = if window.is_empty() { window } else { format!("{window}; ") };
         let known = match (self.run_peak_bytes, self.has_lost) {
             (Some(peak), _) => format!(
-                "of what happened before it, the peak of the run ({}) and what each stack allocated are known",
+                "of what happened before, the peak of the run ({}) and what each stack allocated are known",
                 bytes(peak)
             ),
             (None, true) => format!(
-                "what happened before it is unknown, and peaks are those of the last {} events",
+                "what happened before is unknown, and peaks are those of the last {} events",
                 self.n_entries
             ),
-            (None, false) => "what happened before it is unknown".to_owned(),
+            (None, false) => "what happened before is unknown".to_owned(),
         };
-        Some(format!("{window}the history begins with {before}{lost}{nameless}; {known}"))
+        Some(format!("{window}the history starts with {before}{lost}{nameless}; {known}"))
     }
 }
 

@@ -50,11 +50,16 @@ const PHRASES: &[(&str, &str, Figure)] = &[
     ("MPS allocated: ", "", Allocated),
     ("other allocations: ", "", Other),
     // memreel.
-    ("need a segment of ", " on device", Requested),
-    ("out of memory: ", " need a segment", Skipped),
+    ("needs a segment of ", " on device", Requested),
+    ("out of memory: ", " needs a segment", Skipped),
     ("it has ", " in all", Capacity),
     ("in all, ", " free", Free),
     ("may hold ", "", Limit),
+    ("", " is allocated,", Allocated),
+    ("", " is reserved but unallocated", Unallocated),
+    // memreel, as earlier builds print it.
+    ("need a segment of ", " on device", Requested),
+    ("out of memory: ", " need a segment", Skipped),
     ("", " are allocated,", Allocated),
     ("", " are reserved but unallocated", Unallocated),
     ("unallocated (", " of the allocated in private pools", PrivatePools),

@@ -15,7 +15,7 @@ static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
         r"|(?P<xla>RESOURCE_EXHAUSTED: )",
         r"|(?P<cupy>[Oo]ut of memory (?:allocating|to allocate) [0-9,]+ bytes \()",
         r"|(?P<ggml>allocating [0-9.]+ MiB on device [0-9]+: [A-Za-z]+ failed|failed to allocate \w+ buffer of size [0-9]+)",
-        r"|(?P<memreel>out of memory: [0-9.]+ [A-Za-z]+ need a segment of )",
+        r"|(?P<memreel>out of memory: [0-9.]+ [A-Za-z]+ needs? a segment of )",
     ))
     .expect("a constant")
 });

@@ -189,7 +189,7 @@ mod tests {
         assert!(snapshot.allocated(DeviceId(1)).is_none());
     }
 
-    /// 30 of 40 bytes were certainly live at once: at the peak of the device.
+    /// 30 of 40 bytes was certainly live at once: at the peak of the device.
     #[test]
     fn several_stacks_have_two_bounds_of_their_peak() {
         let of = |peak, at_peak| Allocated {

@@ -143,7 +143,7 @@ pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
 
 /// Reads a snapshot from a file, which may also be a page of PyTorch's `trace_plot` or `segment_plot`.
 ///
-/// Another program may truncate or overwrite the file at any time: up to 16 MiB are read into memory before the first
+/// Another program may truncate or overwrite the file at any time: up to 16 MiB is read into memory before the first
 /// byte is decoded, and a longer file is copied first, as [`open`] does. Of it, 48 bytes for each event stay in memory.
 ///
 /// # Errors

@@ -134,7 +134,8 @@ fn example(program: &Program<'_>, words: &[&str]) -> Result<String, String> {
 
 /// Returns the commands under their headings, as `memreel --help` has them: a heading has no name.
 fn listed(help: &str) -> Vec<(Option<&str>, &str)> {
-    let lists = help.lines().skip_while(|line| *line != "Begin here:").take_while(|line| *line != "Options:");
+    let lists =
+        help.lines().skip_while(|line| *line != "Getting started:").take_while(|line| *line != "Options:");
     let lines = lists.filter(|line| !line.is_empty()).map(|line| match line.strip_prefix("  ") {
         None => (None, line.trim_end_matches(':')),
         Some(row) => {

@@ -96,7 +96,7 @@ impl Report<'_> {
         let history = DeviceHistory::new(snapshot, self.answer.device);
         let Some(stack) = history.entries()[entry].stack else { return Ok(()) };
         let sites = Sites::new(&history, N_CALLS);
-        writeln!(out, "{}", sites.row("  asked by", &Site::Stack(stack)))
+        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack)))
     }
 
     fn best(&self, out: &mut impl Write) -> io::Result<()> {

@@ -214,7 +214,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let slim = Slim::new().depth(BASELINE_FRAMES);
         pickle::save(&slim.over(&*snapshot)?, path)?;
         if !options.input.json {
-            writeln!(out, "written: {}; commit it", clean(&name(path)))?;
+            writeln!(out, "wrote {}; commit it", clean(&name(path)))?;
         }
     }
     Ok(exit)
@@ -361,7 +361,7 @@ fn open_baseline(path: &Path) -> Result<Opened, Failure> {
     let is_file = asked::snapshot(path).is_none() && !is_stdin(path);
     if is_file && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let why = format!(
-            "{}: there is no baseline; make it of a run that you trust with --update-baseline, and commit it",
+            "{}: baseline not found; create one from a run that you trust with --update-baseline, and commit it",
             name(path)
         );
         return Err(Failure::Message(Exit::Unreadable, why));

@@ -8,7 +8,7 @@ use crate::options::{Input, Listing};
 #[command(after_help = "\
 Without an option, lists the sites that hold blocks at the end. First come leaks,
 which grew in each of at least three steps or over the whole of a long history
-and gave nothing back; then what grew, to more than in every earlier step; then
+and freed none of it; then what grew, to more than in every earlier step; then
 what may be a leak, with the reason for the doubt. Weights, caches, warm-up, the
 blocks of a larger step and what one call makes are none of these.
 Columns: `share` of all that is allocated at the end, `bytes` of the site's

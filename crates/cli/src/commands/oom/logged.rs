@@ -145,7 +145,7 @@ fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) 
     print_list(causes, out)?;
     match logged.asked_by(N_OWN_CALLS) {
         calls if calls.is_empty() => Ok(()),
-        calls => print_text(format!("asked by {}", clean(&calls.join(" ← "))), out),
+        calls => print_text(format!("requested by {}", clean(&calls.join(" ← "))), out),
     }
 }
 

@@ -254,13 +254,13 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
     if is_cause(CauseKind::Grew) {
         advice.push(on_device("what grew: ", &["leaks"]));
     } else if is_cause(CauseKind::Full) {
-        advice.push(on_device("which calls it is below: ", &["top", "--tree"]));
+        advice.push(on_device("see the call tree: ", &["top", "--tree"]));
     }
     if causes.iter().any(|cause| cause.conf.is_some()) {
         advice.push(on_device("more settings: ", &["replay", "--sweep"]));
     }
     if n_gpus > 1 {
-        advice.push(command("beside the other devices: ", &["memreel", "ranks", &file]));
+        advice.push(command("compare the devices: ", &["memreel", "ranks", &file]));
     }
     advice
 }
@@ -280,7 +280,7 @@ fn print<W: Write>(
     }
     print_warnings(history, out)?;
     if let Some(stack) = report.stack {
-        writeln!(out, "\n{}", sites.row("asked by", &Site::Stack(stack)))?;
+        writeln!(out, "\n{}", sites.row("requested by", &Site::Stack(stack)))?;
     }
     writeln!(out)?;
     print_figures(explanation, out)?;

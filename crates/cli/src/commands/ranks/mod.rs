@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Print at most this number of the ranks that are no outliers
+    /// Show at most this many ranks that are not outliers
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 

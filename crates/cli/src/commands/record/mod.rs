@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             names.remove_old(integrate::rank());
             if let Some(signal) = &options.signal {
                 say(&format!(
-                    "kill -{signal} {} writes a snapshot, and the program runs on",
+                    "kill -{signal} {} writes a snapshot without stopping the program",
                     child.process()
                 ));
             }

@@ -444,7 +444,7 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
         Some(path) => {
             let dropped = match n_dropped {
                 0 => String::new(),
-                n => format!(" ({n} older ones are not kept; --ring COUNT keeps more)"),
+                n => format!(" (the {n} oldest were dropped; --ring COUNT keeps more)"),
             };
             let of_last =
                 peak.of_last.map_or_else(String::new, |n| format!(" of the last {}", count(n, "event")));
@@ -471,7 +471,7 @@ fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
         }
         false => "; --heap records the heap of any program",
     };
-    let what = if options.heap { "allocated nothing that is recorded" } else { "asked no GPU for memory" };
+    let what = if options.heap { "allocated nothing that is recorded" } else { "allocated no GPU memory" };
     writeln!(out, "memreel: {} {what}{hint}", short_name(&options.program[0]))
 }
 

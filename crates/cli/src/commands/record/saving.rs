@@ -75,7 +75,7 @@ impl Saving<'_> {
         let is_json = options.json;
         let waits = move || {
             if !is_json {
-                say("saving what was recorded; Ctrl-C now leaves the tape instead");
+                say("saving the recording; press Ctrl-C again to stop and keep the raw tape");
             }
         };
         let mut text = Vec::new();

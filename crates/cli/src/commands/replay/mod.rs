@@ -101,11 +101,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MOMENT", requires = "conf", conflicts_with_all = ["sweep", "output"])]
     from: Option<String>,
 
-    /// Print at most this number of rows of a sweep
+    /// Show at most this many rows of a sweep
     #[arg(short, value_name = "COUNT", default_value_t = 8, requires = "sweep")]
     n: usize,
 
-    /// Print at most this number of calls of the stack of a failed request
+    /// Show at most this many calls of the stack of a failed request
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 

@@ -254,7 +254,7 @@ impl Report<'_> {
         };
         print_text(text, out)?;
         let sites = Sites::of(ShownFrames::new(self.snapshot), self.n_calls);
-        writeln!(out, "{}", sites.row("  asked by", &Site::Stack(stack)))
+        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack)))
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         Some(path) if !is_stdin(path) => {
             replaces_no_snapshot(path, &options.files)?;
             output::replace(path, |file| file.write_all(of_path(path).as_bytes()))?;
-            eprintln!("memreel: written: {}", Shown(&path));
+            eprintln!("memreel: wrote {}", Shown(&path));
         }
         None if options.summary => {}
         _ => write!(out, "{}", markdown(&parts))?,

@@ -71,7 +71,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Print at most this number of owners, and of sites of each list
+    /// Show at most this many owners, and sites of each list
     #[arg(short, value_name = "COUNT", default_value_t = 5)]
     n: usize,
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{answer, run, stderr};
 
-/// A file in which 4 MiB are held, and from 10 ms on 2 MiB, of which 1 MiB stays.
+/// A file in which 4 MiB is held, and from 10 ms on 2 MiB, of which 1 MiB stays.
 fn file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("parts.json");

@@ -74,7 +74,7 @@ fn the_folder_of_a_run_is_not_in_the_current_one() {
     let run = record(&["--heap", "-o", near.path().join("run.pickle").to_str().unwrap()], &words).run();
     in_folder(&run, near.path());
     if rustix::fs::statfs(place.path()).is_ok_and(|of| of.f_bavail * (of.f_bsize as u64) < 4 << 30) {
-        println!("skipped: no 4 GiB are free");
+        println!("skipped: no 4 GiB is free");
         return;
     }
     in_folder(&record(&["--heap"], &words).env("TMPDIR", near.path()).run(), near.path());
@@ -135,7 +135,7 @@ fn the_snapshot_of_an_earlier_run_does_not_stay() {
         start.run()
     };
     let run = start("true");
-    assert!(run.err.contains("asked no GPU for memory") && run.files().is_empty(), "{:?}", run.files());
+    assert!(run.err.contains("allocated no GPU memory") && run.files().is_empty(), "{:?}", run.files());
     let run = start("/nowhere/program");
     assert_eq!((run.status, run.files()), (Some(127), vec!["run.pickle".to_owned()]), "nothing ran");
 }

@@ -56,7 +56,7 @@ fn every_block_of_threads_is_there() {
 fn what_was_allocated_is_exact_with_a_small_ring() {
     let run =
         record(&["--heap", "--ring", "4096", "-o", "run.pickle"], &[&program("resident"), "survivors"]).run();
-    assert!(run.err.contains(" older ones are not kept; --ring COUNT keeps more), peak "), "{}", run.err);
+    assert!(run.err.contains(" oldest were dropped; --ring COUNT keeps more), peak "), "{}", run.err);
     let answer = |words: &[&str]| -> Value {
         let mut memreel = Command::new(env!("CARGO_BIN_EXE_memreel"));
         let found = memreel.args(words).current_dir(run.folder.path()).output().unwrap();

@@ -18,7 +18,7 @@ use crate::{
     terminal::terminal,
 };
 
-const IDLE: &str = "asked no GPU for memory; --heap records the heap of any program\n";
+const IDLE: &str = "allocated no GPU memory; --heap records the heap of any program\n";
 
 #[test]
 fn a_program_without_a_gpu_keeps_its_status() {
@@ -74,7 +74,7 @@ fn a_snapshot_says_how_the_program_failed() {
         assert_eq!(plain.status.code(), Some(0), "{}", stdout(&plain));
         assert_eq!(strict.status.code(), Some(if failure.is_some() { 4 } else { 0 }), "{}", stdout(&strict));
         assert_eq!(
-            stdout(&plain).contains("note: the program did not end well ("),
+            stdout(&plain).contains("note: the program failed ("),
             failure.is_some(),
             "{}",
             stdout(&plain)

@@ -1,7 +1,7 @@
 //! Growth: what a site holds beyond what it held in earlier repeats of a step, a cycle or a request.
 //!
 //! `repeats` finds the repeats. A site *grew* if it holds more than in every earlier one. It *leaks* if it grew in at least three
-//! of them, the last ones among these, and gave nothing back. The blocks of one call repeat nothing, however many layers it has
+//! of them, the last ones among these, and freed none of it. The blocks of one call repeat nothing, however many layers it has
 //! (`call`). Where the floor of all memory rises by less than half of what a site grew, the site replaced what another held.
 
 mod again;

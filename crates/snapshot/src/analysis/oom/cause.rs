@@ -63,6 +63,6 @@ impl Cause {
     /// Marks its advice as one after which the program would have failed all the same, a little later.
     pub(super) fn only_delays(&mut self) {
         self.conf = None;
-        self.advice = self.advice.take().map(|advice| format!("only a delay: {advice}"));
+        self.advice = self.advice.take().map(|advice| format!("this only postpones the failure: {advice}"));
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 /// let snapshot = reel.snapshot();
 /// let history = DeviceHistory::new(&snapshot, DeviceId(0));
 /// let explanation = whatif::explain(&history, history.oom().expect("a request failed"));
-/// assert!(explanation.text(5).starts_with("fragmented: 11.00 MiB are free"));
+/// assert!(explanation.text(5).starts_with("fragmented: 11.00 MiB is free"));
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Debug)]

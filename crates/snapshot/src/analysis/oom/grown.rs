@@ -19,8 +19,8 @@ impl Explanation<'_, '_> {
             bytes: growths.bytes(),
             finding: self.growth_finding(growths, kind),
             advice: self.tried.without_growth.map(|served| match served.n_requests {
-                0 => "without these blocks it would still have failed".to_owned(),
-                _ => format!("without these blocks {} would have been served", requests(served)),
+                0 => "without these blocks, it would still have failed".to_owned(),
+                _ => format!("without these blocks, {} would have succeeded", requests(served)),
             }),
             conf: None,
         })
@@ -47,13 +47,13 @@ impl Explanation<'_, '_> {
             GrowthKind::Steady => {
                 let pace = self.history.pace(growths.bytes(), began, self.report.totals.moment);
                 let pace = pace.map_or_else(String::new, |pace| format!(", {pace},"));
-                format!("{held} grew by {bytes} in {blocks} {since}{pace} and gave nothing back: a leak")
+                format!("{held} grew by {bytes} in {blocks} {since}{pace} and freed none of it: a leak")
             }
             GrowthKind::Late => {
                 let n_events = (self.report.entry + 2).saturating_sub(began.n_entries()).max(1);
                 format!(
-                    "{held} took {bytes} in {blocks} in the last {n_events} of {} events, {since}, and gave \
-                     nothing back",
+                    "{held} took {bytes} in {blocks} in the last {n_events} of {} events, {since}, and freed \
+                     none of it",
                     self.report.entry + 1,
                 )
             }

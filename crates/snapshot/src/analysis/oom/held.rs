@@ -33,7 +33,7 @@ impl Explanation<'_, '_> {
         };
         let bytes = report.totals.active_bytes;
         let finding = format!(
-            "{} are in use and {} were requested{}{}{more}{}{}",
+            "{} is in use and {} was requested{}{}{more}{}{}",
             Bytes(bytes),
             Bytes(report.requested_bytes),
             self.first_step_words(),
@@ -54,7 +54,9 @@ impl Explanation<'_, '_> {
         {
             return (Some(advice.clone()), Some(best.conf.clone()));
         }
-        let delay = setting.filter(|_| !is_setting_said).map(|(_, advice)| format!("only a delay: {advice}"));
+        let delay = setting
+            .filter(|_| !is_setting_said)
+            .map(|(_, advice)| format!("this only postpones the failure: {advice}"));
         let advice: Vec<String> = self.less_advice().into_iter().chain(delay).collect();
         ((!advice.is_empty()).then(|| advice.join("; ")), None)
     }
@@ -66,7 +68,7 @@ impl Explanation<'_, '_> {
                 true => format!(", by {}", Call(frame)),
                 false => format!(", {} of it by {}", Bytes(bytes), Call(frame)),
             });
-            return format!("; {} of it are {}{call}", Bytes(held.bytes), held.made);
+            return format!("; {} of it is {}{call}", Bytes(held.bytes), held.made);
         }
         let words = |group: &Group| format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site));
         self.live.first().map_or_else(String::new, words)

@@ -57,7 +57,7 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Unusable(Verdict::Elsewhere),
             bytes,
             finding: format!(
-                "{} are free in the driver's pools of this process, which keep them (pool slack)",
+                "{} is free in the driver's pools of this process, which keep it (pool slack)",
                 Bytes(bytes)
             ),
             advice: Some(

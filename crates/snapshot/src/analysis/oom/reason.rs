@@ -21,10 +21,10 @@ impl OomReport {
                 format!("a piece of {piece} was free and not used: {}", self.why_unused())
             }
             Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
-                format!("{here} are free in segments of its stream and pool, but no piece of {request}")
+                format!("{here} is free in segments of its stream and pool, but no piece of {request}")
             }
             Verdict::Fragmented => format!(
-                "{here} are free in segments of its stream and pool and {device} on the device, but no piece of {request}"
+                "{here} is free in segments of its stream and pool and {device} on the device, but no piece of {request}"
             ),
             Verdict::RoundedUp => {
                 let segment = Bytes(self.segment_bytes);
@@ -34,26 +34,26 @@ impl OomReport {
                 } else {
                     String::new()
                 };
-                format!("the device has {device} free{free}, but {request} need {what} {segment}")
+                format!("the device has {device} free{free}, but {request} needs {what} {segment}")
             }
             Verdict::Elsewhere => format!(
-                "{all} are free, but {} of them for other streams, the other kind of pool or other pools",
+                "{all} is free, but {} of it is for other streams, the other kind of pool or other pools",
                 Bytes(self.free_elsewhere_bytes),
             ),
             Verdict::Pending => format!(
-                "{all} are free, and {} are freed and wait for a stream (record_stream): synchronise it before the request",
+                "{all} is free, and {} is freed but waits for a stream (record_stream): synchronise it before the request",
                 Bytes(self.pending_bytes),
             ),
             Verdict::Limited => {
-                format!("this process reached its memory limit; {all} are free in its segments")
+                format!("this process reached its memory limit; {all} is free in its segments")
             }
             Verdict::Occupied => format!(
-                "{all} are free, and {} of the device are used outside this allocator: by other processes, or by \
+                "{all} is free, and {} of the device is used outside this allocator: by other processes, or by \
                  this one's libraries",
                 Bytes(self.outside_bytes().unwrap_or(0)),
             ),
             Verdict::Addresses => format!(
-                "{request} of addresses were requested, {} are reserved, and a process has {} of them (x86-64): what the device \
+                "{request} of address space was requested, {} is reserved, and a process has {} (x86-64): what the device \
                  has free, {device}, does not help",
                 Bytes(self.reserved_address_bytes.unwrap_or(0)),
                 Bytes(ADDRESS_SPACE_BYTES),

@@ -86,7 +86,7 @@ impl StatesToCome {
     pub(super) fn words(self) -> String {
         let least = if self.is_least { "at least " } else { "" };
         format!(
-            "; {least}{} of optimizer states are still to come ({} of {} parameters have theirs)",
+            "; {least}{} of optimizer states is still to come ({} of {} parameters have theirs)",
             Bytes(self.bytes),
             self.n_done,
             self.n_all

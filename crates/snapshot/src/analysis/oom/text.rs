@@ -28,7 +28,7 @@ impl Explanation<'_, '_> {
         }
         self.notes().iter().for_each(|note| line(&mut text, &format!("  {note}")));
         if let Some(stack) = report.stack {
-            line(&mut text, &format!("asked by {}", calls(shown, stack, N_OWN_CALLS)));
+            line(&mut text, &format!("requested by {}", calls(shown, stack, N_OWN_CALLS)));
         }
         for (what, bytes, groups) in [
             ("live", report.totals.allocated_bytes, &self.live),

@@ -127,7 +127,7 @@ impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "out of memory: {} need a segment of {} on device {}; it has {} in all, {} free",
+            "out of memory: {} needs a segment of {} on device {}; it has {} in all, {} free",
             Bytes(self.requested_bytes),
             Bytes(self.segment_bytes),
             self.device,
@@ -139,7 +139,7 @@ impl fmt::Display for OutOfMemory {
         }
         write!(
             f,
-            "; {} are allocated, {} are reserved but unallocated",
+            "; {} is allocated, {} is reserved but unallocated",
             Bytes(self.allocated_bytes.saturating_add(self.private_pool_bytes)),
             Bytes(self.unallocated_bytes().saturating_sub(self.private_pool_bytes)),
         )?;

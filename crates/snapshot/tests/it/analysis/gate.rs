@@ -73,11 +73,11 @@ fn recording_that_begins_late_is_not_whole() {
     reel.record_history(&Recording::all());
     let snapshot = run(&reel);
     let why = message(|| memreel_snapshot::assert_peak!(snapshot, 8 * MIB)).unwrap();
-    assert!(why.contains("the history begins with 67108864 bytes reserved and no block in use"), "{why}");
+    assert!(why.contains("the history starts with 67108864 bytes reserved and no block in use"), "{why}");
     memreel_snapshot::assert_peak!(snapshot, 8 * MIB, allow_partial);
 }
 
-/// 4 MiB are in use at the peak; a segment of 20 MiB with 2 MiB in use is there later.
+/// 4 MiB is in use at the peak; a segment of 20 MiB with 2 MiB in use is there later.
 #[test]
 fn a_check_of_what_is_reserved_names_the_holders_of_that_moment() {
     let reel = Reel::builder().history(Recording::all()).build().unwrap();

@@ -75,7 +75,7 @@ fn with_expandable(snapshot: &Snapshot) -> Fit {
 
 #[test]
 fn a_segment_that_does_not_fit_is_rounded_up() {
-    // Three segments of 20 MiB are full, and 4 MiB of the device are free.
+    // Three segments of 20 MiB are full, and 4 MiB of the device is free.
     let blocks = [vec![4_000_000], vec![4 * MIB; 14]].concat();
     let file = recorded(64, None, "", &blocks, 4 * MIB);
     let found = report(&file);
@@ -98,7 +98,7 @@ fn pages_count_as_whole_pages() {
 
 #[test]
 fn a_replay_shows_whether_expandable_segments_fit() {
-    // 11 MiB are free in a segment, and 28 MiB on the device.
+    // 11 MiB is free in a segment, and 28 MiB on the device.
     let file = recorded(60, None, "", &[9 * MIB, 12 * MIB], 30 * MIB);
     let found = report(&file);
     assert_eq!((found.verdict, found.fits_compacted()), (Verdict::Fragmented, true));
@@ -291,8 +291,8 @@ fn a_full_device_says_what_less_would_free() {
     assert_eq!(cause.kind, CauseKind::Full);
     assert_eq!(
         cause.finding,
-        "40.00 MiB are in use and 20.00 MiB were requested, the largest request of the history, 19.00 MiB more than is \
-         free; 40.00 MiB of it are activations of a forward, 20.00 MiB of it by forward (model.py:125)"
+        "40.00 MiB is in use and 20.00 MiB was requested, the largest request of the history, 19.00 MiB more than is \
+         free; 40.00 MiB of it is activations of a forward, 20.00 MiB of it by forward (model.py:125)"
     );
     assert_eq!(
         cause.advice.unwrap(),
@@ -308,7 +308,7 @@ fn a_full_device_says_what_less_would_free() {
     let cause = failed(20 * MIB, &tried);
     let advice = cause.advice.unwrap();
     assert!(advice.starts_with("half the batch would free about 20.00 MiB"), "{advice}");
-    assert!(advice.contains("lacks 19.00 MiB; only a delay: PYTORCH_"), "{advice}");
+    assert!(advice.contains("lacks 19.00 MiB; this only postpones the failure: PYTORCH_"), "{advice}");
     assert_eq!(cause.conf, None);
     (setting.num_after, setting.num_served_after) = (7, 7);
     tried.settings = vec![setting];
@@ -393,12 +393,12 @@ fn states_that_are_still_to_come_are_counted() {
     };
     // Of 80 MiB of each kind, 52 of the first and 48 of the second are made.
     let causes = failed(13, 12, state(182));
-    let words = "; 60.00 MiB of optimizer states are still to come (12 of 20 parameters have theirs)";
+    let words = "; 60.00 MiB of optimizer states is still to come (12 of 20 parameters have theirs)";
     assert!(causes.len() == 1 && causes[0].finding.ends_with(words), "{causes:?}");
     assert!(causes[0].advice.as_ref().unwrap().contains("the states to come lack 60.00 MiB"), "{causes:?}");
     // In the first state of all, the optimizer may have more kinds.
     let causes = failed(0, 0, state(178));
-    let words = "; at least 80.00 MiB of optimizer states are still to come (0 of 20 parameters have theirs)";
+    let words = "; at least 80.00 MiB of optimizer states is still to come (0 of 20 parameters have theirs)";
     assert!(causes[0].finding.ends_with(words), "{causes:?}");
     // Another request waits for none.
     let causes = failed(13, 12, frames("forward", "/a/model.py", 3));

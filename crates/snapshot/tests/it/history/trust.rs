@@ -201,7 +201,7 @@ fn a_window_is_not_the_whole_history() {
     let why = again.unknown_before(|bytes| bytes).unwrap();
     assert!(
         why.starts_with(
-            "the file is a window of a longer history: 3 events are not in it; the history begins"
+            "the file is a window of a longer history: 3 events are not in it; the history starts"
         ),
         "{why}"
     );

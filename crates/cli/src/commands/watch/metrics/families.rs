@@ -27,7 +27,7 @@ pub(super) const GAUGES: [Family<i64>; 9] = [
     bytes("used", "What the device reports as used, by all processes", |of| of.used_bytes.map(signed)),
     bytes("used_peak", "The most that the device reported as used", |of| of.used_peak_bytes.map(signed)),
     bytes("limit", "What the device has", |of| of.limit_bytes.map(signed)),
-    bytes("allocated", "What the blocks in use asked for", |of| Some(signed(of.live_bytes))),
+    bytes("allocated", "Bytes requested by live blocks", |of| Some(signed(of.live_bytes))),
     bytes("allocated_peak", "The most that the blocks in use asked for", |of| {
         Some(signed(of.live_peak_bytes))
     }),
@@ -35,7 +35,7 @@ pub(super) const GAUGES: [Family<i64>; 9] = [
     bytes("unused", "What no block in use asked for of the segments", |of| {
         Some(signed(reserved(of)?.saturating_sub(of.live_bytes)))
     }),
-    bytes("growth", "What the blocks in use asked for, less what they asked for a minute ago", |of| {
+    bytes("growth", "Bytes requested by live blocks, minus those of a minute ago", |of| {
         Some(of.totals.grown_in_a_minute)
     }),
     count("blocks", "Blocks in use", |of| Some(signed(of.n_live))),

@@ -55,21 +55,21 @@ impl LoggedOom<'_> {
         };
         let finding = match (message.limit_bytes, message.free_bytes) {
             _ if message.is_beyond_reserve => format!(
-                "{} were requested, more than an expandable segment may become: a request is never in two",
+                "{} was requested, more than an expandable segment can hold: a request never spans two",
                 Bytes(asked)
             ),
             (Some(limit), free) => {
                 let device =
                     free.map_or_else(String::new, |free| format!("; the device had {} free", Bytes(free)));
                 format!(
-                    "this process is limited to {}: it holds {} and may not hold {} more{device}",
+                    "this process is limited to {}: it holds {}, and {} more would exceed the limit{device}",
                     Bytes(limit),
                     Bytes(held),
                     Bytes(asked),
                 )
             }
             (None, free) => format!(
-                "the device had {} free, more than the {} that were requested, and the message names no limit: the driver \
+                "the device had {} free, more than the {} that was requested, and the message names no limit: the driver \
                  refused",
                 Bytes(free.unwrap_or(0)),
                 Bytes(asked),
@@ -86,20 +86,20 @@ impl LoggedOom<'_> {
         let free_here = Bytes(report.free_here_bytes);
         let finding = match verdict {
             Verdict::Elsewhere => format!(
-                "{} are free in private pools (CUDA graphs, MemPools), which no other request can use; {free_here} are free \
-                 outside of them, and {asked} were requested",
+                "{} is free in private pools (CUDA graphs, MemPools), which no other request can use; {free_here} is free \
+                 outside of them, and {asked} was requested",
                 Bytes(report.free_elsewhere_bytes),
             ),
             _ if self.is_of_pool() => format!(
-                "{free_here} of the pool's {} are free, but no piece of {asked}",
+                "{free_here} of the pool's {} is free, but no piece of {asked}",
                 Bytes(report.totals.reserved_bytes),
             ),
             _ if report.free_here_bytes >= report.requested_bytes => format!(
-                "{free_here} are reserved and in no block, more than the {asked} that were requested: they are in pieces, or \
-                 belong to other streams or pools (the message does not say which)",
+                "{free_here} is reserved but free, more than the {asked} that was requested: it is in pieces, or \
+                 belongs to other streams or pools (the message does not say which)",
             ),
             _ => format!(
-                "{free_here} are reserved and in no block and {} are free on the device, together enough for {asked}, but not \
+                "{free_here} is reserved but free and {} is free on the device, together enough for {asked}, but not \
                  in one piece",
                 Bytes(report.device_free_bytes),
             ),
@@ -125,12 +125,12 @@ impl LoggedOom<'_> {
             self.parts.unexplained_bytes.filter(|rest| *rest > self.message.rounding_bytes * 4)
         {
             parts.push(format!(
-                "{} are the driver's, or of processes that the message does not name",
+                "{} belongs to the driver, or to processes that the message does not name",
                 Bytes(unexplained)
             ));
         }
         let finding = format!(
-            "{} of {} are used outside of this process's allocator: {}",
+            "{} of {} is used outside this process's allocator: {}",
             Bytes(bytes),
             Bytes(report.device_total_bytes.unwrap_or(0)),
             parts.join(", "),
@@ -155,7 +155,7 @@ impl LoggedOom<'_> {
             more => format!(", {} more than is free{elsewhere}", Bytes(more)),
         };
         let finding =
-            format!("{} are in use and {} were requested{more}", Bytes(bytes), Bytes(report.requested_bytes));
+            format!("{} is in use and {} was requested{more}", Bytes(bytes), Bytes(report.requested_bytes));
         Cause { kind: CauseKind::Full, bytes, finding, advice: Some(self.full_advice()), conf: None }
     }
 
@@ -182,16 +182,16 @@ impl LoggedOom<'_> {
         let (message, asked) = (self.message, self.message.requested_bytes);
         let what = match (message.limit_bytes, message.free_bytes) {
             (Some(limit), _) if limit < asked => format!("the device has {} in all", Bytes(limit)),
-            (_, Some(free)) if free < asked => format!("{} are free", Bytes(free)),
+            (_, Some(free)) if free < asked => format!("{} is free", Bytes(free)),
             _ => return None,
         };
         let parts = message.parts.iter().map(|part| format!("{} {}", Bytes(part.bytes), part.name));
         let parts: Vec<String> = parts.collect();
         let parts = match parts.is_empty() {
             true => String::new(),
-            false => format!("; in use are {}", parts.join(", ")),
+            false => format!("; in use: {}", parts.join(", ")),
         };
-        let finding = format!("{} were requested, and {what}{parts}", Bytes(asked));
+        let finding = format!("{} was requested, and {what}{parts}", Bytes(asked));
         let bytes = message.allocated_bytes.unwrap_or(0);
         Some(Cause { kind: CauseKind::Full, bytes, finding, advice: Some(self.full_advice()), conf: None })
     }
