@@ -7,21 +7,23 @@
 //! One thread of memreel's own writes all snapshots but those of failed requests. It is started by the first triggers
 //! that need it, blocks all signals and records nothing of its own work.
 
+mod cause;
 mod files;
 mod oom;
+mod signal_number;
 mod thread;
 mod when;
 
 pub use files::template::fill;
+pub use signal_number::Signal;
 pub use when::armed::Levels;
 pub use when::checked::{check, seconds};
-pub use when::signal_number::Signal;
 pub use when::triggers::Triggers;
 
 pub(crate) use oom::files::OomFiles;
 pub(crate) use oom::on_oom::OnFailure;
+pub(crate) use thread::install::{arm, revive};
 pub(crate) use when::armed::Source;
 pub(crate) use when::environment::environment;
-pub(crate) use when::install::{arm, revive};
 pub(crate) use when::overlay::Overlay;
 pub(crate) use when::sets::Sets;

@@ -8,13 +8,13 @@ use std::{
 };
 
 use crate::trigger::{
+    cause::Cause,
     files::{
         pattern::Pattern,
         template::{Facts, Template},
+        verdict,
         whole_file::WholeFile,
     },
-    oom::verdict,
-    when::cause::Cause,
 };
 use memreel_snapshot::{place::Folder, words::Result};
 

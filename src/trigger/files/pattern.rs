@@ -2,8 +2,8 @@
 
 use crate::process::time;
 use crate::trigger::{
+    cause::Cause,
     files::template::{Part, Placeholder, Template},
-    when::cause::Cause,
 };
 
 /// The names of a template's files: with any time, number and cause, and with the number that keeps two files apart.

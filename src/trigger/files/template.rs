@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::process::{host::host, rank::rank, time::time_text};
-use crate::trigger::when::cause::Cause;
+use crate::trigger::cause::Cause;
 use memreel_snapshot::words::Error;
 
 /// A part of a path that depends on the process, the time or the snapshot.

@@ -13,11 +13,11 @@ use std::{
 #[cfg(not(loom))]
 use crate::process::fork;
 use crate::trigger::{
-    files::template::{Placeholder, Template},
-    oom::{
-        on_oom::{OnFailure, SnapshotOf},
+    files::{
+        template::{Placeholder, Template},
         verdict::{self, Existing},
     },
+    oom::on_oom::{OnFailure, SnapshotOf},
 };
 use memreel_snapshot::words::OutOfMemory;
 

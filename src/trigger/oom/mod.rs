@@ -1,7 +1,6 @@
-//! What is done for a failed request: its files, its turn, and the verdict beside them.
+//! What is done for a failed request: its files and its turn.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod files;
 pub(in crate::trigger) mod on_oom;
 pub(in crate::trigger) mod turn;
-pub(in crate::trigger) mod verdict;

@@ -8,7 +8,10 @@ use std::{
 
 use crate::{
     process::unwritten,
-    trigger::thread::{dumping, requests::EXIT, worker},
+    trigger::{
+        files::dumping,
+        thread::{requests::EXIT, worker},
+    },
 };
 
 /// How long an exit waits for snapshots.

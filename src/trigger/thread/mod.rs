@@ -1,9 +1,10 @@
-//! The thread that writes snapshots, what asks it to, and the hooks.
+//! The thread that writes snapshots, the sets in force that it serves, what asks it to, and the hooks.
 
-pub(in crate::trigger) mod dumping;
 pub(in crate::trigger) mod exit;
 pub(in crate::trigger) mod futex;
+pub(in crate::trigger) mod install;
 pub(in crate::trigger) mod panic;
+pub(in crate::trigger) mod registry;
 pub(in crate::trigger) mod requests;
 pub(in crate::trigger) mod signal;
 pub(in crate::trigger) mod worker;

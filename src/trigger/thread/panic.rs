@@ -13,7 +13,10 @@ use std::{
 
 use crate::{
     process::unwritten,
-    trigger::thread::{dumping, requests::PANIC, worker},
+    trigger::{
+        files::dumping,
+        thread::{requests::PANIC, worker},
+    },
 };
 
 /// How long a panic waits for the snapshot.

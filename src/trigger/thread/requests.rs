@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::trigger::{
+    signal_number::{N_SIGNALS, Signal},
     thread::futex::Futex,
-    when::signal_number::{N_SIGNALS, Signal},
 };
 
 /// Rings whenever something is asked for.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::trigger::{
+    signal_number::{N_SIGNALS, Signal},
     thread::requests,
-    when::signal_number::{N_SIGNALS, Signal},
 };
 
 /// What the program did at a signal before memreel's handler was installed.

@@ -18,8 +18,12 @@ use std::{
 use crate::process::mask::Blocked;
 use crate::recorder::OwnWork;
 use crate::trigger::{
-    thread::requests::{BELL, EXIT, PANIC, serve_signals},
-    when::{armed::Armed, cause::Cause, registry},
+    cause::Cause,
+    thread::{
+        registry,
+        requests::{BELL, EXIT, PANIC, serve_signals},
+    },
+    when::armed::Armed,
 };
 
 thread_local! {

@@ -11,14 +11,19 @@ use std::{
 use crate::{
     process::unwritten,
     trigger::{
-        files::{all::Files, template::Template},
+        cause::Cause,
+        files::{
+            all::Files,
+            dumping::Dumping,
+            template::Template,
+            verdict::{self, Existing},
+        },
         oom::{
             on_oom::{OnFailure, SnapshotOf},
             turn::{OomTurn, Turn},
-            verdict::{self, Existing},
         },
-        thread::dumping::Dumping,
-        when::{cause::Cause, signal_number::Signal, triggers::Triggers},
+        signal_number::Signal,
+        when::triggers::Triggers,
     },
 };
 use memreel_snapshot::words::{Error, OomVerdict, OutOfMemory, Result};

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use crate::trigger::{
     files::template::{Template, Unknown},
+    signal_number::Signal,
     when::{
         overlay::Overlay,
-        signal_number::Signal,
         triggers::{PLACEHOLDERS, Triggers},
     },
 };

@@ -1,14 +1,10 @@
-//! When a snapshot is written: the triggers, the variable `MEMREEL`, and the sets in force.
+//! When a snapshot is written: the triggers, the variable `MEMREEL`, and what a set of them writes.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod armed;
-pub(in crate::trigger) mod cause;
 pub(in crate::trigger) mod checked;
 pub(in crate::trigger) mod environment;
 pub(in crate::trigger) mod grammar;
-pub(in crate::trigger) mod install;
 pub(in crate::trigger) mod overlay;
-pub(in crate::trigger) mod registry;
 pub(in crate::trigger) mod sets;
-pub(in crate::trigger) mod signal_number;
 pub(in crate::trigger) mod triggers;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::trigger::{files::template::Template, when::signal_number::Signal};
+use crate::trigger::{files::template::Template, signal_number::Signal};
 use memreel_snapshot::words::{Error, Result};
 
 /// When snapshots are written, and to which files. [`Reel::dump_on`](crate::Reel::dump_on) puts it into force.

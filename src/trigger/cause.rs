@@ -1,4 +1,5 @@
 //! The reason why a snapshot is written.
+#![forbid(unsafe_code)]
 
 /// What made a trigger write a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

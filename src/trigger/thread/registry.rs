@@ -1,12 +1,13 @@
 //! All sets of triggers in force in this process.
+#![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(not(loom))]
 use crate::process::fork::{self, Held, Level};
-#[cfg(not(loom))]
-use crate::trigger::thread::{dumping, requests};
 use crate::trigger::when::armed::Armed;
+#[cfg(not(loom))]
+use crate::trigger::{files::dumping, thread::requests};
 
 /// Weak, because a set belongs to its reel. No other lock is taken under this one.
 static ALL: Mutex<Vec<Weak<Armed>>> = Mutex::new(Vec::new());

@@ -1,12 +1,12 @@
 //! Puts triggers into force.
+#![forbid(unsafe_code)]
 
 use std::{io, sync::Arc};
 
 use crate::trigger::{
-    thread::{exit, panic, requests::BELL, signal, worker},
+    thread::{exit, panic, registry, requests::BELL, signal, worker},
     when::{
         armed::{Armed, Source},
-        registry,
         triggers::Triggers,
     },
 };

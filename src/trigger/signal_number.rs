@@ -1,4 +1,5 @@
 //! The signals that can trigger a snapshot.
+#![forbid(unsafe_code)]
 
 use std::ffi::c_int;
 
