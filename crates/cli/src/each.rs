@@ -16,17 +16,20 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    colour::bold,
     exit::Exit,
     failure::Failure,
     files::{Named, named},
     input::{Opened, name, open},
-    json::{List, WithList, print_line},
-    labels, log_file,
+    log_file,
     options::Input,
-    rest::rest,
-    sites::Sites,
-    text::clean,
+    text::{
+        clean,
+        colour::bold,
+        json::{List, WithList, print_line},
+        labels,
+        rest::rest,
+        sites::Sites,
+    },
 };
 
 /// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest

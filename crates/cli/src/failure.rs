@@ -10,7 +10,10 @@ use std::{
 
 use memreel_snapshot::Error;
 
-use crate::{exit::Exit, shown::Shown, text::clean};
+use crate::{
+    exit::Exit,
+    text::{clean, shown::Shown},
+};
 
 /// Why a file has no answer.
 #[derive(Debug)]

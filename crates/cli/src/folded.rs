@@ -22,7 +22,7 @@ use crate::{
     input::Opened,
     options::Input,
     output::{self, replaces_no_snapshot},
-    shown::Shown,
+    text::shown::Shown,
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.

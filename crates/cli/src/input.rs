@@ -25,7 +25,11 @@ use memreel_snapshot::{
 use serde_json::error::Category;
 
 use crate::{
-    asked, exit::Exit, failure::Failure, options::Devices, progress::Waiting, shown::Shown, text::clean,
+    asked,
+    exit::Exit,
+    failure::Failure,
+    options::Devices,
+    text::{clean, progress::Waiting, shown::Shown},
 };
 
 /// A snapshot, with its name in messages.

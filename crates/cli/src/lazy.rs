@@ -18,7 +18,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{is_json, name, parse, read_profile, read_unmappable, recovered, unreadable},
-    progress::Waiting,
+    text::progress::Waiting,
 };
 
 /// A file of the command line, open.

@@ -10,9 +10,7 @@
 )]
 
 mod asked;
-mod bytes;
 mod changes;
-mod colour;
 mod commands;
 mod connections;
 mod counted;
@@ -21,47 +19,26 @@ mod each;
 mod exit;
 mod failure;
 mod files;
-mod fit;
 mod folded;
 mod input;
 mod instant;
-mod json;
-mod labels;
 mod lazy;
 mod log_file;
 mod moment;
-mod names;
 mod options;
 mod output;
 mod own_memory;
-mod owner_stacks;
-mod owner_table;
-mod plot;
-mod pool_table;
-mod printed;
 #[cfg(target_os = "linux")]
 mod process_root;
 mod program;
-mod progress;
 mod pytorch;
 mod question;
-mod rest;
 mod run_file;
-mod segment_rows;
-mod share;
-mod shown;
-mod site_text;
-mod sites;
-mod stream_table;
-mod situations;
-mod table;
 #[cfg(unix)]
 mod temporary;
 mod text;
 mod torch_dump;
 mod view;
-mod warnings;
-mod width;
 
 use std::{
     env,
@@ -76,8 +53,7 @@ use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
 use memreel_snapshot::place::keep_to;
-use printed::Printed;
-use situations::SITUATIONS;
+use text::{bytes, printed::Printed, share, situations::SITUATIONS};
 
 pub use asked::Named;
 pub use question::{Answer, Refusal, ask};

@@ -18,8 +18,10 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{Opened, is_stdin, name, open_quietly},
-    progress::{Progress, Waiting},
-    text::{clean, count},
+    text::{
+        clean, count,
+        progress::{Progress, Waiting},
+    },
 };
 
 /// How many bytes at the start of a file are looked at to tell a log from a snapshot.

@@ -7,7 +7,10 @@ use memreel_snapshot::{
     history::{Moment, Trust},
 };
 
-use crate::{bytes::Bytes, failure::Failure, text::count};
+use crate::{
+    failure::Failure,
+    text::{bytes::Bytes, count},
+};
 
 /// When to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

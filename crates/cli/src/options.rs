@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use memreel_snapshot::DeviceId;
 
+use crate::text::calls::Calls;
+
 /// The options of every question about snapshots.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Input {
@@ -42,21 +44,6 @@ impl Listing {
     /// Returns which calls of a stack are printed.
     pub(crate) fn calls(&self) -> Calls {
         Calls { n: self.frames, has_paths: self.paths }
-    }
-}
-
-/// Which calls of a stack are printed, and how.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Calls {
-    /// At most this number of them.
-    pub(crate) n: usize,
-    /// With the whole paths of their files.
-    pub(crate) has_paths: bool,
-}
-
-impl From<usize> for Calls {
-    fn from(n: usize) -> Calls {
-        Calls { n, has_paths: false }
     }
 }
 

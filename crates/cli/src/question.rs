@@ -9,8 +9,8 @@ use crate::{
     dispatch::parsed,
     exit::Exit,
     failure::Failure,
-    printed::Printed,
     program::program,
+    text::printed::Printed,
 };
 
 /// What a command printed.

@@ -11,15 +11,17 @@ use memreel_snapshot::analysis::ChurnSite;
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
     each::each_device,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     options::{Input, Listing},
-    sites::{Sites, figures, heading, print_rows},
-    text::count,
-    warnings::print_warnings,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::print_text,
+        sites::{Sites, figures, heading, print_rows},
+        warnings::print_warnings,
+    },
 };
 
 #[derive(Debug, clap::Args)]

@@ -16,16 +16,12 @@ use memreel_snapshot::{
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::Bytes,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     folded,
     input::{Opened, name, open_both},
-    labels::pool,
     options::{Devices, device},
-    table::Table,
-    text::{clean, count},
+    text::{bytes::Bytes, clean, count, fit::print_text, labels::pool, table::Table},
 };
 
 #[derive(Debug, clap::Args)]

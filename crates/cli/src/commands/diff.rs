@@ -16,18 +16,21 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    bytes::{Bytes, signed},
     exit::Exit,
     failure::Failure,
-    fit::{command, print_text},
     input::{Opened, open_both},
-    json::{List, WithList},
     moment::{self, At},
     options::{Devices, device},
     own_memory::{is_host, is_own},
-    sites::{Sites, heading, print_rows},
-    text::{clean, count, shell_word},
-    warnings::warnings,
+    text::{
+        bytes::{Bytes, signed},
+        clean, count,
+        fit::{command, print_text},
+        json::{List, WithList},
+        shell_word,
+        sites::{Sites, heading, print_rows},
+        warnings::warnings,
+    },
 };
 
 #[derive(Debug, clap::Args)]

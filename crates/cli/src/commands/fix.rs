@@ -17,15 +17,12 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
     each::each_path,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     input::{inspect, name},
     output::Output,
-    shown::Shown,
-    text::clean,
+    text::{bytes::Bytes, clean, fit::print_text, shown::Shown},
 };
 
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,6 @@ use std::{io::Write, path::PathBuf};
 use memreel_snapshot::analysis::{By, Call, DeviceHistory, Histories, Site};
 
 use crate::{
-    bytes::Bytes,
     each::each_file,
     exit::Exit,
     failure::Failure,
@@ -15,7 +14,7 @@ use crate::{
     moment::{self, At},
     options::{Devices, device},
     output::replaces_no_snapshot,
-    text::clean,
+    text::{bytes::Bytes, clean},
 };
 
 #[derive(Debug, clap::Args)]

@@ -14,21 +14,24 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
     each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    fit::print_text,
-    json::{List, WithList},
     moment::{self, At},
     options::Input,
-    pool_table::print_pools,
-    rest::rest,
-    sites::{Sites, heading},
-    stream_table::{print_findings, print_streams},
-    table::Table,
-    text::{count, percent},
-    warnings::print_warnings,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::print_text,
+        json::{List, WithList},
+        percent,
+        pool_table::print_pools,
+        rest::rest,
+        sites::{Sites, heading},
+        stream_table::{print_findings, print_streams},
+        table::Table,
+        warnings::print_warnings,
+    },
 };
 
 #[derive(Debug, clap::Args)]

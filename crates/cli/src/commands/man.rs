@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use memreel_snapshot::place::Folder;
 
 use super::row::Program;
-use crate::{exit::Exit, failure::Failure, shown::Shown};
+use crate::{exit::Exit, failure::Failure, text::shown::Shown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -7,7 +7,11 @@ use std::{io, path::PathBuf, time::Duration};
 use memreel_mcp::{Limits, Settings};
 
 use super::row::Program;
-use crate::{bytes, exit::Exit, failure::Failure, printed::Printed};
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    text::{bytes, printed::Printed},
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

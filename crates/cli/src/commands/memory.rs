@@ -11,8 +11,11 @@ use memreel_snapshot::{BlockState, DeviceId, StreamId, analysis::Grouping, model
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes, exit::Exit, failure::Failure, folded::FoldedForm, json::print_line,
-    labels::stream as handle, options::Input, table::Table,
+    exit::Exit,
+    failure::Failure,
+    folded::FoldedForm,
+    options::Input,
+    text::{bytes::Bytes, json::print_line, labels::stream as handle, table::Table},
 };
 
 #[derive(Debug, clap::Args)]

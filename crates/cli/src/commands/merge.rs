@@ -17,12 +17,10 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     input::name,
     lazy::Source,
     output::Output,
-    shown::Shown,
-    text::{clean, count},
+    text::{clean, count, fit::print_text, shown::Shown},
 };
 
 #[derive(Debug, clap::Args)]

@@ -10,17 +10,18 @@ use memreel_snapshot::{
 };
 
 use crate::{
-    bytes::Bytes,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     input::{Opened, list, name, open},
-    labels,
     options::{Devices, Input},
-    owner_table,
-    pool_table::{has_private, print_pools},
-    sites::Sites,
-    text::clean,
+    text::{
+        bytes::Bytes,
+        clean,
+        fit::print_text,
+        labels, owner_table,
+        pool_table::{has_private, print_pools},
+        sites::Sites,
+    },
 };
 
 #[derive(Debug, clap::Args)]

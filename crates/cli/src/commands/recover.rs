@@ -15,8 +15,13 @@ use memreel_snapshot::pickle;
 use serde_json::json;
 
 use crate::{
-    each::each_path, exit::Exit, failure::Failure, fit::print_text, input::unreadable, output::needs_folder,
-    progress::Waiting, shown::Shown, torch_dump::merged,
+    each::each_path,
+    exit::Exit,
+    failure::Failure,
+    input::unreadable,
+    output::needs_folder,
+    text::{fit::print_text, progress::Waiting, shown::Shown},
+    torch_dump::merged,
 };
 
 #[derive(Debug, clap::Args)]

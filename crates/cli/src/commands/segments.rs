@@ -8,14 +8,16 @@ use memreel_snapshot::{BlockState, DeviceId, analysis::Grouping, model::Segment}
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
     exit::Exit,
     failure::Failure,
     folded::FoldedForm,
-    json::print_line,
-    labels::{pool, stream},
     options::Input,
-    table::Table,
+    text::{
+        bytes::Bytes,
+        json::print_line,
+        labels::{pool, stream},
+        table::Table,
+    },
 };
 
 #[derive(Debug, clap::Args)]

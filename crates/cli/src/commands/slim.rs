@@ -13,15 +13,12 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    bytes,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     instant::{self, Instant},
     lazy::each_lazy,
     output::Output,
-    shown::Shown,
-    text::{clean, count},
+    text::{bytes, clean, count, fit::print_text, shown::Shown},
 };
 
 #[derive(Debug, clap::Args)]

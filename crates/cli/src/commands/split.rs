@@ -19,11 +19,9 @@ use crate::{
     each::each_file,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     input::Opened,
-    json::print_line,
     options::{Devices, device},
-    text::{clean, count},
+    text::{clean, count, fit::print_text, json::print_line},
 };
 
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,12 @@ use std::io::{self, Write};
 use memreel_snapshot::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
 use crate::{
-    each::each_file, exit::Exit, failure::Failure, json::print_line, options::Input, pytorch::TorchSize,
-    text::count,
+    each::each_file,
+    exit::Exit,
+    failure::Failure,
+    options::Input,
+    pytorch::TorchSize,
+    text::{count, json::print_line},
 };
 
 #[derive(Debug, clap::Args)]

@@ -21,24 +21,29 @@ use super::{
     oom::{answer_logs, print_causes},
 };
 use crate::{
-    bytes::Bytes,
-    colour::bold,
     each::{Asked, each_file},
     exit::Exit,
     failure::Failure,
-    fit::{self, columns, print_text, wrapped},
     input::Opened,
-    json::{self, List, WithList},
-    labels,
     moment::{self, of_the_last},
     options::Input,
-    pool_table::print_pools,
-    rest::rest,
-    sites::{Sites, figures, print_rows},
-    stream_table::{finding, print_findings},
-    text::{clean, count, percent, shell_word, used_and_pending},
-    warnings::{absence, print_warnings, program_failure},
-    width::width_left,
+    text::{
+        bytes::Bytes,
+        clean,
+        colour::bold,
+        count,
+        fit::{self, columns, print_text, wrapped},
+        json::{self, List, WithList},
+        labels, percent,
+        pool_table::print_pools,
+        rest::rest,
+        shell_word,
+        sites::{Sites, figures, print_rows},
+        stream_table::{finding, print_findings},
+        used_and_pending,
+        warnings::{absence, print_warnings, program_failure},
+        width::width_left,
+    },
 };
 
 /// How many causes of a failed request are shown.
@@ -83,7 +88,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let n_devices = devices.len();
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
-            writeln!(out, "{gap}{}", wrapped(&(head(opened, devices.len()) + &absence(opened)), 2))?;
+            writeln!(
+                out,
+                "{gap}{}",
+                wrapped(&(head(opened, devices.len()) + &absence(&opened.snapshot)), 2)
+            )?;
         }
         n_files += 1;
         let histories = Histories::new(&opened.snapshot);

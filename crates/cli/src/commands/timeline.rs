@@ -11,19 +11,21 @@ use memreel_snapshot::analysis::{Axis, DeviceHistory, Point};
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::Bytes,
     each::each_device,
     exit::Exit,
     failure::Failure,
-    fit::{print_text, wrapped},
-    labels, moment,
+    moment,
     options::Input,
     output::{self, replaces_no_snapshot},
-    plot,
-    shown::Shown,
-    text::count,
-    warnings::print_warnings,
-    width::width,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::{print_text, wrapped},
+        labels, plot,
+        shown::Shown,
+        warnings::print_warnings,
+        width::width,
+    },
 };
 
 #[derive(Debug, clap::Args)]

@@ -18,10 +18,9 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::Opened,
-    json::print_line,
     options::{Devices, Input},
     pytorch::{TorchSize, repr_entry},
-    text::clean,
+    text::{clean, json::print_line},
 };
 
 #[derive(Debug, clap::Args)]

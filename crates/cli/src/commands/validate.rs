@@ -19,9 +19,8 @@ use crate::{
     each::each_path,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     input::{inspect, name},
-    text::clean,
+    text::{clean, fit::print_text},
 };
 
 #[derive(Debug, clap::Args)]

@@ -20,12 +20,11 @@ use super::watch::live;
 #[cfg(target_os = "linux")]
 use crate::view::Address;
 use crate::{
-    bytes::Bytes,
     exit::Exit,
     failure::Failure,
     files::{Named, named},
     output::replaces_no_snapshot,
-    shown::Shown,
+    text::{bytes::Bytes, shown::Shown},
     view::{Serving, html, serve},
 };
 

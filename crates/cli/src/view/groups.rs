@@ -136,7 +136,7 @@ impl Groups {
             Colour::Stream => {
                 let (mut numbers, mut known) = (Numbers::default(), HashMap::new());
                 Groups::of_lives(history, |life| {
-                    let name = || format!("stream {}", crate::labels::stream(life.stream));
+                    let name = || format!("stream {}", crate::text::labels::stream(life.stream));
                     *known.entry(life.stream).or_insert_with(|| numbers.of(name()))
                 })
                 .named(numbers)

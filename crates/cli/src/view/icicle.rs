@@ -6,7 +6,7 @@ use memreel_snapshot::history::{Life, Moment};
 use serde_json::{Value, json};
 
 use super::{choice::Choice, device::Device, refusal::Refusal, request::Request, words::base};
-use crate::names::short;
+use crate::text::names::short;
 
 /// The most branches of an answer.
 const MAX_BRANCHES: usize = 5000;

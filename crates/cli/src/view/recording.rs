@@ -14,7 +14,7 @@ use memreel_snapshot::{
 use serde_json::{Value, json};
 
 use super::{device::Device, groups::Colour, refusal::Refusal, words::cut};
-use crate::{text::clean, warnings::warnings};
+use crate::text::{clean, warnings::warnings};
 
 /// The most markers and scopes of a device in an answer.
 const MAX_MARKERS: usize = 1000;

@@ -10,7 +10,7 @@ use memreel_snapshot::{
     model::Frame,
 };
 
-use crate::names::short;
+use crate::text::names::short;
 
 /// The most characters of a name.
 const ROOM: usize = 120;

@@ -18,16 +18,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    bytes::{self, Bytes},
     each::Asked,
     failure::Failure,
-    fit::print_text,
-    labels::stream,
     moment,
-    sites::Sites,
-    table::Table,
-    text::{clean, count},
-    warnings::print_warnings,
+    text::{
+        bytes::{self, Bytes},
+        clean, count,
+        fit::print_text,
+        labels::stream,
+        sites::Sites,
+        table::Table,
+        warnings::print_warnings,
+    },
 };
 
 /// Reads an address, `FIRST..END`, or an address and a size: `0x7f3a00000400+4KiB`.

@@ -21,19 +21,22 @@ use serde_json::{Value, json};
 use address::Question;
 
 use crate::{
-    bytes::Bytes,
     each::each_device,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
-    labels::stream,
     moment::{self, At},
     options::{Devices, Input, device},
-    sites::{Sites, call},
-    table::Table,
-    text::{clean, count, shell_word},
-    warnings::print_warnings,
-    width::width_left,
+    text::{
+        bytes::Bytes,
+        clean, count,
+        fit::print_text,
+        labels::stream,
+        shell_word,
+        sites::{Sites, call},
+        table::Table,
+        warnings::print_warnings,
+        width::width_left,
+    },
 };
 
 #[derive(Debug, clap::Args)]

@@ -25,7 +25,11 @@ use std::{path::PathBuf, time::Duration};
 use memreel::integrate::duration;
 
 use super::row::Program;
-use crate::{bytes, exit::Exit, failure::Failure, printed::Printed};
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    text::{bytes, printed::Printed},
+};
 
 use answer::Answer;
 use asked::{Asked, Output};

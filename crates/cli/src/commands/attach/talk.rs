@@ -16,7 +16,10 @@ use super::{
     asked::Asked,
     target::{Target, refused},
 };
-use crate::{bytes::Bytes, failure::Failure, text::clean};
+use crate::{
+    failure::Failure,
+    text::{bytes::Bytes, clean},
+};
 
 /// The time between two looks at the clock, the signals and the process.
 const LOOK: Duration = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{colour::bold, fit::wrap, text::clean, width::width_left};
+use crate::text::{clean, colour::bold, fit::wrap, width::width_left};
 
 /// Whether a part works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

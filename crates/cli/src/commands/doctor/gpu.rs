@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{finding::Finding, trial::loads};
-use crate::shown::Shown;
+use crate::text::shown::Shown;
 
 /// What is recorded of a GPU passes this library.
 const DRIVER: &str = "libcuda.so.1";

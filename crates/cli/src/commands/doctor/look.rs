@@ -16,7 +16,7 @@ use super::{
     },
     finding::Finding,
 };
-use crate::{shown::Shown, view::listener};
+use crate::{text::shown::Shown, view::listener};
 
 /// The resident memory of a recorded process, which `memreel record --heap` reads beside it.
 pub(super) fn processes() -> Finding {

@@ -11,7 +11,7 @@ mod trial;
 use std::{ffi::OsString, io::Write};
 
 use super::row::Program;
-use crate::{exit::Exit, failure::Failure, printed::Printed};
+use crate::{exit::Exit, failure::Failure, text::printed::Printed};
 
 use finding::{Finding, State};
 

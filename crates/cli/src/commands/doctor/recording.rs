@@ -17,7 +17,7 @@ use super::{
     finding::Finding,
     trial::{Recorded, loads},
 };
-use crate::shown::Shown;
+use crate::text::shown::Shown;
 
 /// What `memreel record` puts in front of programs.
 pub(super) fn libraries() -> Finding {

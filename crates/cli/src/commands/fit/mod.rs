@@ -19,12 +19,14 @@ use runs::{Named, Runs};
 use text::Report;
 
 use crate::{
-    bytes::{self, Bytes},
     changes::Changes,
     exit::Exit,
     failure::Failure,
     options::{Devices, device},
-    progress::Waiting,
+    text::{
+        bytes::{self, Bytes},
+        progress::Waiting,
+    },
 };
 
 #[derive(Debug, clap::Args)]

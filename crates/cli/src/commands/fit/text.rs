@@ -14,7 +14,7 @@ use memreel_snapshot::{
 };
 
 use super::answer::Answer;
-use crate::{bytes::Bytes, colour::bold, fit::print_text, sites::Sites, table::Table};
+use crate::text::{bytes::Bytes, colour::bold, fit::print_text, sites::Sites, table::Table};
 
 /// The most calls of the stack of the request that fails.
 const N_CALLS: usize = 4;

@@ -4,7 +4,7 @@
 
 use memreel_snapshot::analysis::{Check, Measure};
 
-use crate::{bytes::Bytes, text::clean};
+use crate::text::{bytes::Bytes, clean};
 
 fn text(measure: Measure) -> String {
     match measure {

@@ -28,22 +28,25 @@ use junit::{Gated, junit};
 use whole_run::Asked;
 
 use crate::{
-    asked, bytes,
-    colour::red,
+    asked,
     each::{self, each_device_of},
     exit::Exit,
     failure::Failure,
-    fit::{print_text, wrapped},
     input::{Opened, is_stdin, list, name, open},
-    json::print_line,
     moment::{earlier, of_the_last},
     options::Input,
     output::{self, replaces_no_snapshot},
     run_file::runs_in,
-    share,
-    sites::{Sites, owner_heading, sum},
-    text::{clean, count},
-    warnings::{program_failure, warnings},
+    text::{
+        bytes, clean,
+        colour::red,
+        count,
+        fit::{print_text, wrapped},
+        json::print_line,
+        share,
+        sites::{Sites, owner_heading, sum},
+        warnings::{program_failure, warnings},
+    },
 };
 
 #[derive(Debug, clap::Args)]

@@ -12,12 +12,10 @@ use crate::{
     exit::Exit,
     failure::Failure,
     files::{Named, named},
-    fit::wrapped,
     input::name,
-    json::print_line,
     options::Input,
     run_file::{RunFile, runs_in},
-    text::{clean, count},
+    text::{clean, count, fit::wrapped, json::print_line},
 };
 
 /// A run that is compared as a whole.

@@ -16,17 +16,20 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    bytes::Bytes,
     each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
     files::named,
-    fit::{print_text, shortened},
     moment::words,
-    rest::print_rest,
-    sites::{Sites, figures, heading, print_rows, sum},
-    text::{clean, clean_display, count, percent},
-    warnings::{print_warnings, program_failure},
+    text::{
+        bytes::Bytes,
+        clean, clean_display, count,
+        fit::{print_text, shortened},
+        percent,
+        rest::print_rest,
+        sites::{Sites, figures, heading, print_rows, sum},
+        warnings::{print_warnings, program_failure},
+    },
 };
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {

@@ -16,16 +16,19 @@ use serde_json::json;
 
 use super::options::Options;
 use crate::{
-    bytes::Bytes,
     exit::Exit,
     failure::Failure,
-    fit::{command, print_text},
     input::{Opened, name, open},
-    json::{List, WithList},
     options::Devices,
-    rest::rest,
-    sites::{Sites, heading, print_rows},
-    text::{clean, count, shell_word},
+    text::{
+        bytes::Bytes,
+        clean, count,
+        fit::{command, print_text},
+        json::{List, WithList},
+        rest::rest,
+        shell_word,
+        sites::{Sites, heading, print_rows},
+    },
 };
 
 /// Answers for each device that all of the files have.

@@ -11,7 +11,7 @@ use super::{
     compared::{All, Compared},
     text::below,
 };
-use crate::{bytes::Bytes, fit::print_text, table::Table, text::clean};
+use crate::text::{bytes::Bytes, clean, fit::print_text, table::Table};
 
 /// A step of all ranks.
 pub(super) struct Step<'a> {

@@ -16,9 +16,8 @@ use memreel_snapshot::{
 use super::read::{OfFile, Read};
 use crate::{
     exit::Exit,
-    fit::path_ending,
     input::{self, is_stdin},
-    text::count,
+    text::{count, fit::path_ending},
 };
 
 /// One device of one rank, compared with the others.

@@ -37,7 +37,7 @@ fn line(Compared { path, rank, figures, verdict, .. }: &Compared) -> Value {
         "n_events": figures.n_events,
         "first_us": figures.first_us,
         "last_us": figures.last_us,
-        "peak": crate::json::figures(peak),
+        "peak": crate::text::json::figures(peak),
         "peak_us": figures.peak_us,
         "peak_scope": figures.peak_scope,
         "reserved_bytes": figures.reserved_bytes,

@@ -27,7 +27,7 @@ use crate::{
     input,
     options::Devices,
     own_memory::{is_host, is_own},
-    progress::Progress,
+    text::progress::Progress,
 };
 
 /// The figures of a file, or why there are none and the exit status of that.

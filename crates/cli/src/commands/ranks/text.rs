@@ -11,11 +11,14 @@ use super::{
     compared::{All, Compared},
 };
 use crate::{
-    bytes::Bytes,
-    fit::{command, print_text, shortened},
     input::{is_stdin, name},
-    table::Table,
-    text::{clean, clean_display, count, percent, shell_word},
+    text::{
+        bytes::Bytes,
+        clean, clean_display, count,
+        fit::{command, print_text, shortened},
+        percent, shell_word,
+        table::Table,
+    },
 };
 
 /// Prints the outliers, at most `n` of the other ranks, and the files that cannot be read.

@@ -4,7 +4,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use crate::bytes::parse;
+use crate::text::bytes::parse;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

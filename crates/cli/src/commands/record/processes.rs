@@ -27,12 +27,9 @@ use super::{
     told,
 };
 use crate::{
-    bytes::Bytes,
     failure::Failure,
-    progress::Waiting,
     run_file::{ENDING, NotRecorded, RunFile, RunProcess},
-    shown::Shown,
-    text::count,
+    text::{bytes::Bytes, count, progress::Waiting, shown::Shown},
     torch_dump::{self, TorchDump},
 };
 

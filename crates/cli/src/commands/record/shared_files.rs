@@ -9,12 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    bytes::Bytes,
-    owner_table::LEAST_ADVICE_BYTES,
-    shown::Shown,
-    text::{clean, count},
-};
+use crate::text::{bytes::Bytes, clean, count, owner_table::LEAST_ADVICE_BYTES, shown::Shown};
 
 /// Where `shm_open` makes its files.
 const FOLDER: &str = "/dev/shm";

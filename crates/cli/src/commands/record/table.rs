@@ -13,7 +13,10 @@ use memreel_snapshot::{
     analysis::{DeviceHistory, Histories, RunOwners, devices},
 };
 
-use crate::{bytes::Bytes, own_memory::is_host, owner_table, text::shell_word};
+use crate::{
+    own_memory::is_host,
+    text::{bytes::Bytes, owner_table, shell_word},
+};
 
 /// Prints the tables of a run with these snapshots.
 pub(super) fn print(

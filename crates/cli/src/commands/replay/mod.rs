@@ -20,14 +20,13 @@ use results::distinct;
 use text::{Report, failed_stack};
 
 use crate::{
-    bytes,
     changes::Changes,
     each::each_file,
     exit::Exit,
     failure::Failure,
     input::Opened,
     options::{Devices, device},
-    progress::Progress,
+    text::{bytes, progress::Progress},
 };
 
 #[derive(Debug, clap::Args)]

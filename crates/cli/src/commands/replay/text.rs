@@ -11,13 +11,14 @@ use memreel_snapshot::{
 };
 
 use super::results::{Shared, distinct, each, name};
-use crate::{
+use crate::text::{
     bytes::{Bytes, exact, signed},
+    clean,
     colour::bold,
+    count,
     fit::print_text,
     sites::Sites,
     table::Table,
-    text::{clean, count},
 };
 
 /// The answers for one device, and what is known of them.

@@ -13,16 +13,13 @@ use memreel_snapshot::{
 
 use super::page::Part;
 use crate::{
-    bytes::Bytes,
     commands::leaks,
     exit::Exit,
     failure::Failure,
     input::Opened,
     moment,
     options::Devices,
-    plot,
-    text::{clean, count, percent},
-    warnings::warnings,
+    text::{bytes::Bytes, clean, count, percent, plot, warnings::warnings},
 };
 
 const N_SITES: usize = 10;

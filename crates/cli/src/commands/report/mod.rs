@@ -20,7 +20,7 @@ use crate::{
     input::is_stdin,
     options::{Devices, device},
     output::{self, replaces_no_snapshot},
-    shown::Shown,
+    text::shown::Shown,
 };
 
 use page::{Part, html, markdown};

@@ -9,16 +9,18 @@ use serde_json::json;
 
 use super::{groups::print_groups, options::Options};
 use crate::{
-    bytes::Bytes,
     each::Asked,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
-    json::{List, WithList},
-    rest::rest,
-    sites::{Sites, sum},
-    text::count,
-    warnings::print_warnings,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::print_text,
+        json::{List, WithList},
+        rest::rest,
+        sites::{Sites, sum},
+        warnings::print_warnings,
+    },
 };
 
 /// Prints the answer for one device: by the sums of the whole run, or by the events.

@@ -15,12 +15,14 @@ use crate::{
     each::Asked,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
-    json::{List, WithList},
     moment::earlier,
-    rest::rest,
-    sites::Sites,
-    warnings::print_warnings,
+    text::{
+        fit::print_text,
+        json::{List, WithList},
+        rest::rest,
+        sites::Sites,
+        warnings::print_warnings,
+    },
 };
 
 /// Prints the answer; `None` if what it groups by is not known.

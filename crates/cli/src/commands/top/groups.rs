@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use memreel_snapshot::analysis::{DeviceHistory, Group, Site};
 
 use super::options::{Grouping, Options};
-use crate::{
+use crate::text::{
     bytes::Bytes,
     fit::print_text,
+    percent,
     rest::print_rest,
     sites::{Sites, figures, heading, owner_heading, print_rows},
-    text::percent,
 };
 
 /// What is before a peak that is only known not to be exceeded.

@@ -14,16 +14,19 @@ use std::io::{self, Write};
 use memreel_snapshot::analysis::{DeviceHistory, Totals};
 
 use crate::{
-    bytes::Bytes,
     each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    fit::print_text,
-    json::{List, WithList},
     moment::{self, At, of_the_last},
-    sites::{Sites, sum},
-    text::{count, of_it_pending},
-    warnings::print_warnings,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::print_text,
+        json::{List, WithList},
+        of_it_pending,
+        sites::{Sites, sum},
+        warnings::print_warnings,
+    },
 };
 use groups::print_groups;
 use options::Grouping;

@@ -13,14 +13,16 @@ use serde_json::json;
 
 use super::{groups::print_groups, options::Options};
 use crate::{
-    bytes::Bytes,
     each::Asked,
     exit::Exit,
     failure::Failure,
-    fit::print_text,
     moment::{At, words},
-    sites::{Sites, sum},
-    text::count,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::print_text,
+        sites::{Sites, sum},
+    },
 };
 
 /// The answer for one device: the figures, and the blocks of one moment.

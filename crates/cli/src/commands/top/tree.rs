@@ -14,13 +14,15 @@ use serde_json::Value;
 
 use super::options::Options;
 use crate::{
-    bytes::Bytes,
-    fit::{columns, fill},
-    json,
     moment::At,
-    sites::{call, figures, heading},
-    text::{count, percent},
-    width::width_left,
+    text::{
+        bytes::Bytes,
+        count,
+        fit::{columns, fill},
+        json, percent,
+        sites::{call, figures, heading},
+        width::width_left,
+    },
 };
 
 /// Returns the pairs before the groups.

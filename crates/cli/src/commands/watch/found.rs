@@ -13,7 +13,7 @@ use std::{
 use memreel::Recovered;
 
 use super::super::record::tapes_in;
-use crate::{exit::Exit, failure::Failure, process_root::ProcessRoot, shown::Shown};
+use crate::{exit::Exit, failure::Failure, process_root::ProcessRoot, text::shown::Shown};
 
 /// What a word of the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,10 +5,10 @@
 use std::io::{self, Write};
 
 use super::figures::{Figures, Oom, SiteBytes};
-use crate::{
+use crate::text::{
     bytes::{Bytes, signed},
+    clean, count,
     fit::print_text,
-    text::{clean, count},
 };
 
 /// Returns which process and device it is.

@@ -16,10 +16,10 @@ use super::{
     lines::{lists, oom, used, who},
     view::{Process, View},
 };
-use crate::{
+use crate::text::{
     bytes::{Bytes, signed},
+    clean,
     fit::shortened,
-    text::clean,
 };
 
 /// The columns of bytes, and of the longest bar.

@@ -22,7 +22,7 @@ use super::{
     screen::draw,
     view::View,
 };
-use crate::{exit::Exit, failure::Failure, shown::Shown};
+use crate::{exit::Exit, failure::Failure, text::shown::Shown};
 
 /// The time between two looks, at least.
 const LOOK: Duration = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use std::{fs, net::SocketAddr, path::Path};
 
 use hyper::{HeaderMap, StatusCode, header::AUTHORIZATION};
 
-use crate::{connections::is_local, failure::Failure, shown::Shown, view::is_same_token};
+use crate::{connections::is_local, failure::Failure, text::shown::Shown, view::is_same_token};
 
 /// The conditions of an answer.
 #[derive(Debug)]

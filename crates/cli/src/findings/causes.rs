@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::oom::Cause;
 
-use crate::{fit::wrapped, text::clean};
+use crate::text::{clean, fit::wrapped};
 
 /// Prints causes, each with its advice. The kind of the first is in the line above it.
 pub(super) fn print_list(causes: &[Cause], out: &mut impl Write) -> io::Result<()> {

@@ -4,9 +4,9 @@
 
 use memreel_snapshot::analysis::FunctionName;
 
-use crate::{
+use super::{
+    clean,
     fit::{columns, ending, fits, shortened},
-    text::clean,
 };
 
 /// Returns a name without its arguments and at most `room` columns wide. If [`plain`] is too long, a path loses its

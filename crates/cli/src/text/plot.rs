@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::Point;
 
-use crate::{bytes::Bytes, text::escape_xml};
+use super::{bytes::Bytes, escape_xml};
 
 /// Returns the figures of a point, from the lowest to the highest.
 fn figures(point: &Point) -> [u64; 3] {

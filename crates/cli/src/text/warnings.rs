@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::{Snapshot, analysis::DeviceHistory, history::Absence};
 
-use crate::{bytes::Bytes, fit::print_text, input::Opened, text::clean};
+use super::{bytes::Bytes, clean, fit::print_text};
 
 /// Prints what limits the figures of a history.
 pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -15,8 +15,8 @@ pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) 
 
 /// Returns what the first line about a file says if the file has no history: which call was missing, and what answers
 /// nevertheless. Empty if it has one.
-pub(crate) fn absence(opened: &Opened) -> String {
-    match Absence::of_file(&opened.snapshot) {
+pub(crate) fn absence(snapshot: &Snapshot) -> String {
+    match Absence::of_file(snapshot) {
         None => String::new(),
         Some(absence @ Absence::Unused) => format!("; {absence}"),
         Some(absence) => {

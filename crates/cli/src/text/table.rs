@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use crate::{
+use super::{
     fit::{columns, fill, wrap},
     width::{width, width_left},
 };

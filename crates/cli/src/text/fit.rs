@@ -9,7 +9,7 @@ use std::{
 
 use memreel_snapshot::words::paths::SEPARATORS;
 
-use crate::width::width_left;
+use super::width::width_left;
 
 /// Returns the number of columns that a text takes on a terminal; sequences for colours take none.
 pub(crate) fn columns(text: &str) -> usize {

@@ -9,14 +9,16 @@ use std::{
 
 use memreel_snapshot::analysis::{AtSite, DeviceHistory, Group, ShownFrames, Site, SiteFrames, WithFrames};
 
-pub(crate) use crate::site_text::call;
-use crate::{
+pub(crate) use super::site_text::call;
+use super::{
     bytes::Bytes,
+    calls::Calls,
+    clean,
     colour::faint,
+    count,
     fit::{broken, columns, fill},
-    options::Calls,
+    percent,
     site_text::{SiteText, add_differences},
-    text::{clean, count, percent},
     width::width_left,
 };
 

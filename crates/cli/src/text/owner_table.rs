@@ -15,13 +15,15 @@ use memreel_snapshot::{
 };
 use serde::Serialize;
 
-use crate::{
+use super::{
     bytes::{Bytes, signed},
+    clean,
     colour::bold,
+    count,
     fit::{columns, fill, print_text, shortened},
     owner_stacks::{RowStacks, ShownStack, stacks_of},
+    percent,
     sites::heading,
-    text::{clean, count, percent},
     width::width_left,
 };
 

@@ -24,21 +24,25 @@ use serde_json::json;
 use cause_list::print_list;
 
 use crate::{
-    bytes::Bytes,
-    colour::red,
     each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    fit::{command, print_text, wrapped},
     input::name,
-    json::print_line,
     log_file, moment,
     options::{Devices, Input, Listing},
     own_memory::is_host,
-    rest::print_rest,
-    sites::Sites,
-    text::{clean, count, shell_word},
-    warnings::print_warnings,
+    text::{
+        bytes::Bytes,
+        clean,
+        colour::red,
+        count,
+        fit::{command, print_text, wrapped},
+        json::print_line,
+        rest::print_rest,
+        shell_word,
+        sites::Sites,
+        warnings::print_warnings,
+    },
 };
 
 #[derive(Debug, clap::Args)]

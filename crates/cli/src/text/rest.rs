@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::{bytes::Bytes, text::percent};
+use super::{bytes::Bytes, percent};
 
 /// Returns the number and the bytes of the results behind the first `n`, for JSON.
 pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Value {

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use crate::text::clean_display;
+use super::clean_display;
 
 /// A path in a text for people. Names of files for programs, in JSON, are whole.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use memreel_snapshot::{
     model::StackIndex,
 };
 
-use crate::sites::Sites;
+use super::sites::Sites;
 
 /// A stack with the frames that are shown of its snapshot.
 pub(crate) struct ShownStack<'a> {

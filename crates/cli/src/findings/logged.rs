@@ -10,14 +10,18 @@ use serde_json::{Value, json};
 
 use super::cause_list::print_list;
 use crate::{
-    bytes::Bytes,
-    colour::{bold, red},
     exit::Exit,
     failure::Failure,
-    fit::{print_text, wrapped},
-    json::print_line,
     options::Devices,
-    text::{clean, count, shell_word},
+    text::{
+        bytes::Bytes,
+        clean,
+        colour::{bold, red},
+        count,
+        fit::{print_text, wrapped},
+        json::print_line,
+        shell_word,
+    },
 };
 
 /// The most ranks that are listed as text.

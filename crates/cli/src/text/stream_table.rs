@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::{SiteFinding, StreamUse};
 
-use crate::{fit::print_text, labels::stream, segment_rows::print_sums, sites::Sites};
+use super::{fit::print_text, labels::stream, segment_rows::print_sums, sites::Sites};
 
 /// Prints what the segments of each stream hold, if there are several.
 pub(crate) fn print_streams(

@@ -12,7 +12,7 @@ use memreel_snapshot::{
     analysis::{Totals, base_name},
 };
 
-use crate::bytes::Bytes;
+use super::bytes::Bytes;
 
 /// The most bytes of a name that are shown, twice: those of its beginning and those of its end.
 const HALF_SHOWN: usize = 2048;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::{PoolOf, PoolUse};
 
-use crate::{bytes::Bytes, fit::print_text, labels::pool_text, segment_rows::print_sums, sites::Sites};
+use super::{bytes::Bytes, fit::print_text, labels::pool_text, segment_rows::print_sums, sites::Sites};
 
 /// Prints what the segments of each pool hold and, if asked, what returns the free ones, if there are other pools than the default
 /// one.

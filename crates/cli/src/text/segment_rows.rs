@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::SegmentSum;
 
-use crate::{bytes::Bytes, fit::print_text, sites::Sites, table::Table};
+use super::{bytes::Bytes, fit::print_text, sites::Sites, table::Table};
 
 /// Prints a row for each of at most `n` sums, under the heading `what` for their names.
 pub(crate) fn print_sums(

@@ -16,13 +16,13 @@ use memreel_snapshot::{
     model::Frame,
 };
 
-use crate::{
+use super::{
     bytes::Bytes,
+    clean, clean_base_name, clean_display,
     colour::{bold, faint},
     fit::{broken, columns, fill, fits, path_ending},
     labels::{pool_text, stream},
     names::{plain, short},
-    text::{clean, clean_base_name, clean_display},
     width::width_left,
 };
 

@@ -1,0 +1,34 @@
+//! What people read: names, sizes, tables and pictures of characters, as wide as the terminal and in its colours.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod bytes;
+pub(crate) mod calls;
+pub(crate) mod colour;
+pub(crate) mod fit;
+pub(crate) mod json;
+pub(crate) mod labels;
+pub(crate) mod names;
+mod owner_stacks;
+pub(crate) mod owner_table;
+mod pieces;
+pub(crate) mod plot;
+pub(crate) mod pool_table;
+pub(crate) mod printed;
+pub(crate) mod progress;
+pub(crate) mod rest;
+mod segment_rows;
+pub(crate) mod share;
+pub(crate) mod shown;
+mod site_text;
+pub(crate) mod sites;
+pub(crate) mod situations;
+pub(crate) mod stream_table;
+pub(crate) mod table;
+pub(crate) mod warnings;
+pub(crate) mod width;
+
+pub(crate) use pieces::{
+    clean, clean_base_name, clean_display, count, escape_xml, of_it_pending, percent, shell_word,
+    used_and_pending,
+};
