@@ -10,34 +10,22 @@
 )]
 
 mod asked;
-mod changes;
 mod commands;
 mod connections;
 mod counted;
 mod dispatch;
-mod each;
 mod exit;
 mod failure;
-mod files;
-mod folded;
 mod input;
-mod instant;
-mod lazy;
-mod log_file;
-mod moment;
 mod options;
-mod output;
-mod own_memory;
 #[cfg(target_os = "linux")]
 mod process_root;
 mod program;
 mod pytorch;
 mod question;
-mod run_file;
 #[cfg(unix)]
 mod temporary;
 mod text;
-mod torch_dump;
 mod view;
 
 use std::{
@@ -52,6 +40,7 @@ use clap::error::{ContextKind, ContextValue};
 use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
+use input::log_file;
 use memreel_snapshot::place::keep_to;
 use text::{bytes, printed::Printed, share, situations::SITUATIONS};
 

@@ -11,9 +11,9 @@ use memreel_snapshot::analysis::ChurnSite;
 use serde_json::json;
 
 use crate::{
-    each::each_device,
     exit::Exit,
     failure::Failure,
+    input::each::each_device,
     options::{Input, Listing},
     text::{
         bytes::Bytes,

@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    folded,
-    input::{Opened, name, open_both},
+    input::{Opened, folded, name, open_both},
     options::{Devices, device},
     text::{bytes::Bytes, clean, count, fit::print_text, labels::pool, table::Table},
 };

@@ -20,12 +20,13 @@ use serde_json::json;
 
 use crate::{
     counted::Counted,
-    each::each_path,
     exit::Exit,
     failure::Failure,
-    input::{Opened, open},
-    options::{Devices, device},
-    output::{self, needs_folder, not_to_a_terminal, replaces_no_snapshot},
+    input::{Opened, each::each_path, open},
+    options::{
+        Devices, device,
+        output::{self, needs_folder, not_to_a_terminal, replaces_no_snapshot},
+    },
 };
 
 #[derive(Debug, clap::Args)]

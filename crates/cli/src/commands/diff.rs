@@ -18,10 +18,14 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, open_both},
-    moment::{self, At},
-    options::{Devices, device},
-    own_memory::{is_host, is_own},
+    input::{
+        Opened, open_both,
+        own_memory::{is_host, is_own},
+    },
+    options::{
+        Devices, device,
+        moment::{self, At},
+    },
     text::{
         bytes::{Bytes, signed},
         clean, count,

@@ -17,11 +17,10 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    each::each_path,
     exit::Exit,
     failure::Failure,
-    input::{inspect, name},
-    output::Output,
+    input::{each::each_path, inspect, name},
+    options::output::Output,
     text::{bytes::Bytes, clean, fit::print_text, shown::Shown},
 };
 

@@ -7,13 +7,14 @@ use std::{io::Write, path::PathBuf};
 use memreel_snapshot::analysis::{By, Call, DeviceHistory, Histories, Site};
 
 use crate::{
-    each::each_file,
     exit::Exit,
     failure::Failure,
-    folded::draw,
-    moment::{self, At},
-    options::{Devices, device},
-    output::replaces_no_snapshot,
+    input::{each::each_file, folded::draw},
+    options::{
+        Devices, device,
+        moment::{self, At},
+        output::replaces_no_snapshot,
+    },
     text::{bytes::Bytes, clean},
 };
 

@@ -14,11 +14,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    moment::{self, At},
-    options::Input,
+    input::each::{Asked, each_device},
+    options::{
+        Input,
+        moment::{self, At},
+    },
     text::{
         bytes::Bytes,
         count,

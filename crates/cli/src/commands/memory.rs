@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    folded::FoldedForm,
+    input::folded::FoldedForm,
     options::Input,
     text::{bytes::Bytes, json::print_line, labels::stream as handle, table::Table},
 };

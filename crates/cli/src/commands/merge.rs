@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::name,
-    lazy::Source,
-    output::Output,
+    input::{lazy::Source, name},
+    options::output::Output,
     text::{clean, count, fit::print_text, shown::Shown},
 };
 

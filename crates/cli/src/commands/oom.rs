@@ -24,13 +24,14 @@ use serde_json::json;
 use cause_list::print_list;
 
 use crate::{
-    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    input::name,
-    log_file, moment,
-    options::{Devices, Input, Listing},
-    own_memory::is_host,
+    input::{
+        each::{Asked, each_device},
+        log_file, name,
+        own_memory::is_host,
+    },
+    options::{Devices, Input, Listing, moment},
     text::{
         bytes::Bytes,
         clean,

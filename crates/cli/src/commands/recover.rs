@@ -15,13 +15,11 @@ use memreel_snapshot::pickle;
 use serde_json::json;
 
 use crate::{
-    each::each_path,
     exit::Exit,
     failure::Failure,
-    input::unreadable,
-    output::needs_folder,
+    input::{each::each_path, torch_dump::merged, unreadable},
+    options::output::needs_folder,
     text::{fit::print_text, progress::Waiting, shown::Shown},
-    torch_dump::merged,
 };
 
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    folded::FoldedForm,
+    input::folded::FoldedForm,
     options::Input,
     text::{
         bytes::Bytes,

@@ -15,9 +15,11 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    instant::{self, Instant},
-    lazy::each_lazy,
-    output::Output,
+    input::lazy::each_lazy,
+    options::{
+        instant::{self, Instant},
+        output::Output,
+    },
     text::{bytes, clean, count, fit::print_text, shown::Shown},
 };
 

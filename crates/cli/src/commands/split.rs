@@ -16,10 +16,9 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    each::each_file,
     exit::Exit,
     failure::Failure,
-    input::Opened,
+    input::{Opened, each::each_file},
     options::{Devices, device},
     text::{clean, count, fit::print_text, json::print_line},
 };

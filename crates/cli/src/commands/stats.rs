@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use memreel_snapshot::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
 use crate::{
-    each::each_file,
     exit::Exit,
     failure::Failure,
+    input::each::each_file,
     options::Input,
     pytorch::TorchSize,
     text::{count, json::print_line},

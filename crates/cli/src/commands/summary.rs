@@ -21,12 +21,16 @@ use super::{
     oom::{answer_logs, print_causes},
 };
 use crate::{
-    each::{Asked, each_file},
     exit::Exit,
     failure::Failure,
-    input::Opened,
-    moment::{self, of_the_last},
-    options::Input,
+    input::{
+        Opened,
+        each::{Asked, each_file},
+    },
+    options::{
+        Input,
+        moment::{self, of_the_last},
+    },
     text::{
         bytes::Bytes,
         clean,

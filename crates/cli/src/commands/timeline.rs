@@ -11,12 +11,13 @@ use memreel_snapshot::analysis::{Axis, DeviceHistory, Point};
 use serde_json::{Value, json};
 
 use crate::{
-    each::each_device,
     exit::Exit,
     failure::Failure,
-    moment,
-    options::Input,
-    output::{self, replaces_no_snapshot},
+    input::each::each_device,
+    options::{
+        Input, moment,
+        output::{self, replaces_no_snapshot},
+    },
     text::{
         bytes::Bytes,
         count,

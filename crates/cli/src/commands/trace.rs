@@ -14,10 +14,9 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    each::each_file,
     exit::Exit,
     failure::Failure,
-    input::Opened,
+    input::{Opened, each::each_file},
     options::{Devices, Input},
     pytorch::{TorchSize, repr_entry},
     text::{clean, json::print_line},

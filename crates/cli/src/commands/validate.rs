@@ -16,10 +16,9 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    each::each_path,
     exit::Exit,
     failure::Failure,
-    input::{inspect, name},
+    input::{each::each_path, inspect, name},
     text::{clean, fit::print_text},
 };
 

@@ -22,8 +22,8 @@ use crate::view::Address;
 use crate::{
     exit::Exit,
     failure::Failure,
-    files::{Named, named},
-    output::replaces_no_snapshot,
+    input::files::{Named, named},
+    options::output::replaces_no_snapshot,
     text::{bytes::Bytes, shown::Shown},
     view::{Serving, html, serve},
 };

@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    each::Asked,
     failure::Failure,
-    moment,
+    input::each::Asked,
+    options::moment,
     text::{
         bytes::{self, Bytes},
         clean, count,

@@ -21,11 +21,13 @@ use serde_json::{Value, json};
 use address::Question;
 
 use crate::{
-    each::each_device,
     exit::Exit,
     failure::Failure,
-    moment::{self, At},
-    options::{Devices, Input, device},
+    input::each::each_device,
+    options::{
+        Devices, Input, device,
+        moment::{self, At},
+    },
     text::{
         bytes::Bytes,
         clean, count,

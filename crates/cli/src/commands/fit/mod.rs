@@ -19,10 +19,9 @@ use runs::{Named, Runs};
 use text::Report;
 
 use crate::{
-    changes::Changes,
     exit::Exit,
     failure::Failure,
-    options::{Devices, device},
+    options::{Devices, changes::Changes, device},
     text::{
         bytes::{self, Bytes},
         progress::Waiting,

@@ -29,14 +29,19 @@ use whole_run::Asked;
 
 use crate::{
     asked,
-    each::{self, each_device_of},
     exit::Exit,
     failure::Failure,
-    input::{Opened, is_stdin, list, name, open},
-    moment::{earlier, of_the_last},
-    options::Input,
-    output::{self, replaces_no_snapshot},
-    run_file::runs_in,
+    input::{
+        Opened,
+        each::{self, each_device_of},
+        is_stdin, list, name, open,
+        run_file::runs_in,
+    },
+    options::{
+        Input,
+        moment::{earlier, of_the_last},
+        output::{self, replaces_no_snapshot},
+    },
     text::{
         bytes, clean,
         colour::red,
@@ -475,7 +480,7 @@ fn print(
         return Sites::new(&stacks, 4).print_groups(&groups[..groups.len().min(5)], peak.bytes, out);
     }
     let (moment, sites) = (over.moment(figures, history), Sites::new(history, 4));
-    writeln!(out, "the biggest {}:\n{heading}", crate::moment::words(history, moment))?;
+    writeln!(out, "the biggest {}:\n{heading}", crate::options::moment::words(history, moment))?;
     let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
         true => sum(&groups).0,

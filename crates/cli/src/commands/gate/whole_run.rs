@@ -8,13 +8,15 @@ use serde_json::json;
 
 use super::junit::Gated;
 use crate::{
-    each::{self, each_device_of},
     exit::Exit,
     failure::Failure,
-    files::{Named, named},
-    input::name,
+    input::{
+        each::{self, each_device_of},
+        files::{Named, named},
+        name,
+        run_file::{RunFile, runs_in},
+    },
     options::Input,
-    run_file::{RunFile, runs_in},
     text::{clean, count, fit::wrapped, json::print_line},
 };
 

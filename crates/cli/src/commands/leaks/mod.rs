@@ -16,11 +16,13 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    files::named,
-    moment::words,
+    input::{
+        each::{Asked, each_device},
+        files::named,
+    },
+    options::moment::words,
     text::{
         bytes::Bytes,
         clean, clean_display, count,

@@ -22,8 +22,10 @@ use crate::{
     asked::is_asked,
     exit::Exit,
     failure::Failure,
-    files::{Named, named},
-    input::{is_stdin, name},
+    input::{
+        files::{Named, named},
+        is_stdin, name,
+    },
     options::Input,
 };
 

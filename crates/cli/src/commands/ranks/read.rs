@@ -24,9 +24,11 @@ use crate::{
     asked::{self, Asking},
     exit::Exit,
     failure::Failure,
-    input,
+    input::{
+        self,
+        own_memory::{is_host, is_own},
+    },
     options::Devices,
-    own_memory::{is_host, is_own},
     text::progress::Progress,
 };
 

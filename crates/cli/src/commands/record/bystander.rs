@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use crate::{run_file::NotRecorded, text::clean};
+use crate::{input::run_file::NotRecorded, text::clean};
 
 /// Why a process is not recorded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -13,7 +13,7 @@ use memreel::{integrate, trigger};
 use memreel_snapshot::pickle;
 
 use super::folder::TapeFile;
-use crate::{failure::Failure, run_file::ENDING, text::shown::Shown};
+use crate::{failure::Failure, input::run_file::ENDING, text::shown::Shown};
 
 /// Returns the name of a program in messages and files.
 pub(super) fn short_name(program: &OsStr) -> String {

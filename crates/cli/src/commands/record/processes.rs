@@ -28,9 +28,11 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    run_file::{ENDING, NotRecorded, RunFile, RunProcess},
+    input::{
+        run_file::{ENDING, NotRecorded, RunFile, RunProcess},
+        torch_dump::{self, TorchDump},
+    },
     text::{bytes::Bytes, count, progress::Waiting, shown::Shown},
-    torch_dump::{self, TorchDump},
 };
 
 /// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are

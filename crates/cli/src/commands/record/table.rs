@@ -14,7 +14,7 @@ use memreel_snapshot::{
 };
 
 use crate::{
-    own_memory::is_host,
+    input::own_memory::is_host,
     text::{bytes::Bytes, owner_table, shell_word},
 };
 

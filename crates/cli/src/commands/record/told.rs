@@ -16,7 +16,7 @@ use super::{
     bystander::{Bystander, Why, name_of},
     preloadable,
 };
-use crate::{run_file::FailedCall, text::clean};
+use crate::{input::run_file::FailedCall, text::clean};
 
 /// The name of the file (`crates/hooks/cuda/src/told.rs`).
 pub(super) const NAME: &str = "unrecorded";

@@ -6,7 +6,7 @@ use memreel_snapshot::{analysis::DeviceHistory, history::Moment};
 
 use crate::{
     failure::Failure,
-    instant::{self, Instant},
+    options::instant::{self, Instant},
 };
 
 /// Returns the first entry under the new settings: that of a number, the first in a scope, or the first that is not

@@ -20,12 +20,10 @@ use results::distinct;
 use text::{Report, failed_stack};
 
 use crate::{
-    changes::Changes,
-    each::each_file,
     exit::Exit,
     failure::Failure,
-    input::Opened,
-    options::{Devices, device},
+    input::{Opened, each::each_file},
+    options::{Devices, changes::Changes, device},
     text::{bytes, progress::Progress},
 };
 

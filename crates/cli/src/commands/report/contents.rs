@@ -17,8 +17,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::Opened,
-    moment,
-    options::Devices,
+    options::{Devices, moment},
     text::{bytes::Bytes, clean, count, percent, plot, warnings::warnings},
 };
 

@@ -14,12 +14,13 @@ use std::{
 use memreel_snapshot::{Snapshot, place, rewrite::Slim};
 
 use crate::{
-    each::each_file,
     exit::Exit,
     failure::Failure,
-    input::is_stdin,
-    options::{Devices, device},
-    output::{self, replaces_no_snapshot},
+    input::{each::each_file, is_stdin},
+    options::{
+        Devices, device,
+        output::{self, replaces_no_snapshot},
+    },
     text::shown::Shown,
 };
 

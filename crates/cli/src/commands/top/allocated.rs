@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::{groups::print_groups, options::Options};
 use crate::{
-    each::Asked,
     exit::Exit,
     failure::Failure,
+    input::each::Asked,
     text::{
         bytes::Bytes,
         count,

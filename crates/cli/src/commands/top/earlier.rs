@@ -12,10 +12,10 @@ use super::{
     tree::{json_head, print_branches, tree_lines},
 };
 use crate::{
-    each::Asked,
     exit::Exit,
     failure::Failure,
-    moment::earlier,
+    input::each::Asked,
+    options::moment::earlier,
     text::{
         fit::print_text,
         json::{List, WithList},

@@ -14,10 +14,10 @@ use std::io::{self, Write};
 use memreel_snapshot::analysis::{DeviceHistory, Totals};
 
 use crate::{
-    each::{Asked, each_device},
     exit::Exit,
     failure::Failure,
-    moment::{self, At, of_the_last},
+    input::each::{Asked, each_device},
+    options::moment::{self, At, of_the_last},
     text::{
         bytes::Bytes,
         count,

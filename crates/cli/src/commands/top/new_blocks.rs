@@ -13,10 +13,10 @@ use serde_json::json;
 
 use super::{groups::print_groups, options::Options};
 use crate::{
-    each::Asked,
     exit::Exit,
     failure::Failure,
-    moment::{At, words},
+    input::each::Asked,
+    options::moment::{At, words},
     text::{
         bytes::Bytes,
         count,

@@ -5,10 +5,10 @@
 use clap::ValueEnum;
 use memreel_snapshot::analysis::By;
 
-use crate::{
+use crate::options::{
+    Input, Listing,
     instant::{self, Instant},
     moment::{self, At},
-    options::{Input, Listing},
 };
 
 #[derive(Debug, clap::Args)]

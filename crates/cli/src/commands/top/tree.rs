@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::options::Options;
 use crate::{
-    moment::At,
+    options::moment::At,
     text::{
         bytes::Bytes,
         count,

@@ -12,14 +12,8 @@ use memreel_snapshot::{
     pickle::{self, LazySnapshot, OpenFile},
 };
 
-use crate::{
-    asked,
-    each::each_path,
-    exit::Exit,
-    failure::Failure,
-    input::{is_json, name, parse, read_profile, read_unmappable, recovered, unreadable},
-    text::progress::Waiting,
-};
+use super::{each::each_path, is_json, name, parse, read_profile, read_unmappable, recovered, unreadable};
+use crate::{asked, exit::Exit, failure::Failure, text::progress::Waiting};
 
 /// A file of the command line, open.
 pub(crate) struct Source {
@@ -64,7 +58,7 @@ impl Source {
 }
 
 /// Answers for every file without holding its events in memory. Failures are handled as in
-/// [`each_file`](crate::each::each_file).
+/// [`each_file`](super::each::each_file).
 pub(crate) fn each_lazy(
     files: &[PathBuf],
     mut answer: impl FnMut(&str, &LazySnapshot<'_>) -> Result<Exit, Failure>,

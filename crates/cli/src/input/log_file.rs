@@ -13,11 +13,11 @@ use memreel_snapshot::{
     place::open_plain,
 };
 
+use super::{Opened, is_stdin, name, open_quietly};
 use crate::{
     asked,
     exit::Exit,
     failure::Failure,
-    input::{Opened, is_stdin, name, open_quietly},
     text::{
         clean, count,
         progress::{Progress, Waiting},

@@ -15,12 +15,14 @@ use memreel_snapshot::{
 use serde::Serialize;
 use serde_json::Value;
 
+use super::{
+    Opened,
+    files::{Named, named},
+    log_file, name, open,
+};
 use crate::{
     exit::Exit,
     failure::Failure,
-    files::{Named, named},
-    input::{Opened, name, open},
-    log_file,
     options::Input,
     text::{
         clean,

@@ -15,13 +15,17 @@ use memreel_snapshot::{
     model::Segment,
 };
 
-use crate::{
+use super::{
+    Opened,
     each::{each_device, each_file},
+};
+use crate::{
     exit::Exit,
     failure::Failure,
-    input::Opened,
-    options::Input,
-    output::{self, replaces_no_snapshot},
+    options::{
+        Input,
+        output::{self, replaces_no_snapshot},
+    },
     text::shown::Shown,
 };
 

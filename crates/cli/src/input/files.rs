@@ -7,7 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::{asked, failure::Failure, input::is_stdin, run_file::RunFile};
+use super::{is_stdin, run_file::RunFile};
+use crate::{asked, failure::Failure};
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];

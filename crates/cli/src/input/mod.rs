@@ -1,0 +1,18 @@
+//! What commands are asked about: files, folders, patterns, runs, tapes and logs, and answers for each of them.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod each;
+pub(crate) mod files;
+pub(crate) mod folded;
+pub(crate) mod lazy;
+pub(crate) mod log_file;
+mod opened;
+pub(crate) mod own_memory;
+pub(crate) mod run_file;
+pub(crate) mod torch_dump;
+
+pub(crate) use opened::{
+    Opened, inspect, is_json, is_stdin, list, name, open, open_both, open_quietly, parse, read_profile,
+    read_unmappable, recovered, unreadable,
+};

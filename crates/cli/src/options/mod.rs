@@ -1,0 +1,11 @@
+//! Options that several commands have, and what their words mean.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod changes;
+pub(crate) mod instant;
+pub(crate) mod moment;
+pub(crate) mod output;
+mod shared;
+
+pub(crate) use shared::{Devices, Input, Listing, device};
