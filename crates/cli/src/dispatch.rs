@@ -9,7 +9,7 @@ use std::{
 
 use clap::error::ErrorKind;
 
-use crate::commands::row::{Program, Ready};
+use crate::row::{Program, Ready};
 
 /// Reads a command line: the name of the program, then its words.
 pub(crate) fn parsed(words: Vec<OsString>, program: &Program) -> Result<Ready, clap::Error> {

@@ -12,7 +12,6 @@
 mod asked;
 mod commands;
 mod connections;
-mod counted;
 mod dispatch;
 mod exit;
 mod failure;
@@ -21,12 +20,12 @@ mod options;
 #[cfg(target_os = "linux")]
 mod process_root;
 mod program;
-mod pytorch;
 mod question;
 #[cfg(unix)]
 mod temporary;
 mod text;
 mod view;
+mod row;
 
 use std::{
     env,

@@ -6,10 +6,9 @@ use std::ffi::OsString;
 
 use clap::{Command, builder::Styles};
 
-use crate::commands::{
-    groups,
+use crate::{
+    commands::{groups, torch},
     row::{Program, Row},
-    torch,
 };
 
 /// What the help has behind the list of commands.

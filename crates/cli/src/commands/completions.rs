@@ -6,8 +6,7 @@ use std::io::Write;
 
 use clap_complete::Shell;
 
-use super::row::Program;
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, row::Program};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

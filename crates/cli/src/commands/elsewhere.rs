@@ -29,7 +29,7 @@ pub(super) mod record {
 /// Attaches to a process that runs.
 pub(super) mod attach {
     use super::*;
-    use crate::commands::row::Program;
+    use crate::row::Program;
 
     pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         needs_linux("attach", options)
@@ -49,7 +49,7 @@ pub(super) mod watch {
 #[cfg_attr(not(feature = "mcp"), allow(unused, reason = "it was built without the server"))]
 pub(super) mod mcp {
     use super::*;
-    use crate::commands::row::Program;
+    use crate::row::Program;
 
     pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         needs_linux("mcp", options)
@@ -59,7 +59,7 @@ pub(super) mod mcp {
 /// Checks what works for recording.
 pub(super) mod doctor {
     use super::*;
-    use crate::commands::row::Program;
+    use crate::row::Program;
 
     pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         needs_linux("doctor", options)

@@ -10,8 +10,7 @@ use std::{
 use clap_mangen::Man;
 use memreel_snapshot::place::Folder;
 
-use super::row::Program;
-use crate::{exit::Exit, failure::Failure, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, row::Program, text::shown::Shown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -6,10 +6,10 @@ use std::{io, path::PathBuf, time::Duration};
 
 use memreel_mcp::{Limits, Settings};
 
-use super::row::Program;
 use crate::{
     exit::Exit,
     failure::Failure,
+    row::Program,
     text::{bytes, printed::Printed},
 };
 

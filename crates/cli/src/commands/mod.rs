@@ -9,7 +9,6 @@ mod at;
 #[cfg(target_os = "linux")]
 mod attach;
 mod churn;
-mod compare;
 mod completions;
 mod convert;
 mod diff;
@@ -26,7 +25,6 @@ mod leaks;
 mod man;
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 mod mcp;
-mod memory;
 mod merge;
 mod oom;
 mod owners;
@@ -36,24 +34,21 @@ mod record;
 mod recover;
 mod replay;
 mod report;
-pub(crate) mod row;
-mod segments;
 mod slim;
 mod split;
-mod stats;
 mod summary;
 mod timeline;
 mod top;
 pub(crate) mod torch;
-mod trace;
 mod validate;
 mod view;
 #[cfg(target_os = "linux")]
 mod watch;
 
+use crate::row::{Row, command, of_program, question};
+
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{attach, doctor, mcp, record, watch};
-use row::{Row, command, of_program, question};
 
 /// Returns the headings of `memreel --help`, each with its commands.
 pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {

@@ -19,7 +19,7 @@ use super::{
     talk::Talk,
     target::{Target, refused},
 };
-use crate::{commands::row::Program, failure::Failure};
+use crate::{failure::Failure, row::Program};
 
 /// How long the main thread may take until it is asked where it waits.
 const SOON: Duration = Duration::from_secs(1);

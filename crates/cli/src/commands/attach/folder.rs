@@ -23,7 +23,7 @@ use super::{
     deputy::{LEAVE, MADE, OPENED, Orders, TEMPORARY},
     target::Target,
 };
-use crate::{commands::row::Program, text::clean, view::token};
+use crate::{row::Program, text::clean, view::token};
 
 /// What the process runs, up to its orders.
 const SCRIPT: &str = include_str!("injected.py");

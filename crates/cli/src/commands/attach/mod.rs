@@ -24,10 +24,10 @@ use std::{path::PathBuf, time::Duration};
 
 use memreel::integrate::duration;
 
-use super::row::Program;
 use crate::{
     exit::Exit,
     failure::Failure,
+    row::Program,
     text::{bytes, printed::Printed},
 };
 

@@ -10,8 +10,7 @@ mod trial;
 
 use std::{ffi::OsString, io::Write};
 
-use super::row::Program;
-use crate::{exit::Exit, failure::Failure, text::printed::Printed};
+use crate::{exit::Exit, failure::Failure, row::Program, text::printed::Printed};
 
 use finding::{Finding, State};
 

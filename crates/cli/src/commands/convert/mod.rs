@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
+
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -19,7 +21,6 @@ use memreel_snapshot::{
 use serde_json::json;
 
 use crate::{
-    counted::Counted,
     exit::Exit,
     failure::Failure,
     input::{Opened, each::each_path, open},
@@ -28,6 +29,7 @@ use crate::{
         output::{self, needs_folder, not_to_a_terminal, replaces_no_snapshot},
     },
 };
+use counted::Counted;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

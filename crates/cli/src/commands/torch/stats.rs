@@ -6,12 +6,12 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::{FreeBytes, PAGE_BYTES, SegmentStats, stats};
 
+use super::pytorch::TorchSize;
 use crate::{
     exit::Exit,
     failure::Failure,
     input::each::each_file,
     options::Input,
-    pytorch::TorchSize,
     text::{count, json::print_line},
 };
 

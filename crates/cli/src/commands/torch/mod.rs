@@ -2,13 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
+mod memory;
+mod pytorch;
+mod segments;
+mod stats;
+mod trace;
+
 use clap::{ArgMatches, Command, error::ErrorKind};
 
-use super::{
-    compare, memory,
-    row::{Ready, Row, question},
-    segments, stats, trace,
-};
+use crate::row::{Ready, Row, question};
 
 /// Returns its commands. They are also known without the word `torch`, which the list of commands does not show.
 pub(crate) fn rows() -> Vec<Row> {

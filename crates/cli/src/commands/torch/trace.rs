@@ -13,12 +13,12 @@ use memreel_snapshot::{
 };
 use serde_json::json;
 
+use super::pytorch::{TorchSize, repr_entry};
 use crate::{
     exit::Exit,
     failure::Failure,
     input::{Opened, each::each_file},
     options::{Devices, Input},
-    pytorch::{TorchSize, repr_entry},
     text::{clean, json::print_line},
 };
 

@@ -43,7 +43,7 @@ impl Row {
     }
 
     /// Returns a row whose command is followed by another.
-    pub(super) fn group(
+    pub(crate) fn group(
         name: &'static str,
         about: &'static str,
         augment: fn(clap::Command) -> clap::Command,
@@ -59,7 +59,7 @@ impl Row {
 }
 
 /// A command that answers questions about files and writes none: also a tool of `memreel mcp`.
-pub(super) fn question<O: clap::Args + 'static>(
+pub(crate) fn question<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
     run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
@@ -68,7 +68,7 @@ pub(super) fn question<O: clap::Args + 'static>(
 }
 
 /// A command that writes files, or serves, or runs a program.
-pub(super) fn command<O: clap::Args + 'static>(
+pub(crate) fn command<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
     run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
@@ -77,7 +77,7 @@ pub(super) fn command<O: clap::Args + 'static>(
 }
 
 /// A command about the program itself.
-pub(super) fn of_program<O: clap::Args + 'static>(
+pub(crate) fn of_program<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
     run: fn(&O, &Program, &mut Printed) -> Result<Exit, Failure>,
