@@ -3,29 +3,26 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env,
-    ffi::OsString,
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    thread,
+    path::PathBuf,
     time::Duration,
 };
 
-use memreel_snapshot::pickle;
-use tempfile::{Builder, NamedTempFile};
+use tempfile::NamedTempFile;
 
 #[cfg(target_os = "linux")]
-use super::watch::live;
-#[cfg(target_os = "linux")]
-use crate::view::Address;
+use super::watch::live::{self, page::LivePage};
 use crate::{
     exit::Exit,
     failure::Failure,
     input::files::{Named, named},
-    options::output::replaces_no_snapshot,
     text::{bytes::Bytes, shown::Shown},
-    view::{Serving, html, serve},
+    view::{
+        Serving,
+        address_file::{AddressFile, ssh_line},
+        browser::opened,
+        refused, save, serve,
+    },
 };
 
 #[derive(Debug, clap::Args)]
@@ -128,78 +125,9 @@ fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     said.end(address.serve_live(options.idle, live))
 }
 
-/// The files of a page that is served; they are removed with this.
-#[cfg(target_os = "linux")]
-pub(super) struct Kept {
-    _place: AddressFile,
-    _opened: Option<NamedTempFile>,
-}
-
-/// A port at which the page that follows programs will be.
-#[cfg(target_os = "linux")]
-pub(super) struct LivePage(Address);
-
-#[cfg(target_os = "linux")]
-impl LivePage {
-    /// Takes a port; 0 lets the system choose.
-    pub(super) fn listen(port: u16) -> Result<LivePage, Failure> {
-        let taken = Address::take(port);
-        taken.map(LivePage).map_err(|error| Failure::Message(Exit::Unreadable, refused(port, &error)))
-    }
-
-    /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
-    /// is to be kept while the page is opened.
-    pub(super) fn serve_run(self, run: &Path, prints: bool, say: impl Fn(&str)) -> Option<Kept> {
-        let LivePage(address) = self;
-        let (url, port) = (address.url(), address.port());
-        let served = live::follow_run(run).and_then(|live| {
-            let serve = move || address.serve_live(None, live);
-            thread::Builder::new().name("live-page".into()).spawn(serve)
-        });
-        // The program runs all the same.
-        if let Err(error) = served {
-            say(&format!("the live page cannot be served: {error}"));
-            return None;
-        }
-        let mut place = AddressFile::default();
-        let is_seen = prints || io::stderr().is_terminal();
-        let line = place.say(&url, is_seen);
-        say(&format!("the live page is {} {line}", if is_seen { "at" } else { "open;" }));
-        ssh_line(port).iter().for_each(|line| say(line));
-        Some(Kept { _place: place, _opened: opened(&url) })
-    }
-}
-
 #[cfg(not(target_os = "linux"))]
 fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
     Err(Failure::usage("`memreel view --live` needs Linux; here memreel reads what was recorded there"))
-}
-
-/// A file that has the address of a page, where others may read what is printed. It is removed with this.
-#[derive(Default)]
-struct AddressFile(Option<NamedTempFile>);
-
-impl AddressFile {
-    /// Returns the address, if those who may have it see it; else where it is.
-    fn say(&mut self, url: &str, is_seen: bool) -> String {
-        if is_seen {
-            return url.to_owned();
-        }
-        let mut builder = Builder::new();
-        // Such a file is its user's alone.
-        let file = builder.prefix("memreel-view-").suffix(".address").tempfile().and_then(|mut file| {
-            writeln!(file, "{url}")?;
-            Ok(file)
-        });
-        match file {
-            Ok(file) => {
-                let path = Shown(file.path()).to_string();
-                self.0 = Some(file);
-                format!("the address is in {path}, which only you can read; --print-address prints it")
-            }
-            Err(error) => format!("no file can have the address ({error}); --print-address prints it"),
-        }
-    }
 }
 
 /// Says the address of a page, and opens it.
@@ -234,93 +162,12 @@ impl<'a, W: Write> Said<'a, W> {
     }
 }
 
-/// Writes the page that is one file, which begins with a view: the whole of it or nothing.
-pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {
-    let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
-    replaces_no_snapshot(path, files)?;
-    let page = html(files, view).map_err(unreadable)?;
-    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", Shown(&path)));
-    pickle::replace(path, |file| file.write_all(page.as_bytes())).map_err(cannot)?;
-    Ok(Exit::Fine)
-}
-
-fn refused(port: u16, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken; choose another with --port, or leave it out")
-        }
-        io::ErrorKind::PermissionDenied => format!("port {port} is not permitted; choose one above 1023"),
-        _ => format!("the page cannot be served: {error}"),
-    }
-}
-
 fn print(line: &str, port: u16, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{line}")?;
     if let Some(line) = ssh_line(port) {
         writeln!(out, "{line}")?;
     }
     out.flush()
-}
-
-/// Returns how to see the page from elsewhere, if the terminal is one of SSH.
-fn ssh_line(port: u16) -> Option<String> {
-    let server = ssh_server()?;
-    Some(format!("on your own machine: ssh -L {port}:127.0.0.1:{port} {server}, then open the address there"))
-}
-
-/// Returns the user and the address of this machine, if the terminal is one of SSH.
-fn ssh_server() -> Option<String> {
-    let connection = env::var("SSH_CONNECTION").ok()?;
-    let address = connection.split(' ').nth(2)?.to_owned();
-    let user = env::var("USER").ok();
-    Some(user.map_or_else(|| address.clone(), |user| format!("{user}@{address}")))
-}
-
-/// Whether a browser that is started here is seen.
-pub(super) fn has_display() -> bool {
-    !is_remote() && (cfg!(not(target_os = "linux")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
-}
-
-/// Whether the terminal is one of SSH.
-pub(super) fn is_remote() -> bool {
-    is_set("SSH_CONNECTION") || is_set("SSH_TTY")
-}
-
-fn is_set(name: &str) -> bool {
-    env::var_os(name).is_some_and(|value| value != OsString::new())
-}
-
-/// The program that opens the user's browser.
-pub(super) const OPENER: &str = if cfg!(windows) {
-    "explorer"
-} else if cfg!(target_os = "macos") {
-    "open"
-} else {
-    "xdg-open"
-};
-
-/// Opens the user's browser where it is seen.
-fn opened(url: &str) -> Option<NamedTempFile> {
-    if has_display() { open(url) } else { None }
-}
-
-/// Opens the user's browser. If there is none, the address is printed anyway.
-///
-/// The words of a process can be read by every user of the machine, so the browser is given a file that only its user can
-/// read, and which leads to the address. It is removed with the returned value.
-fn open(address: &str) -> Option<NamedTempFile> {
-    let mut file = Builder::new().prefix("memreel-view-").suffix(".html").tempfile().ok()?;
-    let page = format!(
-        "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={address}\"><a href=\"{address}\">memreel view</a>"
-    );
-    file.write_all(page.as_bytes()).ok()?;
-    let mut command = Command::new(OPENER);
-    command.arg(file.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Ok(mut child) = command.spawn() {
-        // Some openers run as long as the browser.
-        thread::spawn(move || child.wait());
-    }
-    Some(file)
 }
 
 #[cfg(test)]

@@ -11,14 +11,17 @@
 #![forbid(unsafe_code)]
 
 mod action_filter;
+pub(crate) mod address_file;
 mod answering;
 mod block;
+pub(crate) mod browser;
 mod bundle;
 mod choice;
 mod compare;
 mod device;
 mod figures;
 mod groups;
+mod html_file;
 mod http;
 mod icicle;
 mod in_use;
@@ -46,6 +49,7 @@ pub(crate) mod token;
 mod window;
 mod words;
 
+pub(crate) use html_file::save;
 pub(crate) use live::Live;
-pub(crate) use server::{Address, Serving, html, listener, serve};
+pub(crate) use server::{Address, Serving, listener, refused, serve};
 pub(crate) use token::is_same as is_same_token;

@@ -6,19 +6,14 @@ use std::{
     io,
     net::{Ipv4Addr, TcpListener},
     path::PathBuf,
-    sync::{Arc, OnceLock, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use super::{
-    answering::{answer_about, desk, read},
-    bundle,
+    answering::{answer_about, desk},
     http::{self, Door},
     live::Live,
-    pack,
-    reading::Source,
-    recording::Recording,
-    route::Files,
     token,
 };
 
@@ -85,19 +80,13 @@ pub(crate) fn listener(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Returns one page that has the files in it, as far as there is room for them, and begins with a view.
-///
-/// # Errors
-/// A file cannot be read; the text has its name.
-pub(crate) fn html(paths: &[PathBuf], view: &str) -> Result<String, String> {
-    let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
-    let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
-    let files = Files { sources: &sources, recordings: &recordings };
-    read(&files);
-    let failed = sources.iter().find_map(|source| Some((source, source.failure()?)));
-    if let Some((source, why)) = failed {
-        return Err(format!("{}: {why}", source.name));
+/// Returns why a page is not served at a port.
+pub(crate) fn refused(port: u16, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("port {port} is taken; choose another with --port, or leave it out")
+        }
+        io::ErrorKind::PermissionDenied => format!("port {port} is not permitted; choose one above 1023"),
+        _ => format!("the page cannot be served: {error}"),
     }
-    let pack = pack::pack(&files, pack::MAX_BYTES).map_err(|error| error.to_string())?;
-    bundle::html(&pack, view)
 }

@@ -9,14 +9,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{
-    super::{
-        record::preloadable::in_path,
-        view::{OPENER, has_display, is_remote},
+use super::{super::record::preloadable::in_path, finding::Finding};
+use crate::{
+    text::shown::Shown,
+    view::{
+        browser::{OPENER, has_display, is_remote},
+        listener,
     },
-    finding::Finding,
 };
-use crate::{text::shown::Shown, view::listener};
 
 /// The resident memory of a recorded process, which `memreel record --heap` reads beside it.
 pub(super) fn processes() -> Finding {

@@ -17,7 +17,6 @@ use std::{
 use clap::ValueEnum;
 use compared::{All, Broken};
 
-use super::view;
 use crate::{
     asked::is_asked,
     exit::Exit,
@@ -27,6 +26,7 @@ use crate::{
         is_stdin, name,
     },
     options::Input,
+    view::save,
 };
 
 #[derive(Debug, clap::Args)]
@@ -136,5 +136,5 @@ fn page(all: &All, path: &Path) -> Result<(), Failure> {
             "no rank can be read, so there is no page".to_owned(),
         ));
     }
-    view::save(&files, path, "ranks").map(drop)
+    save(&files, path, "ranks").map(drop)
 }

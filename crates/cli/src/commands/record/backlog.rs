@@ -11,7 +11,7 @@ use std::{
 
 use memreel::integrate::Room;
 
-use super::folder::TapeFile;
+use super::tape_file::TapeFile;
 
 /// The tapes of ended programs that may wait.
 pub(super) const MOST: usize = 512;

@@ -14,7 +14,7 @@ use std::{
 use memreel_snapshot::place::Folder;
 use signal_hook::iterator::exfiltrator::origin::Origin;
 
-use super::{child, folder::tapes_in, say::say};
+use super::{child, say::say, tape_file::tapes_in};
 use crate::text::{count, shell_word};
 
 /// How long the line may take: standard error may be a pipe that is full.

@@ -16,10 +16,10 @@ use memreel::{TapeProcess, recorder::TapeKeeper};
 
 use super::{
     backlog::Backlog,
-    folder::{TapeFile, tapes_in},
     onlookers::Onlookers,
     options::Options,
     room::Room,
+    tape_file::{TapeFile, tapes_in},
     tapes::{Tapes, lock},
 };
 

@@ -26,6 +26,7 @@ mod saver;
 mod saving;
 mod shared_files;
 mod table;
+mod tape_file;
 mod tapes;
 mod told;
 
@@ -33,7 +34,7 @@ use std::{io::Write, process, sync::Arc};
 
 use memreel::integrate;
 
-use super::{view::LivePage, watch::metrics::Metrics};
+use super::watch::{live::page::LivePage, metrics::Metrics};
 use crate::{exit::Exit, failure::Failure};
 
 use folder::Folder;
@@ -43,8 +44,8 @@ use preloadable::Unrecorded;
 use saving::Saving;
 use say::say;
 
-pub(super) use folder::{TapeFile, tapes_in};
 pub(crate) use options::Options;
+pub(super) use tape_file::{TapeFile, tapes_in};
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     out.flush()?;

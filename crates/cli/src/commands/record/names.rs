@@ -12,7 +12,7 @@ use std::{
 use memreel::{integrate, trigger};
 use memreel_snapshot::pickle;
 
-use super::folder::TapeFile;
+use super::tape_file::TapeFile;
 use crate::{failure::Failure, input::run_file::ENDING, text::shown::Shown};
 
 /// Returns the name of a program in messages and files.

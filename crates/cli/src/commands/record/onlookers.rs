@@ -16,7 +16,7 @@ use std::{
 use memreel::recorder::Onlooker;
 
 use super::{
-    folder::TapeFile,
+    tape_file::TapeFile,
     tapes::{Tapes, lock},
 };
 

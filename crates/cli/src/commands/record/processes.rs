@@ -16,7 +16,6 @@ use serde_json::json;
 use super::{
     backlog::MOST,
     bystander::{Bystander, Why, grouped},
-    folder::{TapeFile, tapes_in},
     helpers,
     keeper::Keeper,
     names::{Names, short_name},
@@ -24,6 +23,7 @@ use super::{
     recorded::Recorded,
     run,
     table::{self, Peak},
+    tape_file::{TapeFile, tapes_in},
     told,
 };
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{folder::TapeFile, table::Peak};
+use super::{table::Peak, tape_file::TapeFile};
 
 /// What one process recorded, or one program of it.
 #[derive(Debug)]

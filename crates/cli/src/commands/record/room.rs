@@ -15,7 +15,7 @@ use std::{
 
 use memreel::recorder::{RoomMaker, TapeKeeper};
 
-use super::{folder::TapeFile, tapes::lock};
+use super::{tape_file::TapeFile, tapes::lock};
 
 /// How often the room in the tapes is looked at: a tenth of the time in which a fast program fills it.
 const INTERVAL: Duration = Duration::from_millis(5);

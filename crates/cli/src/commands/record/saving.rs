@@ -17,7 +17,7 @@ use super::{
     Metrics, bystanders::Bystanders, interrupted, keeper::Keeper, names::Names, options::Options,
     processes::Processes, run, saver::Saver, say::say, shared_files::SharedFiles,
 };
-use crate::commands::view::LivePage;
+use crate::commands::watch::live::page::LivePage;
 
 /// What the process needs.
 pub(super) struct Saving<'a> {

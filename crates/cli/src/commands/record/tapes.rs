@@ -9,7 +9,7 @@ use std::{
 
 use memreel::recorder::TapeKeeper;
 
-use super::folder::TapeFile;
+use super::tape_file::TapeFile;
 
 /// The tapes of a run; `None` for those that were let go, and for those of processes that had ended when they were found.
 pub(super) type Tapes = BTreeMap<TapeFile, Option<TapeKeeper>>;

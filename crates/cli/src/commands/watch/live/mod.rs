@@ -6,6 +6,7 @@
 
 mod curve;
 mod kept;
+pub(in crate::commands) mod page;
 
 use std::{
     io,

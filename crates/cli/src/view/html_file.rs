@@ -1,0 +1,41 @@
+//! The page that is one file.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use memreel_snapshot::pickle;
+
+use super::{answering::read, bundle, pack, reading::Source, recording::Recording, route::Files};
+use crate::{exit::Exit, failure::Failure, options::output::replaces_no_snapshot, text::shown::Shown};
+
+/// Writes the page that is one file, which begins with a view: the whole of it or nothing.
+pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {
+    let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
+    replaces_no_snapshot(path, files)?;
+    let page = html(files, view).map_err(unreadable)?;
+    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", Shown(&path)));
+    pickle::replace(path, |file| file.write_all(page.as_bytes())).map_err(cannot)?;
+    Ok(Exit::Fine)
+}
+
+/// Returns one page that has the files in it, as far as there is room for them, and begins with a view.
+///
+/// # Errors
+/// A file cannot be read; the text has its name.
+fn html(paths: &[PathBuf], view: &str) -> Result<String, String> {
+    let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
+    let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
+    let files = Files { sources: &sources, recordings: &recordings };
+    read(&files);
+    let failed = sources.iter().find_map(|source| Some((source, source.failure()?)));
+    if let Some((source, why)) = failed {
+        return Err(format!("{}: {why}", source.name));
+    }
+    let pack = pack::pack(&files, pack::MAX_BYTES).map_err(|error| error.to_string())?;
+    bundle::html(&pack, view)
+}
