@@ -10,22 +10,27 @@
 )]
 
 mod asked;
+#[cfg(target_os = "linux")]
+mod attach;
 mod commands;
-mod connections;
 mod dispatch;
 mod exit;
 mod failure;
 mod input;
 mod options;
-#[cfg(target_os = "linux")]
-mod process_root;
 mod program;
 mod question;
+#[cfg(target_os = "linux")]
+mod record;
+mod row;
+#[cfg(target_os = "linux")]
+mod run;
+mod serve;
 #[cfg(unix)]
 mod temporary;
 mod text;
-mod view;
-mod row;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-// The types of what the page asks and of the answers (crates/cli/src/view). They are for readers and for tsc (dev/scripts/pages); the program
+// The types of what the page asks and of the answers (crates/cli/src/serve/view). They are for readers and for tsc (dev/scripts/pages); the program
 // does not contain this file. Moments are numbers of events that have happened, addresses are texts such as "0x7f12000000".
 
 /** Figures of a moment. */
@@ -266,7 +266,7 @@ interface Source {
 
 // --- A page that is one file.
 
-/** What the file has of a device (crates/cli/src/view/pack.rs). */
+/** What the file has of a device (crates/cli/src/serve/view/pack.rs). */
 interface Kept {
   /** The largest blocks, with their group in each colour. */
   blocks: Record<number, Block & {groups: Record<Colouring, number>}>;

@@ -30,9 +30,9 @@ const WORDS: [&str; 16] = [
 
 /// The files that may, each with its reason.
 const MAY: [(&str, &str); 13] = [
-    ("crates/cli/src/commands/attach/gdb.rs", "in a folder of its own, which is new"),
+    ("crates/cli/src/attach/gdb.rs", "in a folder of its own, which is new"),
     ("crates/cli/src/commands/doctor/trial.rs", "a folder of its own, which is new"),
-    ("crates/cli/src/commands/record/processes.rs", "in the folder of a run, which its user alone may enter"),
+    ("crates/cli/src/record/processes.rs", "in the folder of a run, which its user alone may enter"),
     ("crates/cli/src/input/torch_dump.rs", "in the folder of a run"),
     ("crates/snapshot/src/place/plain.rs", "it opens to read"),
     ("src/process/memory/", "tests"),

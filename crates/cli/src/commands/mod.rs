@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod at;
-#[cfg(target_os = "linux")]
-mod attach;
 mod churn;
 mod completions;
 mod convert;
@@ -29,8 +27,6 @@ mod merge;
 mod oom;
 mod owners;
 mod ranks;
-#[cfg(target_os = "linux")]
-mod record;
 mod recover;
 mod replay;
 mod report;
@@ -42,10 +38,10 @@ mod top;
 pub(crate) mod torch;
 mod validate;
 mod view;
-#[cfg(target_os = "linux")]
-mod watch;
 
 use crate::row::{Row, command, of_program, question};
+#[cfg(target_os = "linux")]
+use crate::{attach, record, watch};
 
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{attach, doctor, mcp, record, watch};

@@ -11,18 +11,17 @@ use std::{
 use tempfile::NamedTempFile;
 
 #[cfg(target_os = "linux")]
-use super::watch::live::{self, page::LivePage};
+use crate::serve::live::{self, page::LivePage};
 use crate::{
     exit::Exit,
     failure::Failure,
     input::files::{Named, named},
-    text::{bytes::Bytes, shown::Shown},
-    view::{
-        Serving,
+    serve::{
         address_file::{AddressFile, ssh_line},
         browser::opened,
-        refused, save, serve,
+        view::{Serving, refused, save, serve},
     },
+    text::{bytes::Bytes, shown::Shown},
 };
 
 #[derive(Debug, clap::Args)]

@@ -20,7 +20,7 @@ use super::{
     readable::Words,
 };
 
-/// The name of the file (`crates/cli/src/commands/record/told.rs`).
+/// The name of the file (`crates/cli/src/record/told.rs`).
 const NAME: &[u8] = b"/unrecorded\0";
 
 /// What the preloaded library is called in a list of those that are preloaded.

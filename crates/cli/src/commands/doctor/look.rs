@@ -9,13 +9,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{super::record::preloadable::in_path, finding::Finding};
+use super::finding::Finding;
 use crate::{
-    text::shown::Shown,
-    view::{
+    run::preloadable::in_path,
+    serve::{
         browser::{OPENER, has_display, is_remote},
-        listener,
+        view::listener,
     },
+    text::shown::Shown,
 };
 
 /// The resident memory of a recorded process, which `memreel record --heap` reads beside it.

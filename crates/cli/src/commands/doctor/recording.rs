@@ -10,14 +10,16 @@ use std::{
 };
 
 use super::{
-    super::record::{
-        libraries::Libraries,
-        preloadable::{in_path, why_not},
-    },
     finding::Finding,
     trial::{Recorded, loads},
 };
-use crate::text::shown::Shown;
+use crate::{
+    run::{
+        libraries::Libraries,
+        preloadable::{in_path, why_not},
+    },
+    text::shown::Shown,
+};
 
 /// What `memreel record` puts in front of programs.
 pub(super) fn libraries() -> Finding {

@@ -14,7 +14,7 @@ use std::{
 use memreel_snapshot::{Snapshot, pickle};
 use tempfile::TempDir;
 
-use super::super::record::preloadable::{in_path, why_not};
+use crate::run::preloadable::{in_path, why_not};
 
 /// The longest time of a trial.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -26,7 +26,7 @@ use crate::{
         is_stdin, name,
     },
     options::Input,
-    view::save,
+    serve::view::save,
 };
 
 #[derive(Debug, clap::Args)]

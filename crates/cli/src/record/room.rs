@@ -1,0 +1,73 @@
+//! Makes the tapes of a run longer, beside what keeps them: a list of live blocks may take longer than a program needs to fill
+//! the room that it has, and a program may have forbidden itself to make more.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use memreel::recorder::{RoomMaker, TapeKeeper};
+
+use super::tapes::lock;
+use crate::run::tape_file::TapeFile;
+
+/// How often the room in the tapes is looked at: a tenth of the time in which a fast program fills it.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The thread that makes room; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Locked while the thread makes room.
+    makers: Arc<Mutex<BTreeMap<TapeFile, RoomMaker>>>,
+    /// Closed to end the thread.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Room {
+    /// Begins with no tape. Without the thread, the keeper of each tape makes room when it has the time.
+    pub(super) fn start() -> Room {
+        let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, RoomMaker>::new()));
+        let (of_thread, (end, is_over)) = (makers.clone(), mpsc::channel::<()>());
+        let work = move || {
+            while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                lock(&of_thread).values().for_each(RoomMaker::make_room);
+            }
+        };
+        let thread = thread::Builder::new().name("room".into()).spawn(work).ok();
+        Room { makers, end: Some(end), thread }
+    }
+
+    /// Makes room in the tape of a keeper, too.
+    pub(super) fn add(&self, tape: &TapeFile, keeper: &mut TapeKeeper) {
+        if self.thread.is_some() {
+            lock(&self.makers).insert(tape.clone(), keeper.room_maker());
+        }
+    }
+
+    /// Waits until nothing is done to a tape.
+    pub(super) fn let_go(&self, tape: &TapeFile) {
+        lock(&self.makers).remove(tape);
+    }
+
+    /// Forgets all tapes but these.
+    pub(super) fn retain(&self, is_there: impl Fn(&TapeFile) -> bool) {
+        lock(&self.makers).retain(|tape, _| is_there(tape));
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What is shown of one device of a watched process.
+
+#![forbid(unsafe_code)]
+
+use memreel::{FollowedDevice, Follower, LiveSums};
+use memreel_snapshot::{
+    DeviceId,
+    analysis::{By, DeviceHistory, RowKind, Site, owners},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::detail::Detail;
+use crate::text::sites::Sites;
+
+/// The calls of a site in its text.
+const N_CALLS: usize = 3;
+
+/// The figures of one device of a process at one look.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) file: String,
+    pub(crate) process: u32,
+    pub(crate) rank: Option<String>,
+    pub(crate) is_running: bool,
+    pub(crate) device: DeviceId,
+    pub(crate) name: String,
+    /// What the device reports as used, at most since the recording began, and what it has.
+    pub(crate) used_bytes: Option<u64>,
+    pub(crate) used_peak_bytes: Option<u64>,
+    pub(crate) limit_bytes: Option<u64>,
+    pub(crate) live_bytes: u64,
+    pub(crate) live_peak_bytes: u64,
+    pub(crate) reserved_bytes: u64,
+    pub(crate) n_live: u64,
+    pub(crate) allocations_per_s: u64,
+    pub(crate) allocated_bytes_per_s: u64,
+    #[serde(skip)]
+    pub(crate) totals: Totals,
+    pub(crate) owners: Vec<OwnerBytes>,
+    pub(crate) holders: Vec<SiteBytes>,
+    pub(crate) grown_in_a_minute: Vec<SiteBytes>,
+    pub(crate) grown_since_begin: Vec<SiteBytes>,
+    pub(crate) watched_us: u64,
+    pub(crate) oom: Option<Oom>,
+    /// How often events were dropped before they could be read.
+    pub(crate) n_anew: u64,
+    pub(crate) problems: Vec<String>,
+}
+
+/// The counts of a device since the watch began or the recording started, and the bytes by which it grew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Totals {
+    pub(crate) n_allocs: u64,
+    pub(crate) allocated_bytes: u64,
+    pub(crate) n_frees: u64,
+    pub(crate) n_ooms: u64,
+    pub(crate) grown_in_a_minute: i64,
+}
+
+/// What an owner has now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct OwnerBytes {
+    pub(crate) owner: String,
+    pub(crate) kind: RowKind,
+    pub(crate) bytes: i64,
+}
+
+/// What a site has, or by how much it grew.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct SiteBytes {
+    pub(crate) bytes: i64,
+    #[serde(skip)]
+    pub(crate) text: String,
+    #[serde(flatten)]
+    frames: Value,
+}
+
+impl SiteBytes {
+    fn without_stack(bytes: i128) -> SiteBytes {
+        SiteBytes { bytes: saturated(bytes), text: "(no stack)".to_owned(), frames: json!({"stack": null}) }
+    }
+}
+
+/// The newest failed request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Oom {
+    pub(crate) time_us: Option<u64>,
+    pub(crate) requested_bytes: Option<u64>,
+    pub(crate) n_ooms: u64,
+    /// Why it failed; `None` if the tape cannot be read any more.
+    pub(crate) why: Option<String>,
+}
+
+/// What the devices of a process hold, by owner and by site.
+pub(crate) struct Held(pub(crate) Vec<HeldOfDevice>);
+
+/// What one device holds.
+#[derive(Clone, Default)]
+pub(crate) struct HeldOfDevice {
+    pub(crate) device: DeviceId,
+    pub(crate) owners: Vec<OwnerBytes>,
+    pub(crate) holders: Vec<SiteBytes>,
+    pub(crate) grown_in_a_minute: Vec<SiteBytes>,
+    pub(crate) grown_since_begin: Vec<SiteBytes>,
+}
+
+impl Held {
+    /// Returns what a process holds now, compared with what it held `before`: a minute ago, and in the beginning.
+    pub(crate) fn of(
+        follower: &Follower,
+        now: &LiveSums,
+        before: Option<[LiveSums; 2]>,
+        devices: &[FollowedDevice],
+        detail: Detail,
+    ) -> Held {
+        let now = follower.snapshot_of(now);
+        let before = before.map(|before| before.each_ref().map(|sums| follower.snapshot_of(sums)));
+        let n = detail.n_sites;
+        let tables = owners(&[&now]);
+        let of_device = |device: DeviceId| {
+            let history = DeviceHistory::new(&now, device);
+            let sites = Sites::new(&history, N_CALLS);
+            let site = |bytes: i128, site: &Site| match site {
+                // The blocks of a stack are one here, so its size says nothing.
+                Site::Size(_) => SiteBytes::without_stack(bytes),
+                site => SiteBytes {
+                    bytes: saturated(bytes),
+                    text: sites.plain(site),
+                    frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
+                },
+            };
+            let grown = |before| {
+                let before = DeviceHistory::new(before, device);
+                let changes = before.diff(before.end(), &history, history.end());
+                let mut all: Vec<SiteBytes> = Vec::new();
+                let mut without_stack = 0;
+                for change in &changes {
+                    match change.after.as_ref().or(change.before.as_ref()).map(|group| &group.site) {
+                        Some(Site::Size(_)) => without_stack += change.bytes(),
+                        Some(of) if change.bytes() > 0 && all.len() < n => all.push(site(change.bytes(), of)),
+                        _ => {}
+                    }
+                }
+                if without_stack > 0 {
+                    all.push(SiteBytes::without_stack(without_stack));
+                    all.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+                    all.truncate(n);
+                }
+                all
+            };
+            let holders = if n > 0 { history.top(history.end(), By::Stack) } else { Vec::new() };
+            let [grown_in_a_minute, grown_since_begin] =
+                before.as_ref().map_or_else(Default::default, |before| before.each_ref().map(grown));
+            let table = tables.iter().find(|table| table.device == device);
+            HeldOfDevice {
+                device,
+                owners: table.map(|table| first_owners(&table.rows, detail.n_owners)).unwrap_or_default(),
+                holders: holders
+                    .iter()
+                    .take(n)
+                    .map(|group| site(i128::from(group.bytes), &group.site))
+                    .collect(),
+                grown_in_a_minute,
+                grown_since_begin,
+            }
+        };
+        Held(devices.iter().map(|device| of_device(device.device)).collect())
+    }
+
+    pub(crate) fn take(&mut self, device: DeviceId) -> HeldOfDevice {
+        let found = self.0.iter_mut().find(|held| held.device == device);
+        found.map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Returns the owners with the most bytes now.
+fn first_owners(rows: &[memreel_snapshot::analysis::OwnerRow], n: usize) -> Vec<OwnerBytes> {
+    let bytes = |row: &memreel_snapshot::analysis::OwnerRow| row.now_bytes.filter(|bytes| *bytes != 0);
+    let mut all: Vec<OwnerBytes> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(OwnerBytes { owner: row.owner.clone(), kind: row.kind, bytes: saturated(bytes(row)?) })
+        })
+        .collect();
+    all.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    all.truncate(n);
+    all
+}
+
+pub(crate) fn saturated(bytes: i128) -> i64 {
+    i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX })
+}

@@ -1,0 +1,64 @@
+//! The metrics of a device: their names, what they mean, and the number of each.
+
+#![forbid(unsafe_code)]
+
+use crate::run::figures::Figures;
+
+/// A number of a device, with what it means.
+pub(super) struct Family<T> {
+    /// Without the unit and the ending of counters.
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) is_bytes: bool,
+    /// The number, if the device has it.
+    pub(super) of: fn(&Figures) -> Option<T>,
+}
+
+const fn bytes<T>(name: &'static str, help: &'static str, of: fn(&Figures) -> Option<T>) -> Family<T> {
+    Family { name, help, is_bytes: true, of }
+}
+
+const fn count<T>(name: &'static str, help: &'static str, of: fn(&Figures) -> Option<T>) -> Family<T> {
+    Family { name, help, is_bytes: false, of }
+}
+
+/// Numbers that rise and fall, of any sign.
+pub(super) const GAUGES: [Family<i64>; 9] = [
+    bytes("used", "What the device reports as used, by all processes", |of| of.used_bytes.map(signed)),
+    bytes("used_peak", "The most that the device reported as used", |of| of.used_peak_bytes.map(signed)),
+    bytes("limit", "What the device has", |of| of.limit_bytes.map(signed)),
+    bytes("allocated", "Bytes requested by live blocks", |of| Some(signed(of.live_bytes))),
+    bytes("allocated_peak", "The most that the blocks in use asked for", |of| {
+        Some(signed(of.live_peak_bytes))
+    }),
+    bytes("reserved", "The segments of an allocator", |of| reserved(of).map(signed)),
+    bytes("unused", "What no block in use asked for of the segments", |of| {
+        Some(signed(reserved(of)?.saturating_sub(of.live_bytes)))
+    }),
+    bytes("growth", "Bytes requested by live blocks, minus those of a minute ago", |of| {
+        Some(of.totals.grown_in_a_minute)
+    }),
+    count("blocks", "Blocks in use", |of| Some(signed(of.n_live))),
+];
+
+/// Numbers that only rise, since the recording began.
+pub(super) const COUNTERS: [Family<u64>; 5] = [
+    count("requests", "Requests that were served", |of| Some(of.totals.n_allocs)),
+    bytes("requested", "Bytes of the requests that were served", |of| Some(of.totals.allocated_bytes)),
+    count("frees", "Blocks that were freed", |of| Some(of.totals.n_frees)),
+    count("failed_requests", "Requests that failed", |of| Some(of.totals.n_ooms)),
+    count(
+        "catch_ups",
+        "Times that events were dropped before they were read; the other counters lack those",
+        |of| Some(of.n_anew),
+    ),
+];
+
+/// Returns the bytes of the segments; none of a device that has none, such as a heap.
+fn reserved(figures: &Figures) -> Option<u64> {
+    Some(figures.reserved_bytes).filter(|bytes| *bytes > 0)
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

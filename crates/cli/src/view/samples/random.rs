@@ -1,1 +1,0 @@
-../../../../../src/process/testing/random.rs

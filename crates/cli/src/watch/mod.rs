@@ -1,0 +1,147 @@
+//! `memreel watch`: what recorded processes hold while they run.
+//!
+//! `lines` prints it, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
+
+#![forbid(unsafe_code)]
+
+mod keys;
+mod lines;
+mod screen;
+mod terminal;
+mod view;
+
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    run::{all::All, detail::Detail, figures::Figures, found::Source},
+    serve::metrics::Metrics,
+};
+
+/// The time between two lines of a process, at least.
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A tape is a file that any process of the same user can read while it grows, so
+the program notices nothing. Without an argument, all recorded processes of
+this user on this machine are watched, also those that begin later.
+
+On a terminal this is a screen; `?` lists its keys. Elsewhere it prints a line a
+second for each device of each process, until all have ended. Growth is counted
+from when the watch began, or over the last minute.
+
+--metrics serves numbers for Prometheus instead and prints where, until all that
+are named have ended. What is watched needs neither a port nor a thread for it.
+
+Example:
+  memreel watch
+  memreel watch 4711
+  memreel watch --once --json run.tape
+  memreel watch --metrics 127.0.0.1:9464
+
+Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
+that cannot be read.")]
+pub(crate) struct Options {
+    /// Print what is held after a second, of processes that run if there are any, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Print one JSON object a line, for each device of each process
+    #[arg(long)]
+    json: bool,
+
+    /// Show at most this many owners, and sites of each list
+    #[arg(short, value_name = "COUNT", default_value_t = 5)]
+    n: usize,
+
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, for example 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["once", "json", "n"])]
+    metrics: Option<String>,
+
+    /// Have this number of sites of each device in the metrics, by name
+    #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
+    metrics_sites: usize,
+
+    /// Serve the metrics to those who send the token in this file, as `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    metrics_token: Option<PathBuf>,
+
+    /// Tapes, folders of runs, or numbers of processes
+    #[arg(value_name = "RUN|PID|TAPE")]
+    sources: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
+    let listen = |address| Metrics::listen(address, options.metrics_token.as_deref());
+    let metrics = options.metrics.as_deref().map(listen).transpose()?;
+    let detail = match metrics {
+        Some(_) => Detail::by_metrics(options.metrics_sites),
+        None => Detail::by_a_person(options.n),
+    };
+    let mut all = All::new(sources, detail);
+    all.begin()?;
+    if metrics.is_none() && !options.once && !options.json && io::stdout().is_terminal() {
+        return terminal::run(all);
+    }
+    all.refused.values().for_each(|why| eprintln!("memreel: {why}"));
+    if all.is_empty() && !(metrics.is_some() && all.is_of_this_user()) {
+        return Err(Failure::usage(
+            "no recorded process is there to watch; `memreel record -- PROGRAM` starts one",
+        ));
+    }
+    if let Some(metrics) = metrics {
+        writeln!(out, "{}", metrics.address())?;
+        out.flush()?;
+        metrics.warning().iter().for_each(|line| eprintln!("memreel: {line}"));
+        metrics.serve_watched(all)?;
+        return Ok(Exit::Fine);
+    }
+    all.look();
+    loop {
+        thread::sleep(all.pause(SECOND));
+        if !options.once {
+            all.find()?;
+        }
+        all.look();
+        let mut figures = all.figures();
+        let n_left_out =
+            if options.once && !options.json { leave_out_ended(&mut figures, &options.sources) } else { 0 };
+        for figures in figures {
+            if options.json {
+                writeln!(out, "{}", serde_json::to_string(&figures).map_err(io::Error::from)?)?;
+            } else if options.once {
+                lines::print(&figures, out)?;
+            } else {
+                writeln!(out, "{}", lines::line(&figures))?;
+            }
+        }
+        if n_left_out > 0 {
+            writeln!(out, "not shown: processes that have ended: {n_left_out} (--json has them)")?;
+        }
+        out.flush()?;
+        if options.once || !all.is_running() {
+            return Ok(Exit::Fine);
+        }
+        all.forget_ended();
+    }
+}
+
+/// Leaves out the processes that have ended, if others run, but not a tape that was named. Returns how many.
+fn leave_out_ended(figures: &mut Vec<Figures>, named: &[String]) -> usize {
+    if figures.iter().all(|of| !of.is_running) {
+        return 0;
+    }
+    let stays = |of: &Figures| of.is_running || named.contains(&of.file);
+    let ended: BTreeSet<String> = figures.iter().filter(|of| !stays(of)).map(|of| of.file.clone()).collect();
+    figures.retain(stays);
+    ended.len()
+}
