@@ -16,6 +16,7 @@ mod commands;
 mod dispatch;
 mod exit;
 mod failure;
+mod findings;
 mod input;
 mod options;
 mod program;

@@ -29,9 +29,8 @@ use crate::{
     text::{
         bytes::{Bytes, signed},
         clean, count,
-        fit::{command, print_text},
+        fit::print_text,
         json::{List, WithList},
-        shell_word,
         sites::{Sites, heading, print_rows},
         warnings::warnings,
     },
@@ -89,17 +88,6 @@ pub(crate) struct Options {
 
     /// The later snapshot
     after: PathBuf,
-}
-
-/// Returns the command to ask next about a run that needs more than another, given the moment, the device where there are
-/// several, and the names of both files.
-pub(super) fn what_it_has_more(at: &str, device: Option<DeviceId>, before: &str, after: &str) -> String {
-    let (before, after) = (shell_word(before), shell_word(after));
-    let device = device.map(|device| device.to_string());
-    let mut words = vec!["memreel", "diff", "--at", at];
-    words.extend(device.iter().flat_map(|device| ["--device", device]));
-    words.extend([&*before, &*after]);
-    command("see what grew: ", &words)
 }
 
 /// What is compared.

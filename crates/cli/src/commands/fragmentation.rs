@@ -6,9 +6,7 @@ use std::io::{self, Write};
 
 use memreel_snapshot::{
     Address, DeviceId,
-    analysis::{
-        DeviceHistory, Fragmentation, IdlePool, PinnedSegment, PoolOf, Site, SiteFrames, Totals, Wanted,
-    },
+    analysis::{DeviceHistory, Fragmentation, IdlePool, PinnedSegment, Site, SiteFrames, Totals, Wanted},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -27,7 +25,7 @@ use crate::{
         fit::print_text,
         json::{List, WithList},
         percent,
-        pool_table::print_pools,
+        pool_table::{print_idle_pools, print_pools},
         rest::rest,
         sites::{Sites, heading},
         stream_table::{print_findings, print_streams},
@@ -190,18 +188,6 @@ fn served(wanted: &Wanted) -> String {
         Bytes(wanted.bytes),
         wanted.event
     )
-}
-
-/// Prints the pools of captured graphs that no block uses.
-pub(super) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::Result<()> {
-    let of_graphs = pools.iter().filter(|idle| PoolOf::id(idle.pool) == PoolOf::Graph);
-    of_graphs.into_iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
-        let reserved = Bytes(*reserved_bytes);
-        print_text(
-            format!("note: pool {pool}: 0 B in use, {reserved} reserved, used by nobody: a failed capture?"),
-            out,
-        )
-    })
 }
 
 fn print_object(

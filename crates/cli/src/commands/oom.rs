@@ -2,9 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod cause_list;
-mod logged;
-
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -21,21 +18,21 @@ use memreel_snapshot::{
 use serde::Serialize;
 use serde_json::json;
 
-use cause_list::print_list;
-
 use crate::{
     exit::Exit,
     failure::Failure,
+    findings::{
+        causes::print_causes,
+        logged::{self, answer_logs},
+    },
     input::{
         each::{Asked, each_device},
         log_file, name,
         own_memory::is_host,
     },
-    options::{Devices, Input, Listing, moment},
+    options::{Devices, Input, Listing},
     text::{
         bytes::Bytes,
-        clean,
-        colour::red,
         count,
         fit::{command, print_text, wrapped},
         json::print_line,
@@ -114,25 +111,6 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(worst.max(of_snapshots(&input, options, beside.as_ref(), out)?))
 }
 
-/// Answers about the logs among the files, and returns the other files.
-pub(super) fn answer_logs(input: &Input, out: &mut impl Write) -> Result<(Exit, Vec<PathBuf>), Failure> {
-    let (mut logs, mut files) = (Vec::new(), Vec::new());
-    for path in &input.files {
-        match log_file::read(path).map_err(|failure| failure.of_file(&name(path)))? {
-            Some(messages) if messages.last.is_some() || !log_file::is_snapshot(path) => {
-                logs.push((path, messages))
-            }
-            _ => files.push(path.clone()),
-        }
-    }
-    let is_one = input.files.len() == 1;
-    let mut worst = Exit::Fine;
-    for (path, messages) in &logs {
-        worst = worst.max(of_log(path, messages, input, is_one, out)?);
-    }
-    Ok((worst, files))
-}
-
 /// Reads the log of `--log`.
 fn log_beside(path: &Path) -> Result<Messages, Failure> {
     let of_file = |failure: Failure| failure.of_file(&name(path));
@@ -142,26 +120,6 @@ fn log_beside(path: &Path) -> Result<Messages, Failure> {
     match messages.last {
         Some(_) => Ok(messages),
         None => Err(of_file(log_file::no_message(path, &messages))),
-    }
-}
-
-/// Answers about a log.
-fn of_log(
-    path: &Path,
-    messages: &Messages,
-    input: &Input,
-    is_one: bool,
-    out: &mut impl Write,
-) -> Result<Exit, Failure> {
-    let name = name(path);
-    let answered = match &messages.last {
-        Some(_) => logged::answer(&name, messages, input.device, input.json, out),
-        None => Err(log_file::no_message(path, messages)),
-    };
-    match answered {
-        Err(failure) if is_one => Err(failure.of_file(&name)),
-        Err(failure) => Ok(failure.of_file(&name).report()?),
-        answered => answered,
     }
 }
 
@@ -218,25 +176,6 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     } else {
         "no request failed in the recorded history"
     }
-}
-
-/// Prints which request failed, and at most `n` of its causes.
-pub(super) fn print_causes(
-    history: &DeviceHistory<'_>,
-    explanation: &Explanation<'_, '_>,
-    n: usize,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let (red, report, causes) = (red(), explanation.report(), explanation.causes());
-    let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
-    let text = format!(
-        "{red}out of memory{step}, {}{red:#}: {} requested {}",
-        causes[0].kind.name(),
-        Bytes(report.requested_bytes),
-        moment::words(history, report.totals.moment),
-    );
-    print_text(text, out)?;
-    print_list(&causes[..causes.len().min(n)], out)
 }
 
 /// Returns commands that answer what comes next: what grew, or who called for what is in use; more settings, if free memory that

@@ -15,14 +15,10 @@ use memreel_snapshot::{
 };
 use serde_json::json;
 
-use super::{
-    fragmentation::print_idle_pools,
-    leaks::claims,
-    oom::{answer_logs, print_causes},
-};
 use crate::{
     exit::Exit,
     failure::Failure,
+    findings::{causes::print_causes, growth::claims, logged::answer_logs},
     input::{
         Opened,
         each::{Asked, each_file},
@@ -39,7 +35,7 @@ use crate::{
         fit::{self, columns, print_text, wrapped},
         json::{self, List, WithList},
         labels, percent,
-        pool_table::print_pools,
+        pool_table::{print_idle_pools, print_pools},
         rest::rest,
         shell_word,
         sites::{Sites, figures, print_rows},

@@ -4,9 +4,20 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::oom::Cause;
+use memreel_snapshot::analysis::{
+    DeviceHistory,
+    oom::{Cause, Explanation},
+};
 
-use crate::text::{clean, fit::wrapped};
+use crate::{
+    options::moment,
+    text::{
+        bytes::Bytes,
+        clean,
+        colour::red,
+        fit::{print_text, wrapped},
+    },
+};
 
 /// Prints causes, each with its advice. The kind of the first is in the line above it.
 pub(super) fn print_list(causes: &[Cause], out: &mut impl Write) -> io::Result<()> {
@@ -19,4 +30,23 @@ pub(super) fn print_list(causes: &[Cause], out: &mut impl Write) -> io::Result<(
         }
     }
     Ok(())
+}
+
+/// Prints which request failed, and at most `n` of its causes.
+pub(crate) fn print_causes(
+    history: &DeviceHistory<'_>,
+    explanation: &Explanation<'_, '_>,
+    n: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (red, report, causes) = (red(), explanation.report(), explanation.causes());
+    let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
+    let text = format!(
+        "{red}out of memory{step}, {}{red:#}: {} requested {}",
+        causes[0].kind.name(),
+        Bytes(report.requested_bytes),
+        moment::words(history, report.totals.moment),
+    );
+    print_text(text, out)?;
+    print_list(&causes[..causes.len().min(n)], out)
 }

@@ -1,6 +1,9 @@
 //! The answer about a log: its last message, why that request failed, and what to record.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
 
 use memreel_snapshot::{
     analysis::oom::{Cause, LoggedOom, OomReport},
@@ -8,11 +11,12 @@ use memreel_snapshot::{
 };
 use serde_json::{Value, json};
 
-use super::cause_list::print_list;
+use super::causes::print_list;
 use crate::{
     exit::Exit,
     failure::Failure,
-    options::Devices,
+    input::{log_file, name},
+    options::{Devices, Input},
     text::{
         bytes::Bytes,
         clean,
@@ -30,8 +34,47 @@ const N_RANKS: usize = 16;
 /// How many calls of the program's own are printed of a traceback.
 const N_OWN_CALLS: usize = 3;
 
+/// Answers about the logs among the files, and returns the other files.
+pub(crate) fn answer_logs(input: &Input, out: &mut impl Write) -> Result<(Exit, Vec<PathBuf>), Failure> {
+    let (mut logs, mut files) = (Vec::new(), Vec::new());
+    for path in &input.files {
+        match log_file::read(path).map_err(|failure| failure.of_file(&name(path)))? {
+            Some(messages) if messages.last.is_some() || !log_file::is_snapshot(path) => {
+                logs.push((path, messages))
+            }
+            _ => files.push(path.clone()),
+        }
+    }
+    let is_one = input.files.len() == 1;
+    let mut worst = Exit::Fine;
+    for (path, messages) in &logs {
+        worst = worst.max(of_log(path, messages, input, is_one, out)?);
+    }
+    Ok((worst, files))
+}
+
+/// Answers about a log.
+fn of_log(
+    path: &Path,
+    messages: &Messages,
+    input: &Input,
+    is_one: bool,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
+    let name = name(path);
+    let answered = match &messages.last {
+        Some(_) => answer(&name, messages, input.device, input.json, out),
+        None => Err(log_file::no_message(path, messages)),
+    };
+    match answered {
+        Err(failure) if is_one => Err(failure.of_file(&name)),
+        Err(failure) => Ok(failure.of_file(&name).report()?),
+        answered => answered,
+    }
+}
+
 /// Prints the answer about the messages of a log.
-pub(super) fn answer(
+fn answer(
     name: &str,
     messages: &Messages,
     device: Devices,
@@ -205,7 +248,7 @@ fn print_next(name: &str, logged: &LoggedOom<'_>, out: &mut impl Write) -> io::R
 }
 
 /// Returns what a message adds to a failed request of a snapshot, one line each.
-pub(super) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<String> {
+pub(crate) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<String> {
     let Some(capacity) = message.capacity_bytes else { return Vec::new() };
     let line = format!("line {} of {}", message.line, clean(log));
     if report.device_total_bytes.is_none() {

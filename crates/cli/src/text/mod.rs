@@ -5,6 +5,7 @@
 pub(crate) mod bytes;
 pub(crate) mod calls;
 pub(crate) mod colour;
+pub(crate) mod diff_command;
 pub(crate) mod fit;
 pub(crate) mod json;
 pub(crate) mod labels;

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::{PoolOf, PoolUse};
+use memreel_snapshot::analysis::{IdlePool, PoolOf, PoolUse};
 
 use super::{bytes::Bytes, fit::print_text, labels::pool_text, segment_rows::print_sums, sites::Sites};
 
@@ -49,4 +49,16 @@ fn returned(uses: &[PoolUse], kind: PoolOf) -> Option<String> {
 /// Whether there are other pools than the default one.
 pub(crate) fn has_private(uses: &[PoolUse]) -> bool {
     uses.iter().any(|of| of.kind != PoolOf::Default)
+}
+
+/// Prints the pools of captured graphs that no block uses.
+pub(crate) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::Result<()> {
+    let of_graphs = pools.iter().filter(|idle| PoolOf::id(idle.pool) == PoolOf::Graph);
+    of_graphs.into_iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
+        let reserved = Bytes(*reserved_bytes);
+        print_text(
+            format!("note: pool {pool}: 0 B in use, {reserved} reserved, used by nobody: a failed capture?"),
+            out,
+        )
+    })
 }

@@ -22,7 +22,6 @@ use memreel_snapshot::{
 };
 use serde_json::json;
 
-use super::diff::what_it_has_more;
 use check_line::line;
 use junit::{Gated, junit};
 use whole_run::Asked;
@@ -46,6 +45,7 @@ use crate::{
         bytes, clean,
         colour::red,
         count,
+        diff_command::what_it_has_more,
         fit::{print_text, wrapped},
         json::print_line,
         share,

@@ -6,15 +6,13 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::ranks::{MAX_HOLDERS, RankFigures, Why};
 
-use super::{
-    super::diff::what_it_has_more,
-    compared::{All, Compared},
-};
+use super::compared::{All, Compared};
 use crate::{
     input::{is_stdin, name},
     text::{
         bytes::Bytes,
         clean, clean_display, count,
+        diff_command::what_it_has_more,
         fit::{command, print_text, shortened},
         percent, shell_word,
         table::Table,

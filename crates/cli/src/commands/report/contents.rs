@@ -13,9 +13,9 @@ use memreel_snapshot::{
 
 use super::page::Part;
 use crate::{
-    commands::leaks,
     exit::Exit,
     failure::Failure,
+    findings::growth,
     input::Opened,
     options::{Devices, moment},
     text::{bytes::Bytes, clean, count, percent, plot, warnings::warnings},
@@ -56,7 +56,7 @@ fn of_device(opened: &Opened, history: &DeviceHistory<'_>, parts: &mut Vec<Part>
     parts.push(Part::Heading(head));
     match &explanation {
         Some(explanation) => parts.push(Part::List(findings(explanation))),
-        None => parts.push(Part::Text(leaks::finding(history, &history.leaks()))),
+        None => parts.push(Part::Text(growth::finding(history, &history.leaks()))),
     }
     parts.push(figures(opened, history, explanation.as_ref()));
     let moment = explanation.as_ref().map_or(history.peak().moment, |all| all.report().totals.moment);
