@@ -1,4 +1,4 @@
-//! No file imports, even by way of others, from a file that imports from it; nor does a room of a package.
+//! No file imports, even by way of others, from a file that imports from it; nor does a room of a package or of another room.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeSet, fs, path::Path, slice::from_ref};
@@ -19,8 +19,10 @@ fn no_files_or_rooms_import_in_a_circle() {
         assert!(is_read, "{package:?}: {n_imports} imports in {n_files} files");
         let of_files = circles(&imports);
         assert!(of_files.is_empty(), "{package:?}: circles of files: {of_files:#?}");
-        let of_rooms = circles(&tree.rooms());
-        assert!(of_rooms.is_empty(), "{package:?}: circles of rooms: {of_rooms:#?}");
+        for parent in tree.parents() {
+            let of_rooms = circles(&tree.children(parent));
+            assert!(of_rooms.is_empty(), "{package:?}: circles of rooms in {parent:?}: {of_rooms:#?}");
+        }
     }
 }
 
@@ -111,11 +113,49 @@ fn a_circle_of_rooms_is_found_where_files_have_none() {
     assert_eq!(found(&files), (vec![], vec![]));
 }
 
+/// A package whose room `outer::rooms` has two rooms, `one` and `two`. `two::needed` is used by `one`; `line` is in `two`.
+fn with_line_in_two(line: &str) -> Vec<(&'static str, String)> {
+    let file = |name, text: &str| (name, text.to_owned());
+    vec![
+        file("lib.rs", "mod outer;"),
+        file("outer/mod.rs", "mod rooms;"),
+        file("outer/rooms/mod.rs", "mod one; mod two;"),
+        file("outer/rooms/one/mod.rs", "mod uses; mod deep; pub(super) use deep::low::{Item, low};"),
+        file("outer/rooms/one/uses.rs", "use super::super::two::needed::Needed; struct Uses(Needed);"),
+        file("outer/rooms/one/deep/mod.rs", "pub(super) mod low;"),
+        file("outer/rooms/one/deep/low.rs", "pub struct Item; pub fn low() {}"),
+        file("outer/rooms/two/mod.rs", "pub(super) mod needed; mod inner;"),
+        file("outer/rooms/two/needed.rs", "pub struct Needed;"),
+        file("outer/rooms/two/inner/mod.rs", "mod last;"),
+        ("outer/rooms/two/inner/last.rs", line.to_owned()),
+    ]
+}
+
+#[test]
+fn a_circle_of_rooms_is_found_below_other_rooms() {
+    let circle = circle_of(["outer::rooms::one", "outer::rooms::two"]);
+    for line in [
+        "use crate::outer::rooms::one::deep::low::Item; struct Last(Item);",
+        "use super::super::super::one::deep::low; fn last() { low::low(); }",
+        // By a re-export, which is of the room.
+        "use crate::outer::rooms::one::Item as Other; struct Last(Other);",
+        "fn last() { crate::outer::rooms::one::low(); }",
+        "pub use crate::outer::rooms::one::low;",
+    ] {
+        assert_eq!(found(&with_line_in_two(line)), (vec![], vec![circle.clone()]), "{line}");
+    }
+    for line in
+        ["", "use super::super::needed::Needed; struct Last(Needed);", "fn one() {} fn last() { one(); }"]
+    {
+        assert_eq!(found(&with_line_in_two(line)), (vec![], vec![]), "{line}");
+    }
+}
+
 fn circle_of<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the circles of files and those of rooms in a package with these files.
+/// Returns the circles of files and those of rooms, by their paths, in a package with these files.
 fn found(files: &[(&str, String)]) -> (Vec<BTreeSet<String>>, Vec<BTreeSet<String>>) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -126,9 +166,12 @@ fn found(files: &[(&str, String)]) -> (Vec<BTreeSet<String>>, Vec<BTreeSet<Strin
     let tree = Tree::read(&folder.path().join("lib.rs"));
     let name = |file: &Path| file.strip_prefix(folder.path()).unwrap().display().to_string();
     let files = circles(&tree.imports()).into_iter().map(|circle| circle.into_iter().map(name).collect());
-    let rooms =
-        circles(&tree.rooms()).into_iter().map(|circle| circle.into_iter().map(str::to_owned).collect());
-    (files.collect(), rooms.collect())
+    let rooms_in = |parent: &[String]| -> Vec<BTreeSet<String>> {
+        let path = |room: &str| [parent, &[room.to_owned()]].concat().join("::");
+        let circles = circles(&tree.children(parent)).into_iter();
+        circles.map(|circle| circle.into_iter().map(path).collect()).collect()
+    };
+    (files.collect(), tree.parents().into_iter().flat_map(rooms_in).collect())
 }
 
 /// Every set of files or rooms that all reach each other.

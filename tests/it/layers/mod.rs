@@ -1,7 +1,7 @@
 //! The diagram of ARCHITECTURE.md as a test: which room may import which, circles of imports in every package
-//! (`circles`), who reads the `environment`, where unsafe code is (`unsafety`), which files give the reason of relaxed accesses (`orders`), where the
-//! links of the packaged pages lead and which files unit tests use (`package`), where the sizes of segments are
-//! (`sizes`), and that sums of sizes have an end (`sums`).
+//! (`circles`), what the `commands` of the program import, who reads the `environment`, where unsafe code is (`unsafety`), which
+//! files give the reason of relaxed accesses (`orders`), where the links of the packaged pages lead and which files unit tests
+//! use (`package`), where the sizes of segments are (`sizes`), and that sums of sizes have an end (`sums`).
 //!
 //! Each row names a room and the rooms it may import, all of them from rows above its own, so that the
 //! table cannot hold a circle. Imports are those of the code, followed to the room that defines the item, and those of
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod circles;
+mod commands;
 mod environment;
 mod module;
 mod one_build;
@@ -157,7 +158,7 @@ fn names(rooms: &[Row]) -> BTreeSet<&'static str> {
 fn the_arrows_of_the_code_are_those_of_the_diagram() {
     for (src, rooms) in PACKAGES {
         let tree = Tree::read(&repository(src).join("lib.rs"));
-        let imports = tree.rooms();
+        let imports = tree.children(&[]);
         let modules: BTreeSet<_> = imports.keys().copied().filter(|room| !room.is_empty()).collect();
         assert_eq!(modules, names(rooms), "{src}");
         for (room, allowed) in rooms {

@@ -61,10 +61,28 @@ impl Tree {
         self.between(|_, (file, _)| Some(file.as_path()), false)
     }
 
-    /// For every room, which is a module that the root declares, the rooms that it imports from or whose items it
-    /// passes on.
-    pub(crate) fn rooms(&self) -> Imports<'_, str> {
-        self.between(|at, _| at.first().map(String::as_str), true)
+    /// For every module, those that it imports from or whose items it passes on.
+    pub(crate) fn arrows(&self) -> Imports<'_, [String]> {
+        self.between(|at, _| Some(at.as_slice()), true)
+    }
+
+    /// The modules that have others in files below them, the root first.
+    pub(crate) fn parents(&self) -> BTreeSet<&[String]> {
+        let in_own_file = |at: &&Segments| {
+            self.modules.get(&at[..at.len() - 1]).is_some_and(|parent| parent.0 != self.modules[*at].0)
+        };
+        self.modules
+            .keys()
+            .filter(|at| !at.is_empty())
+            .filter(in_own_file)
+            .map(|at| &at[..at.len() - 1])
+            .collect()
+    }
+
+    /// For every room, which is a module below a parent, the rooms beside it from which it imports, or whose items it passes on,
+    /// itself or in what is below it.
+    pub(crate) fn children(&self, parent: &[String]) -> Imports<'_, str> {
+        self.between(|at, _| at.strip_prefix(parent)?.first().map(String::as_str), true)
     }
 
     /// The imports between the places of modules; those within a place are left out.
