@@ -55,7 +55,7 @@ fn made_once(sites: &[LeakSite]) -> String {
     };
     let same = sites.iter().filter(|site| site.is_growing && site.made == most.made);
     let bytes = Bytes(same.map(|site| site.bytes).fold(0, u64::saturating_add));
-    most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} are made once"))
+    most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} is made once"))
 }
 
 /// Returns what is said of the sites that are not just held: the sites of each word that is said, with the sentence.
@@ -115,7 +115,7 @@ fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
     let held_bytes = held.fold(0_u64, |sum, life| sum.saturating_add(life.represented_bytes));
     let since = match held_bytes {
         0 => "the program freed that afterwards".to_owned(),
-        bytes => format!("{} of it are still held", Bytes(bytes.min(growths.bytes()))),
+        bytes => format!("{} of it is still held", Bytes(bytes.min(growths.bytes()))),
     };
     Some(format!(
         "no leak since then, but when a request failed, {}, {} had grown by {}; {since}: memreel oom explains it",

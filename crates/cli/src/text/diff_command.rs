@@ -14,5 +14,5 @@ pub(crate) fn what_it_has_more(at: &str, device: Option<DeviceId>, before: &str,
     let mut words = vec!["memreel", "diff", "--at", at];
     words.extend(device.iter().flat_map(|device| ["--device", device]));
     words.extend([&*before, &*after]);
-    command("what it has more: ", &words)
+    command("see what grew: ", &words)
 }

@@ -71,7 +71,7 @@ pub(super) struct Walk {
     pub(super) changes: Vec<Change>,
     /// Behind each change, what all sites hold.
     pub(super) totals: Vec<u64>,
-    /// The blocks that are held at the end: their sites, since when, and their bytes, in this order.
+    /// The blocks that is held at the end: their sites, since when, and their bytes, in this order.
     held: Vec<(u32, Moment, u64)>,
 }
 
