@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero};
+use super::{same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero, with_frames::AtSite};
 use crate::{
     history::{Life, Moment},
     model::{StackIndex, StackTable},
@@ -28,6 +28,16 @@ pub struct ChurnSite {
     /// The number of recorded stacks of these allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
+}
+
+impl AtSite for ChurnSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
+
+    fn has_size_bytes(&self) -> bool {
+        true
+    }
 }
 
 impl DeviceHistory<'_> {

@@ -20,6 +20,7 @@ use super::{
     site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
     top::{By, Group},
+    with_frames::AtSite,
 };
 use crate::{history::Moment, words::SeededMap};
 
@@ -31,6 +32,13 @@ pub struct GroupChange {
     pub before: Option<Group>,
     /// Its blocks in the second snapshot, with the stack's index there; `None` if there are none.
     pub after: Option<Group>,
+}
+
+/// The site is of the later snapshot if that has it, otherwise of the earlier one.
+impl AtSite for GroupChange {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.after.as_ref().or(self.before.as_ref())?.site)
+    }
 }
 
 impl GroupChange {

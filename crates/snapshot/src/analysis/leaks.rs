@@ -11,6 +11,7 @@ use super::{
     site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
     top::{Group, is_zero},
+    with_frames::AtSite,
 };
 use crate::{
     history::{Life, Moment},
@@ -59,6 +60,12 @@ pub struct LeakSite {
     pub doubt: Option<Doubt>,
     /// What its blocks are, by the frames of its stack, if these are made once and kept; `None` of others, and of what grew.
     pub made: Option<Made>,
+}
+
+impl AtSite for LeakSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
 }
 
 /// How a site grew until the end.

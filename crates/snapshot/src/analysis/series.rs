@@ -6,6 +6,7 @@ use super::{
     site::Site,
     site_key::{SiteKey, SiteKeys},
     state::DeviceHistory,
+    with_frames::AtSite,
 };
 use crate::words::SeededMap;
 
@@ -26,6 +27,12 @@ pub struct SeriesSite {
     pub n_blocks: Vec<usize>,
     /// Whether each snapshot has more bytes than the one before.
     pub is_growing: bool,
+}
+
+impl AtSite for SeriesSite {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
 }
 
 impl SeriesSite {

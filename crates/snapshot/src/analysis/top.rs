@@ -10,6 +10,7 @@ use super::{
     same_calls::SameCalls,
     site::{BlockNames, Site},
     state::DeviceHistory,
+    with_frames::AtSite,
 };
 use crate::{
     history::{Life, Moment, TextIds},
@@ -77,6 +78,12 @@ pub struct Group {
     pub(super) least_peak_bytes: u64,
     #[serde(skip)]
     pub(super) at_peak_bytes: u64,
+}
+
+impl AtSite for Group {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
 }
 
 impl DeviceHistory<'_> {

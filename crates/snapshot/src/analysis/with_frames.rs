@@ -3,14 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    churn::ChurnSite,
-    diff::GroupChange,
     frames::{MarkedFrame, ShownFrames},
-    growth::Growth,
-    leaks::LeakSite,
-    series::SeriesSite,
     site::{BlockNames, Site},
-    top::Group,
 };
 use crate::{
     history::ScopePath,
@@ -108,7 +102,7 @@ impl<'a, T: AtSite> WithFrames<'a, T> {
 
 /// A result about one site.
 pub trait AtSite {
-    /// Returns the site; `None` only for a [`GroupChange`] without groups.
+    /// Returns the site; `None` only for a change without groups.
     fn site(&self) -> Option<&Site>;
 
     /// Returns whether the figures of the result contain `size_bytes`, which a site without a stack then omits.
@@ -117,51 +111,10 @@ pub trait AtSite {
     }
 }
 
-impl AtSite for Group {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.site)
-    }
-}
-
-impl AtSite for ChurnSite {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.site)
-    }
-
-    fn has_size_bytes(&self) -> bool {
-        true
-    }
-}
-
-impl AtSite for Growth {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.site)
-    }
-}
-
-impl AtSite for SeriesSite {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.site)
-    }
-}
-
-impl AtSite for LeakSite {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.site)
-    }
-}
-
-/// The site is of the later snapshot if that has it, otherwise of the earlier one.
-impl AtSite for GroupChange {
-    fn site(&self) -> Option<&Site> {
-        Some(&self.after.as_ref().or(self.before.as_ref())?.site)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Snapshot;
+    use crate::{analysis::ChurnSite, model::Snapshot};
 
     #[test]
     fn no_key_is_written_twice() {

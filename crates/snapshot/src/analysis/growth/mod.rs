@@ -15,7 +15,9 @@ mod woken;
 
 use serde::Serialize;
 
-use super::{made::Made, same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero};
+use super::{
+    made::Made, same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero, with_frames::AtSite,
+};
 use crate::{
     history::{Life, Moment},
     words::SeededMap,
@@ -56,6 +58,12 @@ pub struct Growth {
     /// The number of recorded stacks of its allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
+}
+
+impl AtSite for Growth {
+    fn site(&self) -> Option<&Site> {
+        Some(&self.site)
+    }
 }
 
 /// The growth of all sites until a moment.
