@@ -330,7 +330,7 @@ fn an_emptied_cache_is_told_from_a_request_that_emptied_it() {
 
 #[test]
 fn without_stacks_memory_that_was_held_before_is_memory_that_was_there() {
-    // 40 GiB, then 20: both fit into the 100 that is held at the end.
+    // 40 GiB, then 20: both fit into the 100 that are held at the end.
     let entries = [
         ("segment_alloc", SEGMENT, 40 * GIB),
         ("alloc", SEGMENT, 40 * GIB),

@@ -10,14 +10,8 @@ use std::{
 
 use serde::Serialize;
 
-use super::{
-    histories::Histories,
-    run_peak::EarlierPeak,
-    site::Site,
-    state::{DeviceHistory, devices},
-    top::By,
-};
 use crate::{
+    analysis::{By, DeviceHistory, EarlierPeak, Histories, Site, devices},
     history::Moment,
     model::Snapshot,
     words::{DeviceId, paths::base_name},

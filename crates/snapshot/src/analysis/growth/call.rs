@@ -13,11 +13,7 @@ use super::{
     walk::{Change, Walk},
 };
 use crate::{
-    analysis::{
-        made::{self, Made},
-        same_calls::SameCalls,
-        state::DeviceHistory,
-    },
+    analysis::{DeviceHistory, Made, frames::is_way_back, sites::SameCalls},
     model::{FrameIndex, StackIndex, StackTable},
     words::SeededMap,
 };
@@ -104,7 +100,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         let mut is_back = |number: usize| {
             let stack = self.stack(number);
             let frames = || self.outermost(stack).map(|frame| stacks.frame(frame));
-            *known.entry(stack).or_insert_with(|| made::is_way_back(frames()))
+            *known.entry(stack).or_insert_with(|| is_way_back(frames()))
         };
         (0..self.framed.len()).filter(|n| !is_back(*n)).map(|n| self.framed[n]).collect()
     }

@@ -1,4 +1,4 @@
-//! Growth: what a site holds beyond what it held in earlier repeats of a step, a cycle or a request.
+//! Growth: what a site holds beyond what it held in earlier repeats of a step, a cycle or a request; and what leaks.
 //!
 //! `repeats` finds the repeats. A site *grew* if it holds more than in every earlier one. It *leaks* if it grew in at least three
 //! of them, the last ones among these, and freed none of it. The blocks of one call repeat nothing, however many layers it has
@@ -12,18 +12,25 @@ mod repeats;
 mod site_curve;
 mod walk;
 mod woken;
+mod pace;
+mod claim;
+mod leaks;
 
 use serde::Serialize;
 
-use super::{
-    made::Made, same_calls::SameCalls, site::Site, state::DeviceHistory, top::is_zero, with_frames::AtSite,
-};
 use crate::{
+    analysis::{
+        AtSite, DeviceHistory, Made, Site,
+        sites::{SameCalls, is_zero},
+    },
     history::{Life, Moment},
     words::SeededMap,
 };
 use call::Calls;
+pub use claim::{Claim, Doubt};
 pub use kind::GrowthKind;
+pub use leaks::{LeakGrowth, LeakSite};
+pub use pace::Pace;
 pub use repeats::By as RepeatedBy;
 use repeats::{By, Repeats};
 use site_curve::{Grown, SiteCurve};

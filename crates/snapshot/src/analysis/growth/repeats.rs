@@ -6,7 +6,7 @@
 
 use super::walk::Walk;
 use crate::{
-    analysis::state::DeviceHistory,
+    analysis::DeviceHistory,
     history::{Moment, ScopeSpan},
     words::SeededMap,
 };

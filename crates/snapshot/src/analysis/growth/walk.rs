@@ -2,7 +2,7 @@
 
 use super::woken::Woken;
 use crate::{
-    analysis::{same_calls::SameCalls, site::Site, state::DeviceHistory},
+    analysis::{DeviceHistory, Site, sites::SameCalls},
     history::{Life, Moment},
     model::StackIndex,
     words::SeededMap,
@@ -71,7 +71,7 @@ pub(super) struct Walk {
     pub(super) changes: Vec<Change>,
     /// Behind each change, what all sites hold.
     pub(super) totals: Vec<u64>,
-    /// The blocks that is held at the end: their sites, since when, and their bytes, in this order.
+    /// The blocks that are held at the end: their sites, since when, and their bytes, in this order.
     held: Vec<(u32, Moment, u64)>,
 }
 

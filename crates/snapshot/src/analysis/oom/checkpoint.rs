@@ -7,8 +7,8 @@ use super::explanation::Explanation;
 use crate::{
     analysis::{
         Made,
-        frames::IN_BACKWARD,
-        owner::{INSTALLED, is_own},
+        frames::{IN_BACKWARD, INSTALLED},
+        is_own,
     },
     history::Life,
     model::{Frame, FrameIndex, StackIndex},

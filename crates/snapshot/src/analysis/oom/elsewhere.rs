@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::OomReport;
 use crate::{
-    analysis::{DeviceHistory, IdleStreams, PinnedSegment, pinned::pinned},
+    analysis::{DeviceHistory, IdleStreams, PinnedSegment, reserved::pinned},
     words::{PoolId, SeededSet, StreamId},
 };
 

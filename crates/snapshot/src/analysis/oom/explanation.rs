@@ -4,7 +4,7 @@ use super::{Fit, OomReport, Tried, elsewhere::Elsewhere};
 use crate::{
     analysis::{
         Bytes, DeviceHistory, Group, GrowthKind, Growths, PinnedSegment, SettingsReader, ShownFrames, Site,
-        Totals, same_calls::SameCalls,
+        Totals, sites::SameCalls,
     },
     history::{ScopeSpan, step_of},
     model::StackTable,

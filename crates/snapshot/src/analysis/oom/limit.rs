@@ -5,7 +5,7 @@ use super::{
     explanation::Explanation,
 };
 use crate::{
-    analysis::{Bytes, SettingsReader, torch_options::limiting_option},
+    analysis::{Bytes, SettingsReader, torch::limiting_option},
     model::Value,
     words::{DeviceId, usage::PINNED},
 };

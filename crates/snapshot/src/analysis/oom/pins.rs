@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{Verdict, explanation::Explanation};
 use crate::{
-    analysis::{Bytes, PinnedSegment, Site, same_calls::SameCalls},
+    analysis::{Bytes, PinnedSegment, Site, sites::SameCalls},
     words::SeededMap,
 };
 

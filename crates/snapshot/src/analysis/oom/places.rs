@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{Cause, CauseKind, Verdict, elsewhere::Elsewhere, explanation::Explanation};
 use crate::{
-    analysis::{Bytes, PoolOf, SiteFinding, pool_use::pool_name},
+    analysis::{Bytes, PoolOf, SiteFinding, reserved::pool_name},
     words::{PoolId, PoolKind, torch::pool_kind},
 };
 

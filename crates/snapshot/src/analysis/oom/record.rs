@@ -3,10 +3,7 @@
 use serde::Serialize;
 
 use super::{Cause, CauseKind, Tried, explanation::Explanation};
-use crate::{
-    analysis::oom::Fit,
-    analysis::{Group, Growth, MarkedFrame, WithFrames},
-};
+use crate::analysis::{Group, Growth, MarkedFrame, WithFrames, oom::Fit};
 
 /// A failed request, as the pairs of `oom` in `memreel oom --json`.
 #[derive(Serialize)]

@@ -6,13 +6,8 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::analysis::{
-    layout::{Gap, SegmentLayout},
-    owner::ADDRESSES,
-    owner_part::time_of,
-    state::{DeviceHistory, Totals},
-};
 use crate::{
+    analysis::{DeviceHistory, Gap, SegmentLayout, Totals, frames::ADDRESSES, owners::time_of},
     history::Moment,
     model::{Snapshot, StackIndex, TraceEntry, Value},
     words::{

@@ -2,7 +2,7 @@
 
 use super::explanation::Explanation;
 use crate::{
-    analysis::{Bytes, Made, Site, same_calls::SameCalls},
+    analysis::{Bytes, Made, Site, sites::SameCalls},
     model::StackIndex,
     words::SeededMap,
 };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Fit;
-use crate::analysis::torch_options::n_options;
+use crate::analysis::torch::n_options;
 
 /// What replays of the history say of a failed request. Its default is what is known without one: nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -1,0 +1,123 @@
+//! What is made once, and held for a reason: gradients, optimizer states, activations, weights, captured graphs.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::shown::ShownFrames;
+use crate::{
+    model::{Frame, StackIndex},
+    words::paths::{base_name, with_slashes},
+};
+
+/// What a program makes in one call and keeps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Made {
+    /// Of the way back: frames of `AccumulateGrad` and of `*Backward0`.
+    Gradients,
+    /// Of the first step of an optimizer.
+    OptimizerStates,
+    /// Of a forward call of a module.
+    Activations,
+    /// Loaded, moved or initialised.
+    Weights,
+    /// Of the capture of a graph.
+    Graph,
+}
+
+impl Made {
+    /// Returns `gradients`, `optimizer states`, `activations of a forward`, `weights` or `a captured graph`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Made::Gradients => "gradients",
+            Made::OptimizerStates => "optimizer states",
+            Made::Activations => "activations of a forward",
+            Made::Weights => "weights",
+            Made::Graph => "a captured graph",
+        }
+    }
+
+    /// Returns what the frames of a stack say that its blocks are: by the innermost that says it.
+    #[must_use]
+    pub fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
+        shown.marked(stack).find_map(|marked| Made::by(marked.frame))
+    }
+
+    /// Returns what a call makes.
+    pub(crate) fn by(frame: &Frame) -> Option<Made> {
+        let (name, file) = (&*frame.name, &*with_slashes(&frame.filename));
+        let is_in = |folder: &str| file.contains(folder);
+        let is_backward = name.contains("AccumulateGrad")
+            || name.contains("Backward0::")
+            || name.contains("Engine::evaluate_function")
+            || name.contains("Engine::thread_main")
+            || name == "_engine_run_backward";
+        let is_loading = ["__init__", "_apply", "from_pretrained"].contains(&name)
+            || name.starts_with("load")
+            || name.contains("_load_")
+            || name.contains("load_state_dict");
+        if is_backward {
+            Some(Made::Gradients)
+        } else if is_in("torch/optim/")
+            || name == "_init_group"
+            || name == "step" && base_name(file).contains("optim")
+        {
+            Some(Made::OptimizerStates)
+        } else if name.contains("capture") || is_in("torch/cuda/graphs.py") {
+            Some(Made::Graph)
+        } else if is_loading {
+            Some(Made::Weights)
+        } else if name == "forward" || Made::is_module_call(frame) {
+            Some(Made::Activations)
+        } else {
+            None
+        }
+    }
+
+    fn is_module_call(frame: &Frame) -> bool {
+        matches!(&*frame.name, "_call_impl" | "_wrapped_call_impl")
+            && base_name(&with_slashes(&frame.filename)) == "module.py"
+    }
+
+    /// Returns whether a frame only passes a call on to what is called, so that the call may have been made again.
+    pub(crate) fn passes_on(frame: &Frame) -> bool {
+        Made::is_module_call(frame)
+    }
+}
+
+/// Returns whether a frame is of Python's call of a backward.
+pub(crate) fn is_backward(frame: &Frame) -> bool {
+    let of_file = |file: &str| with_slashes(&frame.filename).ends_with(file);
+    match &*frame.name {
+        "_engine_run_backward" => true,
+        "backward" => of_file("torch/_tensor.py") || of_file("torch/autograd/__init__.py"),
+        _ => false,
+    }
+}
+
+/// Returns whether a stack, outermost frame first, is of the way back: one of its frames says it, or the engine of autograd called it
+/// in a thread of its own, where the outermost frame is a hook or a function's `backward` and not a program's.
+pub(crate) fn is_way_back<'f>(outermost: impl Iterator<Item = &'f Frame>) -> bool {
+    let mut frames = outermost.peekable();
+    let is_called_back = frames.peek().is_some_and(|frame| {
+        let is_hook = ["backward", "hook", "unpack"].iter().any(|word| frame.name.contains(word));
+        is_hook
+            || &*frame.name == "apply"
+                && with_slashes(&frame.filename).ends_with("torch/autograd/function.py")
+    });
+    is_called_back || frames.any(|frame| Made::by(frame) == Some(Made::Gradients))
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Made {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

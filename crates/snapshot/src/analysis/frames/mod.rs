@@ -1,0 +1,22 @@
+//! What the frames of a stack say: which of them identify the code, what it made, and who it is of.
+
+mod viewer_filter;
+mod function_name;
+mod known_owners;
+mod role;
+mod owner;
+mod made;
+mod shown;
+mod call;
+
+pub use call::Call;
+pub use function_name::FunctionName;
+pub use made::Made;
+pub(super) use made::{is_backward, is_way_back};
+pub(crate) use owner::is_mark;
+pub(super) use owner::{ADDRESSES, INSTALLED, aliases, is_of_driver};
+pub use owner::{ALIAS, IMPORTED, MANAGED, Owners, PROGRAM, UNKNOWN, is_own};
+pub(crate) use role::disguised;
+pub(super) use shown::{IN_BACKWARD, Judged, judge};
+pub use shown::{MarkedFrame, NO_STACK, ShownFrames};
+pub use viewer_filter::is_shown;

@@ -1,0 +1,212 @@
+//! One device of one snapshot, as the table of owners adds it up: what each owner held, and what the device reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    earlier_peak::OfOwner,
+    mapped::Mapped,
+    resident::{Sight, sights},
+    rounded::Rounded,
+};
+use crate::{
+    analysis::{
+        EarlierPeak, Owners,
+        state::{Holding, Lives, has_requests, holdings, of_blocks},
+    },
+    history::{Life, Moment, Times},
+    model::{DeviceUsage, RecordedDevices, ResidentReport, Segment, Snapshot, Text, TimedUsage},
+    words::DeviceId,
+};
+
+/// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
+pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
+    let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
+    let part = |device| {
+        let of_device = usage.iter().find(|usage| usage.device == device);
+        let resident: Vec<ResidentReport> =
+            resident.iter().filter(|report| report.device == device).cloned().collect();
+        Part::new(number, snapshot, device, (of_device, &resident), &mut judge)
+    };
+    devices_of(snapshot, &usage).into_iter().map(part).collect()
+}
+
+/// Returns every device with memory, events or reports; [`DeviceId::HOST`] is pinned memory.
+fn devices_of(snapshot: &Snapshot, usage: &[DeviceUsage]) -> BTreeSet<DeviceId> {
+    let of_traces = snapshot.device_traces.iter().enumerate().filter(|(_, trace)| !trace.is_empty());
+    let of_usage = usage.iter().filter(|usage| !usage.reports.is_empty()).map(|usage| usage.device);
+    let mut found: BTreeSet<DeviceId> = snapshot
+        .segments
+        .iter()
+        .map(|segment| segment.device)
+        .chain(of_traces.map(|(device, _)| DeviceId::from(device)))
+        .chain(snapshot.has_host().then_some(DeviceId::HOST))
+        .chain(of_usage)
+        .collect();
+    if found.is_empty() {
+        found.insert(DeviceId(0));
+    }
+    found
+}
+
+/// The memory of one device in one snapshot.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) number: usize,
+    /// The place of the snapshot that has the stacks of the holdings.
+    pub(super) stacks_of: usize,
+    pub(super) device: DeviceId,
+    pub(super) name: String,
+    pub(super) uuid: String,
+    pub(super) reports: Vec<TimedUsage>,
+    pub(super) holdings: Vec<(Holding, Text)>,
+    /// The looks at the process whose heap it is, oldest first.
+    pub(super) sights: Vec<Sight>,
+    pub(super) is_of_blocks: bool,
+    /// The mean interval of a heap's samples; 0 if every block was recorded.
+    pub(super) sample_bytes: u64,
+    pub(super) rounded: Rounded,
+    pub(super) times: Times<'a>,
+    pub(super) n_entries: usize,
+    /// The time of its last event or report; `None` if nothing is dated.
+    pub(super) last_us: Option<i64>,
+}
+
+impl<'a> Part<'a> {
+    fn new(
+        number: usize,
+        snapshot: &'a Snapshot,
+        device: DeviceId,
+        (usage, resident): (Option<&DeviceUsage>, &[ResidentReport]),
+        judge: &mut Owners<'_>,
+    ) -> Part<'a> {
+        let entries = snapshot.trace(device);
+        let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
+        let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
+        let is_of_blocks = !has_requests(snapshot, device, &segments, entries);
+        let times = Times::new(entries).rising();
+        let recorded = RecordedDevices::new(snapshot).of(device);
+        let lives = is_of_blocks.then(|| Lives::new(entries, &segments, recorded));
+        let holdings =
+            lives.as_ref().map_or_else(|| holdings(&segments, entries), |lives| of_blocks(&lives.all));
+        let moment_at = |time_us| times.n_until(time_us).checked_sub(1).map_or(Moment::START, Moment::after);
+        let earlier = lives.as_ref().and_then(|lives| {
+            EarlierPeak::of(snapshot, device, recorded, || most_active(lives, entries.len()))
+        });
+        let owners = earlier.as_ref().map(EarlierPeak::owners);
+        let of_lives = |lives: &Lives| {
+            let earlier = owners.as_ref().zip(times.get(0));
+            sights(resident, lives, moment_at, judge, &Mapped::of(snapshot, device), earlier)
+        };
+        let sights = lives.as_ref().map(of_lives).unwrap_or_default();
+        let owned = |holding: Holding| (holding, judge.of(holding.stack));
+        let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
+        let last_entry =
+            entries.len().checked_sub(1).and_then(|last| times.get(last)).filter(|time_us| *time_us != 0);
+        let last_look = sights.last().map(|sight| sight.time_us);
+        let last_us = reports.last().map(time_of).into_iter().chain(last_entry).chain(last_look).max();
+        let named =
+            |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
+        let (name, holdings): (_, Vec<_>) =
+            (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
+        // PyTorch keeps a pinned block after its free, as a segment of its own.
+        let held =
+            (device == DeviceId::HOST).then(|| of_allocated(&Lives::new(entries, &segments, recorded).all));
+        let part = Part {
+            number,
+            stacks_of: number,
+            device,
+            rounded: Rounded::of(device, &name, held.as_deref().unwrap_or(&holdings)),
+            name,
+            uuid: named(|usage| &usage.uuid),
+            reports,
+            holdings,
+            sights,
+            is_of_blocks,
+            sample_bytes: recorded.weight_bytes,
+            times,
+            n_entries: entries.len(),
+            last_us,
+        };
+        match earlier.zip(owners) {
+            Some((peak, owners)) => part.behind(&peak, &owners),
+            None => part,
+        }
+    }
+
+    /// Puts a peak before the history, which begins two entries later: at the first its blocks are there, at the second they are
+    /// gone. Of their stacks the table has the owners.
+    fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> Part<'a> {
+        const N: u32 = 2;
+        let later = |moment: &mut Moment| {
+            if *moment != Moment::NEVER {
+                moment.0 = moment.0.saturating_add(N);
+            }
+        };
+        for (holding, _) in &mut self.holdings {
+            later(&mut holding.from);
+            later(&mut holding.until);
+        }
+        let (from, until) = (Moment::after(0), Moment::after(1));
+        self.holdings.extend(
+            owners
+                .iter()
+                .map(|(owner, of)| (Holding { bytes: of.bytes, stack: None, from, until }, owner.clone())),
+        );
+        let first_us = self.times.get(0).unwrap_or(0);
+        let peak_us = i64::try_from(peak.time_us).unwrap_or(i64::MAX).min(first_us);
+        let times = (0..self.n_entries).filter_map(|entry| self.times.get(entry));
+        self.times = Times::of([peak_us, first_us].into_iter().chain(times).collect());
+        self.n_entries += N as usize;
+        self
+    }
+
+    pub(super) fn end(&self) -> Moment {
+        self.n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
+    }
+
+    /// Returns the moment of a time; `None` if the process was gone.
+    pub(super) fn moment_at(&self, time_us: i64) -> Option<Moment> {
+        let is_there = self.last_us.is_none_or(|last_us| time_us <= last_us);
+        let n = self.times.n_until(time_us);
+        is_there.then(|| n.checked_sub(1).map_or(Moment::START, Moment::after))
+    }
+
+    /// Returns the last report up to a time.
+    pub(super) fn report_at(&self, time_us: i64) -> Option<&TimedUsage> {
+        let n = self.reports.partition_point(|report| time_of(report) <= time_us);
+        n.checked_sub(1).map(|last| &self.reports[last])
+    }
+
+    pub(super) fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, Text)> {
+        self.holdings.iter().filter(move |(holding, _)| holding.is_held_at(moment))
+    }
+}
+
+/// Returns what a program holds of pinned memory, without what it freed.
+fn of_allocated(lives: &[Life]) -> Vec<(Holding, Text)> {
+    let held = |life: &Life| Life { until: life.until.min(life.requested), ..*life };
+    let held: Vec<Life> = lives.iter().map(held).collect();
+    of_blocks(&held).into_iter().map(|holding| (holding, Text::default())).collect()
+}
+
+/// Returns the most bytes of the blocks that are in use at any moment.
+fn most_active(lives: &Lives, n_entries: usize) -> u64 {
+    let mut changes = vec![0_i128; n_entries + 1];
+    for life in &lives.all {
+        let bytes = i128::from(life.represented_bytes);
+        for (moment, change) in [(life.from, bytes), (life.until, -bytes)] {
+            changes.get_mut(moment.n_entries()).into_iter().for_each(|sum| *sum += change);
+        }
+    }
+    let mut level = 0;
+    let levels = changes.into_iter().map(|change| {
+        level += change;
+        level
+    });
+    u64::try_from(levels.max().unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+/// Returns the time of a report, in microseconds since the Unix epoch.
+pub(crate) fn time_of(report: &TimedUsage) -> i64 {
+    i64::try_from(report.time_us).unwrap_or(i64::MAX)
+}

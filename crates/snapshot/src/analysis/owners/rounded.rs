@@ -1,0 +1,41 @@
+//! Blocks of pinned memory that may be larger than their requests, because PyTorch rounds these up to powers of two.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    analysis::state::Holding,
+    history::Moment,
+    model::Text,
+    words::{DeviceId, usage::PINNED},
+};
+
+/// The blocks of one process, at the moment with the most bytes in them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Rounded {
+    pub(super) n_blocks: u64,
+    pub(super) bytes: u64,
+}
+
+impl Rounded {
+    /// Returns those of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
+    pub(super) fn of(device: DeviceId, name: &str, holdings: &[(Holding, Text)]) -> Rounded {
+        let is_rounded = |(holding, owner): &&(Holding, Text)| {
+            let is_torch = device == DeviceId::HOST || (name == PINNED && &**owner == "pytorch");
+            is_torch && holding.bytes.is_power_of_two()
+        };
+        let mut changes: BTreeMap<Moment, (i128, i128)> = BTreeMap::new();
+        for (holding, _) in holdings.iter().filter(is_rounded) {
+            for (moment, sign) in [(holding.from, 1), (holding.until, -1)] {
+                let (n, bytes) = changes.entry(moment).or_default();
+                (*n, *bytes) = (*n + sign, *bytes + sign * i128::from(holding.bytes));
+            }
+        }
+        let levels = changes.into_values().scan((0, 0), |level, (n, bytes)| {
+            *level = (level.0 + n, level.1 + bytes);
+            Some(*level)
+        });
+        let (n_blocks, bytes) = levels.max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
+        let [n_blocks, bytes] = [n_blocks, bytes].map(|level| u64::try_from(level).unwrap_or(u64::MAX));
+        Rounded { n_blocks, bytes }
+    }
+}

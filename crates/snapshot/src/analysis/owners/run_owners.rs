@@ -1,0 +1,323 @@
+//! The table of a run of many processes, whose snapshots are added one after the other and need not be kept.
+//!
+//! Of each process the table keeps what its owners held at some moments. These are all moments at which something changed,
+//! or, if there are too many, the most of each of equal spans of time, and always those that a table of this process alone
+//! is about. So a table of one process is that of [`owners`](super::owners), and memory has a limit.
+
+use std::collections::BTreeMap;
+
+use super::{
+    owner_part::{Part, parts_of, time_of},
+    owner_row::DeviceOwners,
+    owner_table::{Devices, points_of},
+    resident::Sight,
+};
+use crate::{
+    analysis::state::Holding,
+    history::{Moment, Times},
+    model::{Frame, Snapshot, StackIndex, Text},
+    words::SeededMap,
+};
+
+/// How many moments of a process are kept at first, and at least.
+const MOST_MOMENTS: usize = 256;
+const LEAST_MOMENTS: usize = 4;
+
+/// How many holdings all processes have together, 48 bytes each; with more, fewer moments are kept.
+const MOST_HOLDINGS: usize = 1 << 17;
+
+/// The owners of the memory of a run, of any number of processes in bounded memory.
+///
+/// ```
+/// use memreel_snapshot::{Snapshot, analysis::RunOwners};
+///
+/// let mut run = RunOwners::default();
+/// run.add(&Snapshot::default());
+/// run.add(&Snapshot::default());
+/// assert_eq!(run.tables()[0].parts, [0, 1]);
+/// ```
+#[derive(Debug)]
+pub struct RunOwners {
+    devices: Devices<'static>,
+    /// Has the stacks alone.
+    stacks: Snapshot,
+    n_added: usize,
+    most_moments: usize,
+    most_holdings: usize,
+}
+
+impl Default for RunOwners {
+    fn default() -> RunOwners {
+        RunOwners {
+            devices: Devices::default(),
+            stacks: Snapshot::default(),
+            n_added: 0,
+            most_moments: MOST_MOMENTS,
+            most_holdings: MOST_HOLDINGS,
+        }
+    }
+}
+
+impl RunOwners {
+    /// Adds the snapshot of a process.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        for part in parts_of(self.n_added, snapshot) {
+            let part = self.with_own_stacks(part, snapshot);
+            self.devices.add(coarse(&part, self.most_moments));
+        }
+        self.n_added += 1;
+        while self.n_holdings() > self.most_holdings && self.most_moments > LEAST_MOMENTS {
+            self.most_moments /= 2;
+            let most = self.most_moments;
+            self.devices.parts_mut().for_each(|part| *part = coarse(part, most));
+        }
+    }
+
+    /// Returns a table for each device, as [`owners`](super::owners) does. The parts are in the order in which they were
+    /// added; the stacks are those of [`RunOwners::stacks`], whose place is 0.
+    #[must_use]
+    pub fn tables(&self) -> Vec<DeviceOwners> {
+        self.devices.tables()
+    }
+
+    /// Returns a snapshot that has the stacks of the tables and nothing else.
+    #[must_use]
+    pub fn stacks(&self) -> &Snapshot {
+        &self.stacks
+    }
+
+    fn n_holdings(&mut self) -> usize {
+        self.devices.parts_mut().map(|part| part.holdings.len()).sum()
+    }
+
+    /// Keeps of the stacks of each owner the largest at the moments that a table of this part alone is about; of an owner that
+    /// held nothing then, the one that asked for the most.
+    fn with_own_stacks<'a>(&mut self, mut part: Part<'a>, snapshot: &Snapshot) -> Part<'a> {
+        let mut all = largest(part.holdings.iter());
+        let mut found: Vec<StackIndex> = Vec::new();
+        for moment in points_of(&part).into_iter().flatten() {
+            for (owner, stack) in largest(part.held_at(moment)) {
+                all.remove(owner);
+                found.push(stack);
+            }
+        }
+        found.extend(all.into_values());
+        found.extend(stacks_of(&mut part.sights).map(|(stack, _)| *stack));
+        let mut kept: SeededMap<StackIndex, StackIndex> = SeededMap::default();
+        for stack in found {
+            kept.entry(stack).or_insert_with(|| self.own_stack(snapshot, stack));
+        }
+        for (holding, _) in &mut part.holdings {
+            holding.stack = holding.stack.and_then(|stack| kept.get(&stack).copied());
+        }
+        for (stack, _) in stacks_of(&mut part.sights) {
+            *stack = kept.get(stack).copied().unwrap_or(*stack);
+        }
+        part.stacks_of = 0;
+        part
+    }
+
+    fn own_stack(&mut self, snapshot: &Snapshot, stack: StackIndex) -> StackIndex {
+        let Snapshot { stacks, shapes, .. } = &mut self.stacks;
+        let frames: Vec<_> = snapshot
+            .stacks
+            .frames(stack)
+            .map(|frame| {
+                let shape = shapes.intern_shared(&snapshot.shapes, frame.shape);
+                stacks.intern_frame(Frame { shape, ..frame.clone() })
+            })
+            .collect();
+        stacks.intern_stack(&frames)
+    }
+}
+
+fn stacks_of(sights: &mut [Sight]) -> impl Iterator<Item = &mut (StackIndex, u64)> {
+    sights.iter_mut().flat_map(|sight| &mut sight.rows).filter_map(|row| row.largest.as_mut())
+}
+
+/// Returns the stack of each owner that asked for the most.
+fn largest<'h>(holdings: impl Iterator<Item = &'h (Holding, Text)>) -> BTreeMap<&'h Text, StackIndex> {
+    let mut sums: BTreeMap<(&Text, StackIndex), u64> = BTreeMap::new();
+    for (holding, owner) in holdings {
+        if let Some(stack) = holding.stack {
+            let sum = sums.entry((owner, stack)).or_default();
+            *sum = sum.saturating_add(holding.bytes);
+        }
+    }
+    let mut largest: BTreeMap<&Text, (u64, StackIndex)> = BTreeMap::new();
+    for ((owner, stack), bytes) in sums {
+        let most = largest.entry(owner).or_insert((bytes, stack));
+        if bytes > most.0 {
+            *most = (bytes, stack);
+        }
+    }
+    largest.into_iter().map(|(owner, (_, stack))| (owner, stack)).collect()
+}
+
+/// Returns a part with at most about this number of moments: what each owner held at each of them.
+fn coarse(part: &Part<'_>, most: usize) -> Part<'static> {
+    let kept = moments(part, most);
+    let place = |moment: Moment| kept.partition_point(|kept| *kept < moment);
+    let mut changes: BTreeMap<(&Text, Option<StackIndex>), Vec<i128>> = BTreeMap::new();
+    for (holding, owner) in &part.holdings {
+        let of = changes.entry((owner, holding.stack)).or_insert_with(|| vec![0; kept.len() + 1]);
+        of[place(holding.from)] += i128::from(holding.bytes);
+        of[place(holding.until)] -= i128::from(holding.bytes);
+    }
+    let mut holdings = Vec::new();
+    for ((owner, stack), changes) in changes {
+        holdings.extend(levels(&changes[..kept.len()], stack).map(|holding| (holding, owner.clone())));
+    }
+    holdings.shrink_to_fit();
+    let times = kept.iter().filter_map(|moment| part.times.get(moment.entry()?)).collect();
+    Part {
+        number: part.number,
+        stacks_of: part.stacks_of,
+        device: part.device,
+        name: part.name.clone(),
+        uuid: part.uuid.clone(),
+        reports: part.reports.clone(),
+        holdings,
+        sights: part.sights.clone(),
+        is_of_blocks: part.is_of_blocks,
+        sample_bytes: part.sample_bytes,
+        rounded: part.rounded,
+        times: Times::of(times),
+        n_entries: kept.len() - 1,
+        last_us: part.last_us,
+    }
+}
+
+/// Returns a holding for each run of moments with the same bytes.
+fn levels(changes: &[i128], stack: Option<StackIndex>) -> impl Iterator<Item = Holding> {
+    let moment = |place: usize| place.checked_sub(1).map_or(Moment::START, Moment::after);
+    let (mut level, mut begun, mut found) = (0_i128, 0, Vec::new());
+    let mut end = |level: i128, begun: usize, until| {
+        if let Some(bytes) = u64::try_from(level).ok().filter(|bytes| *bytes > 0) {
+            found.push(Holding { bytes, stack, from: moment(begun), until });
+        }
+    };
+    for (at, change) in changes.iter().enumerate().filter(|(_, change)| **change != 0) {
+        end(level, begun, moment(at));
+        (level, begun) = (level + change, at);
+    }
+    end(level, begun, Moment::NEVER);
+    found.into_iter()
+}
+
+/// Returns the moments to keep, rising: the start, the end, those of a table of this part alone, and of each span of time
+/// that with the most bytes.
+fn moments(part: &Part<'_>, most: usize) -> Vec<Moment> {
+    let mut kept = vec![Moment::START, part.end()];
+    kept.extend(points_of(part).into_iter().flatten());
+    let mut changes: BTreeMap<Moment, i128> = BTreeMap::new();
+    for (Holding { bytes, from, until, .. }, _) in &part.holdings {
+        *changes.entry(*from).or_default() += i128::from(*bytes);
+        *changes.entry(*until).or_default() -= i128::from(*bytes);
+    }
+    let of_reports = part.reports.iter().filter_map(|report| part.moment_at(time_of(report)));
+    of_reports.for_each(|moment| _ = changes.entry(moment).or_default());
+    changes.retain(|moment, _| *moment <= part.end());
+    let n_spans = most.saturating_sub(kept.len()).max(1);
+    let span = spans(part, changes.len(), n_spans);
+    let mut best: BTreeMap<usize, (i128, Moment)> = BTreeMap::new();
+    let mut level = 0;
+    for (nth, (moment, change)) in changes.into_iter().enumerate() {
+        level += change;
+        let of_span = best.entry(span(nth, moment)).or_insert((level, moment));
+        if level > of_span.0 {
+            *of_span = (level, moment);
+        }
+    }
+    kept.extend(best.into_values().map(|(_, moment)| moment));
+    kept.sort_unstable();
+    kept.dedup();
+    kept
+}
+
+/// Returns the span of a change by its number and its moment: one for each, or spans of equal time; of changes at one time,
+/// spans of equal number.
+fn spans<'p>(part: &'p Part<'_>, n_changes: usize, n_spans: usize) -> impl Fn(usize, Moment) -> usize + 'p {
+    let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
+    let first_us = part.times.get(0).unwrap_or(0);
+    let length_us = time(part.end()).unwrap_or(first_us).saturating_sub(first_us);
+    move |nth, moment| {
+        if n_changes <= n_spans {
+            return nth;
+        }
+        if length_us <= 0 {
+            return nth * n_spans / n_changes;
+        }
+        let since_us = time(moment).unwrap_or(first_us).saturating_sub(first_us).max(0);
+        usize::try_from(i128::from(since_us) * n_spans as i128 / (i128::from(length_us) + 1)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{Segment, TraceEntry},
+        words::{Action, Address},
+    };
+
+    /// A process that takes `n` segments of a byte each, one every microsecond, and gives all but the first back.
+    fn process(start_us: i64, n: u64) -> Snapshot {
+        let entry = |action, number: u64, time_us| TraceEntry {
+            action: Some(action),
+            address: Address(number << 12),
+            size: 1,
+            time_us,
+            ..TraceEntry::default()
+        };
+        let time = |number: u64| start_us + i64::try_from(number).unwrap();
+        let taken = (0..n).map(|number| entry(Action::SegmentAlloc, number, time(number)));
+        let given = (1..n).map(|number| entry(Action::SegmentFree, number, time(n + number)));
+        let segments = vec![Segment { total_size: 1, ..Segment::default() }];
+        let device_traces = vec![taken.chain(given).collect()];
+        Snapshot { segments, device_traces, ..Snapshot::default() }
+    }
+
+    fn bytes(run: &RunOwners) -> [i128; 2] {
+        let tables = run.tables();
+        let sum = |bytes: fn(&crate::analysis::OwnerRow) -> Option<i128>| {
+            tables[0].rows.iter().filter_map(bytes).sum::<i128>()
+        };
+        [sum(|row| row.now_bytes), sum(|row| row.peak_bytes)]
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let mut run = RunOwners { most_holdings: 500, ..RunOwners::default() };
+        // One process after the other; the tenth has the most.
+        for nth in 0..100 {
+            run.add(&process(10_000_000 * (nth + 1), if nth == 9 { 2000 } else { 1000 }));
+            assert!(run.n_holdings() <= 500 || run.most_moments == LEAST_MOMENTS, "{}", run.n_holdings());
+        }
+        assert!(run.n_holdings() < 1000, "{}", run.n_holdings());
+        assert_eq!(bytes(&run), [1, 2000], "the last process is there now");
+        assert_eq!(run.tables()[0].parts.len(), 100);
+    }
+
+    #[test]
+    fn few_moments_have_the_most_of_their_spans() {
+        let snapshot = process(1, 1000);
+        let part = &parts_of(0, &snapshot)[0];
+        for most in [4, 7, 64, 256] {
+            let coarse = coarse(part, most);
+            assert!(coarse.n_entries <= most, "{most}: {}", coarse.n_entries);
+            let level = |part: &Part<'_>, time_us| -> u64 {
+                let moment = part.moment_at(time_us).unwrap();
+                part.held_at(moment).map(|(holding, _)| holding.bytes).sum()
+            };
+            assert_eq!((level(&coarse, 1000), level(&coarse, 2000)), (1000, 1), "{most}");
+            let most_wrong = (1..2000).map(|at| level(part, at).abs_diff(level(&coarse, at))).max().unwrap();
+            assert!(most_wrong <= 2 * 2000 / (most as u64 - 4).max(1) + 1, "{most}: {most_wrong}");
+        }
+        let whole = coarse(part, 5000);
+        assert!((1..2000).all(|at| part.moment_at(at).map(|moment| moment.n_entries()).is_some_and(|n| {
+            let level: u64 = whole.held_at(whole.moment_at(at).unwrap()).map(|(held, _)| held.bytes).sum();
+            level == part.held_at(Moment(u32::try_from(n).unwrap())).map(|(held, _)| held.bytes).sum::<u64>()
+        })));
+    }
+}
