@@ -211,6 +211,8 @@ pub mod device;
 #[cfg(not(loom))]
 mod tape;
 mod stack;
+#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
+mod python;
 pub mod recorder;
 #[cfg(target_os = "linux")]
 mod heap;

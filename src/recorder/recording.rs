@@ -41,10 +41,10 @@ pub enum Context {
 #[non_exhaustive]
 pub enum StackKind {
     /// The frames of compiled code, and those of a [`FrameSource`](crate::stack::FrameSource) if the recorder
-    /// has one that joins them; [`PythonFrames`](crate::stack::python::PythonFrames) does not.
+    /// has one that joins them; [`PythonFrames`](crate::python::PythonFrames) does not.
     Native,
     /// The frames of the recorder's [`FrameSource`](crate::stack::FrameSource) alone, such as
-    /// [`PythonFrames`](crate::stack::python::PythonFrames); no native stack is walked.
+    /// [`PythonFrames`](crate::python::PythonFrames); no native stack is walked.
     Python,
     /// Native frames and those of the recorder's source.
     All,

@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     process::sync::{Mutex, lock},
-    stack::{FrameSource, Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, python},
+    python,
+    stack::{FrameSource, Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{

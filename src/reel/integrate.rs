@@ -166,11 +166,10 @@ pub use crate::process::{
 pub use crate::{
     device::{Device, Mark},
     heap::{BlockMove, MallocReports},
+    python::{Marked, PythonFrames, StackMark, mark},
     recorder::track::Track,
     stack::{
-        FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses,
-        python::{Marked, PythonFrames, StackMark, mark},
-        set_stack_method, stack_method,
+        FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method,
     },
 };
 #[doc(inline)]

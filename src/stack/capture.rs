@@ -1,7 +1,9 @@
 //! The capture of this thread's stack, which gets a number.
 
 use super::{
-    choice::stack_method, frames::Frames, interner::StackInterner, limits::MAX_DEPTH, method::StackMethod,
+    choice::stack_method,
+    intern::{Frames, StackInterner, limits::MAX_DEPTH},
+    method::StackMethod,
     unwind,
 };
 use memreel_snapshot::words::StackId;
@@ -68,7 +70,7 @@ mod tests {
     };
 
     use super::{
-        super::source::{FrameSource, SourceFrame},
+        super::intern::{FrameSource, SourceFrame},
         *,
     };
 

@@ -8,24 +8,7 @@
 
 mod capture;
 mod choice;
-#[cfg(loom)]
-mod explored;
-mod frames;
-mod index;
-mod insert;
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_env = "gnu",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(miri)
-    )),
-    allow(dead_code, reason = "some of it serves `unwind/` alone")
-)]
-mod interner;
-mod key;
-mod landmark;
-mod limits;
+mod intern;
 mod method;
 #[cfg_attr(
     not(all(
@@ -38,13 +21,6 @@ mod method;
 )]
 mod modules;
 mod names;
-#[cfg(not(loom))]
-mod noted;
-#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
-pub(crate) mod python;
-mod record;
-mod reserve;
-mod source;
 #[cfg_attr(
     not(all(
         target_os = "linux",
@@ -61,22 +37,22 @@ mod tests;
 
 pub use choice::{set_stack_method, stack_method};
 #[cfg(loom)]
-pub use explored::Stacks;
+pub use intern::Stacks;
+pub use intern::{FrameSource, SourceCode, SourceFrame};
 pub use method::StackMethod;
 pub use names::name_addresses;
-pub use source::{FrameSource, SourceCode, SourceFrame};
 
 pub(crate) use capture::capture;
-pub(crate) use frames::Frames;
-pub(crate) use interner::{StackInterner, StackParts};
+#[cfg(not(loom))]
+pub(crate) use intern::AskLater;
+pub(crate) use intern::{Frames, StackInterner, StackParts, with_reserve};
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+pub(crate) use modules::exported;
 #[cfg(not(loom))]
 pub(crate) use modules::{Generation, PastModules};
 #[cfg(not(loom))]
 pub(crate) use names::{Past, SharedNames};
 pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
-#[cfg(not(loom))]
-pub(crate) use noted::AskLater;
-pub(crate) use reserve::with as with_reserve;
 
 /// Returns where the stacks of threads are that captured, as far as they are known. The threads may have ended.
 #[cfg(not(loom))]

@@ -1,7 +1,7 @@
 //! The place of `unwind/` on machines where memreel has no walk of its own.
 #![forbid(unsafe_code)]
 
-use super::{interner::StackInterner, method::StackMethod};
+use super::{intern::StackInterner, method::StackMethod};
 use memreel_snapshot::words::StackId;
 
 /// Returns none: the only method is the portable one.

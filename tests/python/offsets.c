@@ -1,4 +1,4 @@
-/* Prints where the fields of CPython's objects are: the constants of src/stack/python/layout.rs and published.rs.
+/* Prints where the fields of CPython's objects are: the constants of src/python/layout.rs and published.rs.
  *
  *   cc -w [-DPy_GIL_DISABLED=1] -I INCLUDE/python3.X -I INCLUDE/python3.X/internal offsets.c && ./a.out
  */

@@ -24,7 +24,7 @@ const PLAIN_TYPES: std::ops::RangeInclusive<u8> = 0..=2;
 const FIRST_SPECIAL: u16 = 0xff00;
 
 /// Returns the address of each name in the first module that defines it; `None` if the loader cannot be asked now.
-pub(in crate::stack) fn exported<const N: usize>(names: [&CStr; N]) -> Option<[Option<*mut c_void>; N]> {
+pub(crate) fn exported<const N: usize>(names: [&CStr; N]) -> Option<[Option<*mut c_void>; N]> {
     let mut found = [None; N];
     let is_asked = loader::each(&mut |entry| {
         if let Some(dynamic) = entry.mapping.dynamic_section() {

@@ -21,7 +21,7 @@ mod mapping;
 mod module;
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
-pub(super) use exported::exported;
+pub(crate) use exported::exported;
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",

@@ -9,9 +9,8 @@ use rustc_hash::FxHashMap;
 use super::past::Past;
 use super::{
     super::{
-        landmark,
+        intern::{SourceFrame, landmark},
         modules::{self, Generation, Life},
-        source::SourceFrame,
     },
     symbol::Symbol,
     target::{self, Key, Named, Target},
@@ -251,7 +250,7 @@ mod tests {
         let mut symbolizer = Symbolizer::default();
         symbolizer.prepare(std::iter::empty());
         let walker = symbolizer.walker.unwrap();
-        assert!(std::path::Path::new(&*walker).ends_with("src/stack/landmark.rs"), "{walker}");
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/intern/landmark.rs"), "{walker}");
     }
 
     #[test]
@@ -275,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_frame_of_a_full_table_is_named() {
-        let frames = Symbolizer::default().frames(&[super::super::super::limits::TABLE_FULL]);
+        let frames = Symbolizer::default().frames(&[super::super::super::intern::limits::TABLE_FULL]);
         assert_eq!(frames, [Symbol { name: "stack table full".into(), filename: "??".into(), line: 0 }]);
     }
 

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     super::{
-        limits::TABLE_FULL,
+        intern::limits::TABLE_FULL,
         modules::{Life, Module},
     },
     debug_file::Arena,

@@ -17,8 +17,10 @@ use std::{
 
 use super::{
     super::{
-        interner::StackInterner,
-        limits::{DEFAULT_STACKS, MAX_DEPTH},
+        intern::{
+            StackInterner,
+            limits::{DEFAULT_STACKS, MAX_DEPTH},
+        },
         method::StackMethod,
         unwind,
     },

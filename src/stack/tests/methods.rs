@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::{capture, interner::StackInterner, method::StackMethod, unwind},
+    super::{capture, intern::StackInterner, method::StackMethod, unwind},
     bounce::{Bounce, bounce_of, compile},
     chain::{Chain, INTERNER, OWN, after, compare, outside, run},
     frames::{BY_POINTER, Call, memreel_chain_sized},

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    super::{interner::StackInterner, method::StackMethod},
+    super::{intern::StackInterner, method::StackMethod},
     last::Last,
     learn::{self, Verdict},
     processor,

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::{
-    super::limits::MAX_DEPTH,
+    super::intern::limits::MAX_DEPTH,
     last::Last,
     processor::{Depth, return_address},
     step::{Step, read},

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::{
-    super::{key::prefix_hash, limits::MAX_DEPTH},
+    super::intern::{key::prefix_hash, limits::MAX_DEPTH},
     processor::Depth,
     step::Step,
 };

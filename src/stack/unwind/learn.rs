@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     super::{
-        limits::MAX_DEPTH,
+        intern::limits::MAX_DEPTH,
         modules::{Mapping, find, n_unloaded},
     },
     cache::{self, Writer},

@@ -2,7 +2,7 @@
 
 use std::{mem::MaybeUninit, ptr};
 
-use super::{super::limits::MAX_DEPTH, rule::Rule};
+use super::{super::intern::limits::MAX_DEPTH, rule::Rule};
 
 /// The state in which a frame is left: the instruction, and the two registers that rules count from: the stack pointer and the
 /// frame pointer.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::{limits::MAX_DEPTH, method::StackMethod},
+    super::{intern::limits::MAX_DEPTH, method::StackMethod},
     bounds, cache,
     ends::Ends,
     join::Join,

@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 use super::{
-    super::limits::MAX_DEPTH,
+    super::intern::limits::MAX_DEPTH,
     cache,
     join::Join,
     learn::learn,

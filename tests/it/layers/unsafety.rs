@@ -19,7 +19,7 @@ const PACKAGES: &[&str] =
 
 /// The rooms of the library that touch memory or foreign callers, and the helpers of unit tests, which load libraries.
 const MAY: &[&str] =
-    &["process", "device", "tape", "stack", "heap", "trigger", "allocator", "typed", "testing"];
+    &["process", "device", "tape", "stack", "python", "heap", "trigger", "allocator", "typed", "testing"];
 
 /// Files of other rooms: the memory of chunks, which is on the heap or in a tape's file; a mapped snapshot; what the program
 /// does before its runtime begins.

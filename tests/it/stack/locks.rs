@@ -16,19 +16,19 @@ use std::fs;
 const ON_THE_WAY: &[&str] = &[
     "capture.rs",
     "choice.rs",
-    "frames.rs",
-    "index.rs",
-    "interner.rs",
-    "key.rs",
-    "limits.rs",
+    "intern/frames.rs",
+    "intern/index.rs",
+    "intern/interner.rs",
+    "intern/key.rs",
+    "intern/limits.rs",
+    "intern/record.rs",
+    "intern/source.rs",
     "method.rs",
     "modules/find.rs",
     "modules/fingerprint.rs",
     "modules/loader.rs",
     "modules/mapping.rs",
     "portable.rs",
-    "record.rs",
-    "source.rs",
 ];
 
 const LOCKS: &[&str] = &[

@@ -13,11 +13,11 @@ use super::{
     insert::Inserter,
     key::{Key, hash_of},
     limits::{DEFAULT_STACKS, MAX_DEPTH, MAX_STACKS},
-    modules::{self, Generation},
     record::Record,
     source::{FrameSource, SourceSlot},
 };
 use crate::process::sync::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::stack::modules::{self, Generation};
 #[cfg(not(loom))]
 use crate::tape::TapeFile;
 use memreel_snapshot::words::StackId;
@@ -78,18 +78,18 @@ impl StackInterner {
 
     /// Returns which frames stacks have.
     #[inline(always)]
-    pub(super) fn frames(&self) -> Frames {
+    pub(in crate::stack) fn frames(&self) -> Frames {
         self.frames.get()
     }
 
     #[inline(always)]
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::stack) fn number(&self) -> u64 {
         self.number
     }
 
     /// Returns whether the source is asked at each capture.
     #[inline(always)]
-    pub(super) fn has_source(&self) -> bool {
+    pub(in crate::stack) fn has_source(&self) -> bool {
         self.asked().is_some()
     }
 
@@ -133,7 +133,7 @@ impl StackInterner {
     /// Like [`StackInterner::intern`], for addresses that are outermost first and already hashed
     /// by [`prefix_hash`](super::key::prefix_hash).
     #[inline]
-    pub(super) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
+    pub(in crate::stack) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
         match self.asked() {
             None => self.number_of(Key::of_native(native, hash)),
             Some(source) => self.intern_with(source, native, hash),
@@ -142,7 +142,7 @@ impl StackInterner {
 
     /// Returns the number of the stack that has only the source's present words; none if there are none.
     #[inline]
-    pub(super) fn intern_source(&self) -> StackId {
+    pub(in crate::stack) fn intern_source(&self) -> StackId {
         let Some(source) = self.asked() else { return StackId::NONE };
         let mut words = [0; MAX_DEPTH];
         match self.captured(source, &mut words) {
@@ -153,7 +153,7 @@ impl StackInterner {
 
     /// Returns the number of these addresses and the source's present words, if they are known.
     #[inline]
-    pub(super) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
+    pub(in crate::stack) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
         match self.asked() {
             None => self.known(Key::of_native(native, hash)),
             Some(source) => {
@@ -165,7 +165,7 @@ impl StackInterner {
 
     /// Whether this is the number of a stack that is kept, whole or short, not the one that marks a table without room.
     #[inline]
-    pub(super) fn is_kept(&self, stack: StackId) -> bool {
+    pub(in crate::stack) fn is_kept(&self, stack: StackId) -> bool {
         // Relaxed: a thread that was given the mark's number has loaded or stored it itself before.
         self.full.load(Ordering::Relaxed) != stack.0
     }

@@ -6,7 +6,8 @@ use std::{
     slice,
 };
 
-use super::{key::Key, modules::Generation};
+use super::key::Key;
+use crate::stack::modules::Generation;
 #[cfg(not(loom))]
 use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 use memreel_snapshot::words::StackId;

@@ -2,14 +2,14 @@
 #![forbid(unsafe_code)]
 
 /// The most frames of one stack; deeper stacks lose their outermost frames.
-pub(super) const MAX_DEPTH: usize = 128;
+pub(in crate::stack) const MAX_DEPTH: usize = 128;
 
 /// How many distinct stacks a recorder keeps by default.
 ///
 /// Training programs have a few thousand of the GPU's memory, and some hundred thousand of the heap. At 40 frames a stack,
 /// this number of stacks takes 88 MB: the most that a recorder costs which was left on and forgotten in a program whose
 /// stacks never repeat. As many short ones come to it.
-pub(super) const DEFAULT_STACKS: usize = 1 << 18;
+pub(in crate::stack) const DEFAULT_STACKS: usize = 1 << 18;
 
 /// How many innermost words of each kind a stack keeps that a full table has no room for.
 pub(super) const SHORT_DEPTH: usize = 3;
@@ -21,4 +21,4 @@ pub(super) const MAX_STACKS: usize = 1 << 31;
 /// The address in the one frame of the stack that a full table returns.
 ///
 /// No code is at this address, so it means nothing else.
-pub(super) const TABLE_FULL: usize = 1;
+pub(in crate::stack) const TABLE_FULL: usize = 1;

@@ -15,11 +15,11 @@ use super::{
     index::Index,
     key::Key,
     limits::TABLE_FULL,
-    modules::Generation,
     record::{Arena, Record},
     reserve,
 };
 use crate::process::sync::{AtomicPtr, Mutex, MutexGuard, lock};
+use crate::stack::modules::Generation;
 #[cfg(not(loom))]
 use crate::tape::TapeFile;
 use memreel_snapshot::words::StackId;

@@ -14,9 +14,9 @@ use rustc_hash::FxHashSet;
 
 use super::{
     landmark,
-    modules::{self, Generation},
     source::{FrameSource, SourceCode, SourceFrame},
 };
+use crate::stack::modules::{self, Generation};
 use crate::tape::{CodeNote, Note, NotedFrame, TapeFile};
 
 /// Has [`StackInterner::name_words`](super::StackInterner::name_words) called soon, by a thread without locks: the frame

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use super::layout::Layout;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
-use crate::stack::modules::exported;
+use crate::stack::exported;
 
 /// A function that returns the state of the calling thread, or null.
 type StateFunction = unsafe extern "C" fn() -> *mut c_void;

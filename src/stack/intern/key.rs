@@ -51,7 +51,7 @@ pub(super) fn hash_of(before: u64, words: &[usize]) -> u64 {
 /// A sum of products, not a chain of them: when inner frames change, the sum over
 /// the outer frames stays valid, and the multiplications do not wait for one another.
 #[inline(always)]
-pub(super) fn prefix_hash(before: u64, index: usize, word: usize) -> u64 {
+pub(in crate::stack) fn prefix_hash(before: u64, index: usize, word: usize) -> u64 {
     before.wrapping_add((word as u64).wrapping_mul(FACTORS[index % MAX_DEPTH]))
 }
 
