@@ -1,10 +1,7 @@
 //! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
@@ -24,14 +21,16 @@ use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, Named};
 
 pub use completed::Completed;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub(crate) use recovered::snapshot_of;
 #[cfg(not(loom))]
 pub use recovered::{Recovered, RunNames, TapeProcess};
 pub use tape_snapshot::TapeSnapshot;
 
 use crate::{
-    process::unwritten,
-    recorder::{self, ContextId, Log, LogTables, Recorder, Tally},
-    stack::{SourceFrame, Symbol, Symbolizer, stack_method, with_kept_names},
+    process::{guard::Guard, unwritten},
+    recorder::{self, ContextId, Facts, Log, LogTables, Recorder, Source, Tally},
+    stack::{SourceFrame, Symbol, stack_method},
 };
 use memreel_snapshot::words::{
     BlockState, Bytes, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId, usage,
@@ -67,54 +66,53 @@ pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], diale
     collected(recorder, inventories, dialect, Taking::RecordedSettings)
 }
 
-/// Like [`collect_lazily`], for memreel's own use: no `snapshot` event is recorded.
+/// Like [`collect_lazily`], for memreel's own use and of tapes: no `snapshot` event is recorded.
 #[must_use]
 pub(crate) fn collect_quietly(
-    recorder: &Recorder,
+    source: &dyn Source,
     inventories: &[&dyn Inventory],
     dialect: Dialect,
 ) -> TapeSnapshot {
-    collected(recorder, inventories, dialect, Taking::Quiet)
+    collected(source, inventories, dialect, Taking::Quiet)
 }
 
 fn collected(
-    recorder: &Recorder,
+    source: &dyn Source,
     inventories: &[&dyn Inventory],
     dialect: Dialect,
     taking: Taking,
 ) -> TapeSnapshot {
     // What a snapshot takes for itself is none of the heap that it is of.
-    let _own = recorder.own_work();
+    let _own = Guard::enter();
     let mut takes: Vec<Take> =
-        inventories.iter().filter_map(|inventory| Take::new(recorder, *inventory, taking)).collect();
+        inventories.iter().filter_map(|inventory| Take::new(source, *inventory, taking)).collect();
     open_empty(&mut takes);
     let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
-    let key = recorder.log_tables();
+    let facts = source.facts();
     let mut tally = Tally::default();
     takes.iter().for_each(|take| take.log.count_into(&mut tally));
-    let mut collector = Collector::new(recorder, &takes, &tally, dialect);
+    let mut collector = Collector::new(source, &facts, &takes, &tally, dialect);
     let n_devices = takes.iter().map(|take| take.device + 1).max().unwrap_or(1);
     collector.snapshot.device_traces.resize_with(n_devices, Vec::new);
-    let mut shapes = EntryShapes::new(key.n_contexts());
+    let mut shapes = EntryShapes::new(facts.tables.n_contexts());
     for take in &takes {
         collector.segments(take);
     }
-    collector.shapes(&tally, &key, &mut shapes);
+    collector.shapes(&tally, &facts.tables, &mut shapes);
     // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
-    collector.annotations(recorder);
+    collector.annotations(&facts);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
-    collector.top(&settings, recorder, n_lost);
-    RecordedSettings::store(&mut collector.snapshot, &recorded(recorder, &takes));
+    collector.top(&settings, &facts, n_lost);
+    RecordedSettings::store(&mut collector.snapshot, &recorded(&facts, &takes));
     collector.allocated(&takes);
-    collector.mapped(recorder);
+    collector.mapped(&facts);
     let mut logs: Vec<Vec<Log>> = Vec::new();
     logs.resize_with(n_devices, Vec::new);
     for take in takes {
         logs[take.device].push(take.log);
     }
-    let has_gaps = recorder.has_gaps();
-    TapeSnapshot::new(collector.snapshot, logs, key, collector.stacks, shapes, tally, has_gaps)
+    TapeSnapshot::new(collector.snapshot, logs, facts, collector.stacks, shapes, tally)
 }
 
 /// A snapshot being put together.
@@ -129,14 +127,15 @@ struct Collector {
 }
 
 impl Collector {
-    fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
+    fn new(source: &dyn Source, facts: &Facts, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
         // Names are added to these tables within the recorder's own work.
-        let _own_work = recorder.own_work();
+        let _own_work = Guard::enter();
         let mut snapshot = Snapshot { top_level: TopLevel::Dictionary, ..Snapshot::default() };
-        let stacks = name_stacks(recorder, takes, tally, &mut snapshot);
+        let stacks = name_stacks(source, used_stacks(facts, takes, tally), &mut snapshot);
         let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
         let block_shape = snapshot.shapes.intern(Shape::block());
-        Collector { snapshot, dialect, stacks, scopes: recorder.scope_paths(), segment_shapes, block_shape }
+        let scopes = facts.scope_paths.clone();
+        Collector { snapshot, dialect, stacks, scopes, segment_shapes, block_shape }
     }
 
     fn stack(&self, stack: StackId) -> Option<StackIndex> {
@@ -205,12 +204,13 @@ impl Collector {
     }
 
     /// What the process with a heap mapped itself.
-    fn mapped(&mut self, recorder: &Recorder) {
-        let Some(heap) = recorder.usage().into_iter().find(|usage| usage.name == usage::HEAP) else { return };
-        let range = |(of, [from_us, until_us]): (recorder::MappedRange, [u64; 2])| {
-            Some(MappedRange { stack: self.stack(of.stack)?, range: of.range, times_us: from_us..until_us })
+    fn mapped(&mut self, facts: &Facts) {
+        let Some(heap) = facts.usage.iter().find(|usage| usage.name == usage::HEAP) else { return };
+        let range = |(of, [from_us, until_us]): &(recorder::MappedRange, [u64; 2])| {
+            let times_us = *from_us..*until_us;
+            Some(MappedRange { stack: self.stack(of.stack)?, range: of.range.clone(), times_us })
         };
-        let ranges: Vec<MappedRange> = recorder.mapped().into_iter().filter_map(range).collect();
+        let ranges: Vec<MappedRange> = facts.mapped.iter().filter_map(range).collect();
         store_mapped(&mut self.snapshot, heap.device, &ranges);
     }
 
@@ -229,7 +229,7 @@ impl Collector {
         }
     }
 
-    fn annotations(&mut self, recorder: &Recorder) {
+    fn annotations(&mut self, facts: &Facts) {
         let shape = self.snapshot.shapes.intern(Shape::from_fields(&[
             ("stage", Field::Stage),
             ("name", Field::Name),
@@ -238,24 +238,24 @@ impl Collector {
         ]));
         let stages: [Text; 2] = ["END".into(), "START".into()];
         let n_devices = self.snapshot.device_traces.len();
-        for (annotation, time_us) in recorder.annotations() {
+        for (annotation, time_us) in &facts.annotations {
             let path = self.scopes.get(annotation.scope.0 as usize).cloned().unwrap_or_default();
             self.snapshot.external_annotations.push(Annotation {
                 stage: stages[usize::from(annotation.is_start)].clone(),
                 name: path,
                 device: annotation.device.index().unwrap_or(0).min(n_devices - 1).into(),
-                time_us: i64::try_from(time_us).unwrap_or(i64::MAX),
+                time_us: i64::try_from(*time_us).unwrap_or(i64::MAX),
                 shape,
             });
         }
     }
 
-    fn top(&mut self, settings: &SettingsReport, recorder: &Recorder, n_lost: u64) {
+    fn top(&mut self, settings: &SettingsReport, facts: &Facts, n_lost: u64) {
         let field = |key: &str, field| (key.into(), Slot::Field(field));
         let mut slots = vec![
             field("segments", Field::Segments),
             field("device_traces", Field::DeviceTraces),
-            ("allocator_settings".into(), Slot::Value(settings_value(settings, recorder, n_lost))),
+            ("allocator_settings".into(), Slot::Value(settings_value(settings, facts, n_lost))),
             field("external_annotations", Field::ExternalAnnotations),
         ];
         if self.dialect == Dialect::Torch2_15 {
@@ -267,16 +267,15 @@ impl Collector {
 }
 
 /// Gives every stack in use its frames; each distinct address is named once.
-fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mut Snapshot) -> Named {
-    let _own_work = recorder.own_work();
-    let used = used_stacks(recorder, takes, tally);
+fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot) -> Named {
+    let _own_work = Guard::enter();
     let mut named = Named::default();
-    let parts: Vec<_> = used.iter().map(|stack| recorder.stack_parts(*stack)).collect();
+    let parts: Vec<_> = used.iter().map(|stack| source.stack_parts(*stack)).collect();
     if parts.is_empty() {
         return named;
     }
     // Before any native name: the source may wait for its interpreter, and an interpreter for other snapshots.
-    let of_source = source_frames(recorder, parts.iter().flat_map(|parts| &parts.source));
+    let of_source = source_frames(source, parts.iter().flat_map(|parts| &parts.source));
     let Snapshot { stacks, shapes, .. } = snapshot;
     let mut shapes = FrameShapes { shapes, known: FxHashMap::default() };
     let mut intern = |symbol: &Symbol, library: Option<&Text>| {
@@ -285,7 +284,7 @@ fn name_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally, snapshot: &mu
         stacks.intern_frame(Frame { name, filename, line: u64::from(symbol.line), shape })
     };
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
-    with_names(recorder, |symbolizer| {
+    source.with_names(&mut |symbolizer| {
         symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
         // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
         let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
@@ -331,24 +330,14 @@ impl FrameShapes<'_> {
     }
 }
 
-/// Calls `name` with the names of this process, or of the one whose tape was read.
-#[cfg_attr(loom, allow(unused_variables, reason = "no tape is read"))]
-fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
-    #[cfg(not(loom))]
-    if let Some(past) = recorder.past() {
-        return name(&mut Symbolizer::of_past(past));
-    }
-    with_kept_names(name);
-}
-
 /// The stacks of events and of what is held, rising.
-fn used_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally) -> Vec<StackId> {
+fn used_stacks(facts: &Facts, takes: &[Take], tally: &Tally) -> Vec<StackId> {
     let counted = (0..).map(StackId).zip(&tally.stacks);
     let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
     let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
     let allocated = takes.iter().flat_map(|take| take.allocated.iter().flat_map(|run| &run.stacks));
     let allocated = allocated.map(|sum| sum.stack);
-    let mapped = recorder.mapped().into_iter().map(|(of, _)| of.stack);
+    let mapped = facts.mapped.iter().map(|(of, _)| of.stack);
     used.extend(held.chain(allocated).chain(mapped).filter(|stack| stack.is_some()));
     used.sort_unstable();
     used.dedup();
@@ -364,26 +353,24 @@ struct OfWord {
     is_python: bool,
 }
 
-/// The frames of each distinct word of a second source; none for a word whose name panics.
+/// The frames of each distinct word of a second source.
 fn source_frames<'a>(
-    recorder: &Recorder,
+    source: &dyn Source,
     words: impl Iterator<Item = &'a usize>,
 ) -> FxHashMap<usize, OfWord> {
-    let mut frames = FxHashMap::default();
-    let Some(source) = recorder.frame_source() else { return frames };
     let symbol = |frame: SourceFrame| Symbol {
         name: frame.name.into(),
         filename: frame.filename.into(),
         line: frame.line,
     };
+    let mut known = FxHashMap::default();
     for word in words {
-        frames.entry(*word).or_insert_with(|| {
-            let named = catch_unwind(AssertUnwindSafe(|| (source.name(*word), source.is_python(*word))));
-            let (frames, is_python) = named.unwrap_or_default();
+        known.entry(*word).or_insert_with(|| {
+            let (frames, is_python) = source.name_word(*word);
             OfWord { frames: frames.into_iter().map(symbol).collect(), is_python }
         });
     }
-    frames
+    known
 }
 
 fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
@@ -419,8 +406,8 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
 /// lost, stacks that found their table full, sizes that were left out, and
 /// the bytes of which one was sampled (0 when all were kept); between them, the
 /// number of snapshots that triggers of the process could not write.
-fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -> Value {
-    let history = recorder.history();
+fn settings_value(settings: &SettingsReport, facts: &Facts, n_lost: u64) -> Value {
+    let history = &facts.options;
     let max_split_bytes = settings.max_split_bytes.map_or(Value::Int(-1), Value::unsigned);
     let divisions: Vec<(Value, Value)> = (0..16)
         .map(|power| {
@@ -438,17 +425,17 @@ fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -
         ("pinned_use_cuda_host_register", Value::Bool(false)),
         ("graph_capture_record_stream_reuse", Value::Bool(false)),
         ("memreel_version", Value::text(env!("CARGO_PKG_VERSION"))),
-        ("trace_alloc_max_entries", Value::unsigned(recorder.max_entries() as u64)),
+        ("trace_alloc_max_entries", Value::unsigned(history.capacity() as u64)),
         ("trace_alloc_overflowed", Value::Bool(n_lost > 0)),
         ("trace_alloc_lost_entries", Value::unsigned(n_lost)),
         ("memreel_stack_method", Value::text(stack_method().name())),
-        ("memreel_stacks_refused", Value::unsigned(recorder.stack_counts().n_refused)),
+        ("memreel_stacks_refused", Value::unsigned(facts.n_stacks_refused)),
         ("memreel_dumps_failed", Value::unsigned(unwritten::n_failed())),
         ("memreel_min_size", Value::unsigned(history.min_size_bytes())),
         ("memreel_sample_bytes", Value::unsigned(history.sample_bytes())),
     ];
-    let usage = usage_setting(&recorder.usage());
+    let usage = usage_setting(&facts.usage);
     let last = ("roundup_power2_divisions", Value::Dict(divisions.into()));
-    let resident = resident_setting(&recorder.resident());
+    let resident = resident_setting(&facts.resident);
     Value::dict(pairs.into_iter().chain(usage).chain(resident).chain([last]))
 }

@@ -4,9 +4,9 @@
 use std::{io::Read, path::Path};
 
 use crate::{
-    collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
+    collect::{Completed, Dialect, TapeSnapshot, collect_quietly},
     process::open_plain,
-    recorder::{PastInventory, Recorder, restore},
+    recorder::{PastInventory, PastTape, Source, restore},
     stack,
     tape::{Contents, is_tape, own_start},
 };
@@ -38,8 +38,7 @@ use memreel_snapshot::{
 /// ```
 #[derive(Debug)]
 pub struct Recovered {
-    recorder: Recorder,
-    inventories: Vec<PastInventory>,
+    tape: PastTape,
     problems: Vec<String>,
     process: u32,
     is_closed: bool,
@@ -113,7 +112,7 @@ impl Recovered {
     }
 
     fn of(mut contents: Contents, names: Option<stack::SharedNames>) -> Recovered {
-        let (recorder, inventories) = restore(&mut contents, names);
+        let tape = restore(&mut contents, names);
         if contents.n_elsewhere > 0 {
             let often = match contents.n_elsewhere {
                 1 => "once".to_owned(),
@@ -142,23 +141,12 @@ impl Recovered {
                 }
             ));
         }
-        if let Some(past) = recorder.past() {
-            past.for_each_missing(|path, why| {
-                contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
-            });
-        }
+        tape.for_each_missing(|path, why| {
+            contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
+        });
         let Contents { problems, process, is_closed, is_running, n_elsewhere, n_unrecorded, .. } = contents;
         let could_grow = n_elsewhere == 0;
-        Recovered {
-            recorder,
-            inventories,
-            problems,
-            process,
-            is_closed,
-            is_running,
-            could_grow,
-            n_unrecorded,
-        }
+        Recovered { tape, problems, process, is_closed, is_running, could_grow, n_unrecorded }
     }
 
     /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
@@ -216,13 +204,14 @@ impl Recovered {
     /// Returns how many events the tape has, of all devices.
     #[must_use]
     pub fn n_events(&self) -> usize {
-        self.inventories.iter().map(|inventory| self.recorder.n_events(inventory.device())).sum()
+        let cut = |inventory: &PastInventory| self.tape.events(inventory.device()).cut();
+        self.tape.inventories.iter().map(|inventory| cut(inventory).read().len()).sum()
     }
 
     /// Returns the snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Completed::new(self.recorded()).into_snapshot()
+        Completed::new(snapshot_of(&self.tape)).into_snapshot()
     }
 
     /// Writes the snapshot to a file, completely or not at all.
@@ -230,12 +219,13 @@ impl Recovered {
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io).
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        memreel_snapshot::pickle::save(&Completed::new(self.recorded()), path.as_ref())
+        memreel_snapshot::pickle::save(&Completed::new(snapshot_of(&self.tape)), path.as_ref())
     }
+}
 
-    fn recorded(&self) -> TapeSnapshot {
-        let inventories: Vec<&dyn Inventory> =
-            self.inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
-        collect_lazily(&self.recorder, &inventories, Dialect::default())
-    }
+/// Returns the snapshot of a tape that was read.
+pub(crate) fn snapshot_of(tape: &PastTape) -> TapeSnapshot {
+    let inventories: Vec<&dyn Inventory> =
+        tape.inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
+    collect_quietly(tape, &inventories, Dialect::default())
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use memreel_snapshot::model::RecordedSettings;
 
 use super::page_runs;
-use crate::recorder::{Cut, Log, Recorder};
-use memreel_snapshot::words::{
-    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, RunSums, StackId, StreamId,
-};
+use crate::recorder::{Cut, Facts, Log, Source};
+use memreel_snapshot::words::{DeviceId, Inventory, InventorySegment, RunSums};
 
 /// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
 /// device up to the last.
@@ -38,29 +36,22 @@ pub(super) enum Taking {
 
 impl Take {
     /// Looks at a device; `None` if it has no trace in a snapshot.
-    pub(super) fn new(recorder: &Recorder, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
+    pub(super) fn new(source: &dyn Source, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
         let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
-        let track = recorder.track(inventory.device());
+        let events = source.events(inventory.device());
         let mut seen: Option<Cut> = None;
         let mut with_snapshot = None;
         let segments = inventory.segments_at(&mut |active_bytes| {
-            let cut = track.cut();
+            let cut = events.cut();
             let is_empty = cut.is_empty();
             seen = Some(cut);
             if taking == Taking::Quiet {
                 return;
             }
-            track.record_own(Event {
-                action: Action::Snapshot,
-                address: Address(0),
-                size_bytes: active_bytes,
-                stream: StreamId::DEFAULT,
-                pool: PoolId::DEFAULT,
-                stack: StackId::NONE,
-            });
-            with_snapshot = is_empty.then(|| track.cut());
+            events.record_snapshot(active_bytes);
+            with_snapshot = is_empty.then(|| events.cut());
         });
-        let cut = seen.unwrap_or_else(|| track.cut());
+        let cut = seen.unwrap_or_else(|| events.cut());
         // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
         let mut log = cut.read();
         let segments = match inventory.has_segments() {
@@ -86,8 +77,8 @@ pub(super) fn open_empty(takes: &mut [Take]) {
 }
 
 /// The facts about the recording of each device, by its number.
-pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, RecordedSettings)> {
-    let history = recorder.history();
+pub(super) fn recorded(facts: &Facts, takes: &[Take]) -> Vec<(DeviceId, RecordedSettings)> {
+    let history = &facts.options;
     // Inventories may share a device.
     let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
     for take in takes {
@@ -97,7 +88,7 @@ pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, Re
         *most_bytes = sample_bytes.max(*most_bytes);
         *is_sample &= take.is_sample;
     }
-    let n_stacks_refused = recorder.stack_counts().n_refused;
+    let n_stacks_refused = facts.n_stacks_refused;
     let facts = |(device, (n_lost, sample_bytes, is_sample)): (usize, (u64, u64, bool))| {
         let recorded = RecordedSettings {
             has_lost: n_lost > 0,

@@ -1,6 +1,6 @@
 //! A snapshot whose events are still where they were recorded: it takes no memory for them.
 
-use crate::recorder::{ContextId, Entry, Log, LogTables, Tally};
+use crate::recorder::{ContextId, Entry, Facts, Log, Tally};
 use memreel_snapshot::model::{ShapeId, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, traces};
 use memreel_snapshot::words::{Action, DeviceId, StackId};
 
@@ -26,25 +26,23 @@ pub struct TapeSnapshot {
     head: Snapshot,
     /// By device; inventories may share one.
     logs: Vec<Vec<Log>>,
-    key: LogTables,
+    facts: Facts,
     stacks: Named,
     shapes: EntryShapes,
     /// Of all logs.
     tally: Tally,
-    has_gaps: bool,
 }
 
 impl TapeSnapshot {
     pub(super) fn new(
         head: Snapshot,
         logs: Vec<Vec<Log>>,
-        key: LogTables,
+        facts: Facts,
         stacks: Named,
         shapes: EntryShapes,
         tally: Tally,
-        has_gaps: bool,
     ) -> TapeSnapshot {
-        TapeSnapshot { head, logs, key, stacks, shapes, tally, has_gaps }
+        TapeSnapshot { head, logs, facts, stacks, shapes, tally }
     }
 
     /// Returns whether options left out events that viewers need while this snapshot was recorded:
@@ -53,7 +51,7 @@ impl TapeSnapshot {
     /// [`Recording::skip_actions`](crate::recorder::Recording::skip_actions).
     #[must_use]
     pub fn has_gaps(&self) -> bool {
-        self.has_gaps
+        self.facts.has_gaps
     }
 
     /// Returns the snapshot with all its events.
@@ -89,7 +87,7 @@ impl SnapshotSource for TapeSnapshot {
 
     fn for_each_entry(&self, device: DeviceId, look: &mut dyn FnMut(&TraceEntry)) {
         for log in device.get_in(&self.logs).into_iter().flatten() {
-            log.entries(&self.key).for_each(|entry| look(&self.entry(entry)));
+            log.entries(&self.facts.tables).for_each(|entry| look(&self.entry(entry)));
         }
     }
 

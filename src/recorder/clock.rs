@@ -28,8 +28,6 @@ pub(super) struct Clock {
     start_raw: u64,
     start: Instant,
     start_us: u64,
-    /// The scale of another process's clock, if the events are from its tape.
-    fixed: Option<Scale>,
 }
 
 impl Clock {
@@ -46,14 +44,7 @@ impl Clock {
             start,
             start_us: u64::try_from(since_epoch.as_micros()).unwrap_or(0),
             counter,
-            fixed: None,
         }
-    }
-
-    /// Returns the clock of a process whose `ticks` ticks took `ns` nanoseconds.
-    #[cfg(not(loom))]
-    pub(super) fn of_past(start_us: u64, ns: u64, ticks: u64) -> Clock {
-        Clock { fixed: Some(Scale::new(start_us, ns, ticks.max(1))), ..Clock::start() }
     }
 
     #[inline(always)]
@@ -109,15 +100,12 @@ impl Clock {
 
     /// Measures the length of a tick from the time elapsed so far.
     pub(super) fn scale(&self) -> Scale {
-        if let Some(fixed) = self.fixed {
-            return fixed;
-        }
         let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let raw_ticks = ticks >> if self.is_inline { self.inline_shift() } else { self.shift };
         let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + raw_ticks);
         let ns = if elapsed_ns < CALIBRATED_NS { calibrated_ns } else { elapsed_ns };
-        Scale::new(self.start_us, ns, ticks.max(1))
+        Scale::new(self.start_us, ns, ticks)
     }
 }
 
@@ -157,7 +145,8 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Creates the scale on which `ticks` ticks took `ns` nanoseconds.
-    fn new(start_us: u64, ns: u64, ticks: u64) -> Scale {
+    pub(super) fn new(start_us: u64, ns: u64, ticks: u64) -> Scale {
+        let ticks = ticks.max(1);
         Scale { start_us, us_a_tick: (u128::from(ns) << 64).div_ceil(u128::from(ticks) * 1000) }
     }
 

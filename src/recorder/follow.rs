@@ -18,12 +18,10 @@ use std::{
 
 use super::{
     chunk::N_WORDS,
-    clock::Clock,
-    context::Contexts,
+    clock::Scale,
     followed::{Followed, Held},
-    handle::Recorder,
     log::{self, LogTables},
-    recovered::{Notes, PastInventory, clock, restore, restore_contexts},
+    recovered::{Notes, PastDevices, PastTape, contexts_of, scale},
 };
 use crate::{
     process::open_plain,
@@ -43,7 +41,7 @@ pub(crate) struct Follow {
     seen: Seen,
     /// The header, as it was at the last look.
     header: Contents,
-    clock: Clock,
+    scale: Scale,
     stacks: SeededMap<u32, StackRow>,
     notes: KeptNotes,
     devices: BTreeMap<DeviceId, Followed>,
@@ -138,13 +136,12 @@ impl Follow {
         let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
-        let clock = clock(&header);
         let mut follow = Follow {
             path: path.to_owned(),
             file,
             seen,
+            scale: scale(&header),
             header,
-            clock,
             stacks: SeededMap::default(),
             notes: KeptNotes::default(),
             devices: BTreeMap::new(),
@@ -252,7 +249,7 @@ impl Follow {
         news.problems.extend(std::mem::take(&mut self.header.problems));
         news.problems.sort();
         news.problems.dedup();
-        self.clock = clock(&news);
+        self.scale = scale(&news);
         self.header = Contents { bases: Vec::new(), ..news };
     }
 
@@ -283,11 +280,11 @@ impl Follow {
             && !self.notes.has_new_contexts
         {
             let contexts = tables.contexts.clone();
-            return Arc::new(LogTables { contexts, scale: self.clock.scale() });
+            return Arc::new(LogTables { contexts, scale: self.scale });
         }
-        let mut contexts = Contexts::default();
-        restore_contexts(&Notes::of(self.notes.contexts.clone()), &mut contexts, &mut self.header.problems);
-        let tables = Arc::new(LogTables { contexts: contexts.all(), scale: self.clock.scale() });
+        let notes = Notes::of(self.notes.contexts.clone());
+        let contexts = contexts_of(notes.contexts, &mut self.header.problems);
+        let tables = Arc::new(LogTables { contexts, scale: self.scale });
         (self.notes.tables, self.notes.has_new_contexts) = (Some(tables.clone()), false);
         tables
     }
@@ -322,12 +319,8 @@ impl Follow {
         }
     }
 
-    /// Returns a recorder with the stacks that hold memory, and for each device one block or segment for each stack.
-    pub(crate) fn sums(
-        &self,
-        held: &BTreeMap<DeviceId, Held>,
-        names: SharedNames,
-    ) -> (Recorder, Vec<PastInventory>) {
+    /// Returns a tape with the stacks that hold memory, and for each device one block or segment for each stack.
+    pub(crate) fn sums(&self, held: &BTreeMap<DeviceId, Held>, names: SharedNames) -> PastTape {
         let mut numbers: BTreeMap<StackId, u32> = BTreeMap::new();
         let mut stacks = Vec::new();
         let mut renumber = |stack: StackId| match self.stacks.get(&stack.0) {
@@ -348,11 +341,10 @@ impl Follow {
             sums: RunSums::default(),
         };
         let bases = held.iter().map(base).collect();
-        let Contents { start_us, ns_of_ticks, latest, .. } = self.header;
-        let notes = self.notes.all();
-        let mut sums =
-            Contents { start_us, ns_of_ticks, latest, stacks, notes, bases, ..Contents::default() };
-        restore(&mut sums, Some(names))
+        let devices = PastDevices { bases, chunks: Vec::new(), is_sound: true };
+        // No number is missing among those that were given here.
+        let problems = &mut Vec::new();
+        PastTape::new(Notes::of(self.notes.all()), self.scale, stacks, Some(names), devices, problems)
     }
 }
 

@@ -11,27 +11,19 @@ use std::sync::{
 #[cfg(not(loom))]
 use super::opening;
 use super::{
-    ledger::Ledger,
-    log::{Count, LogTables},
-    mapped::MappedRange,
-    recording::Recording,
-    scope::Scope,
-    scope_names::Annotation,
-    shared::Shared,
-    tape::Tape,
-    track::Track,
+    ledger::Ledger, log::Count, recording::Recording, scope::Scope, shared::Shared, tape::Tape, track::Track,
 };
 use crate::{
     process::{guard::Guard, sync::lock},
-    stack::{FrameSource, StackParts, stack_method},
+    stack::{FrameSource, stack_method},
 };
 #[cfg(not(loom))]
 use crate::{
     process::{memory, own_maps},
-    stack::{self, Past},
+    stack,
     tape::Note,
 };
-use memreel_snapshot::words::{Action, DeviceId, DeviceUsage, ResidentReport, StackId, UsageReport};
+use memreel_snapshot::words::{Action, DeviceId, ResidentReport, UsageReport};
 #[cfg(not(loom))]
 use memreel_snapshot::words::{Error, Inventory, Result};
 
@@ -188,12 +180,6 @@ impl Recorder {
         }
     }
 
-    /// Returns what names the addresses of the process that recorded, if this was read from a tape's file.
-    #[cfg(not(loom))]
-    pub(crate) fn past(&self) -> Option<Arc<Past>> {
-        self.shared.past.get().cloned()
-    }
-
     /// Returns a ledger for a device's allocator that is not memreel's.
     #[must_use]
     pub fn ledger(&self, device: DeviceId) -> Ledger {
@@ -336,33 +322,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns the reports of the process's resident memory, oldest first.
-    pub(crate) fn resident(&self) -> Vec<ResidentReport> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        lock(&self.shared.usage).resident(scale)
-    }
-
-    /// Returns what the program mapped itself, with the microseconds since the Unix epoch from and until which each range was
-    /// there.
-    pub(crate) fn mapped(&self) -> Vec<(MappedRange, [u64; 2])> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        let timed = |of: MappedRange| {
-            let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
-            let from_us = scale.micros(of.from);
-            (of, [from_us, until_us])
-        };
-        lock(&self.shared.usage).mapped().into_iter().map(timed).collect()
-    }
-
-    /// Returns what devices reported, by device.
-    pub(crate) fn usage(&self) -> Vec<DeviceUsage> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        lock(&self.shared.usage).all(scale)
-    }
-
     /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.
     #[must_use]
     pub fn stack_counts(&self) -> StackCounts {
@@ -382,14 +341,9 @@ impl Recorder {
     }
 
     /// Returns whether options may have left out events that viewers need since the events were last erased.
-    pub(crate) fn has_gaps(&self) -> bool {
+    pub(super) fn has_gaps(&self) -> bool {
         // Relaxed: see its field.
         self.shared.has_gaps.load(Ordering::Relaxed)
-    }
-
-    /// Returns what the recorder has of a stack: the words of the frame source, and the return addresses.
-    pub(crate) fn stack_parts(&self, stack: StackId) -> StackParts {
-        self.shared.stacks.parts(stack)
     }
 
     /// Marks this thread's work as the recorder's own while the result lives: what is reported meanwhile is not
@@ -398,31 +352,6 @@ impl Recorder {
     #[must_use]
     pub(crate) fn own_work(&self) -> impl Sized {
         Guard::enter()
-    }
-
-    /// Returns the source of further frames.
-    pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
-        self.shared.stacks.source()
-    }
-
-    /// Returns the starts and ends of scopes with their times in microseconds, oldest first.
-    pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        let annotations = lock(&self.shared.annotations);
-        annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
-    }
-
-    /// Returns the tables that decode logs which were cut before this call.
-    pub(crate) fn log_tables(&self) -> LogTables {
-        let _guard = Guard::enter();
-        LogTables { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
-    }
-
-    /// Returns all scope paths by number.
-    pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
-        let _guard = Guard::enter();
-        lock(&self.shared.scopes).all()
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
 }
 
 /// The chunks of a tape, with their lengths at the time of the cut.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cut {
     /// Each with its number of complete events.
     pub(super) chunks: Vec<(usize, Arc<Chunk>)>,
@@ -231,7 +231,7 @@ pub(crate) struct Log {
 }
 
 /// The tables that decode a log's numbers: contexts, and the scale of ticks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LogTables {
     pub(super) contexts: Vec<EventContext>,
     pub(super) scale: Scale,

@@ -76,6 +76,7 @@ mod folding;
 #[cfg(not(loom))]
 mod opening;
 mod handle;
+mod source;
 #[cfg(not(loom))]
 mod recovered;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -93,7 +94,7 @@ pub(crate) use followed::{Counts, Followed, Held};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use outside::Onlooker;
 #[cfg(not(loom))]
-pub(crate) use recovered::{PastInventory, restore};
+pub(crate) use recovered::{PastInventory, PastTape, restore};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use tape_keeper::{RoomMaker, TapeKeeper};
 
@@ -110,5 +111,6 @@ pub(crate) use context::ContextId;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use mapped::MappedRange;
 pub(crate) use own_work::OwnWork;
+pub(crate) use source::{Facts, Source};
 pub(crate) use tally::Tally;
 pub(crate) use track::Track;

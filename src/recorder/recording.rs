@@ -346,7 +346,7 @@ impl Recording {
     }
 
     /// Returns how many events are kept for each device.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         if self.enabled == Enabled::All { self.max_entries.max(1) } else { 1 }
     }
 

@@ -1,32 +1,26 @@
-//! A recorder as it was in a process whose tape is read.
+//! The tape of a process that recorded, read again.
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use super::{
-    annotation_ring::Ring,
     chunk::{Chunk, N_WORDS},
-    clock::{CALIBRATED_NS, Clock, Ticks},
-    context::{Contexts, EventContext},
-    handle::Recorder,
+    clock::{CALIBRATED_NS, Scale, Ticks},
+    context::EventContext,
     in_file::most_kept,
     live::Live,
     log::{self, Cut, LogTables},
     mapped::MappedRange,
     opening::settings_of,
     recording::Recording,
-    scope_names::{Annotation, ScopeId, ScopeNames},
-    shared::Shared,
-    tape::{Dropped, Tape},
+    scope_names::{Annotation, ScopeId},
+    source::{Events, Facts, Source},
+    tape::{Dropped, past_cut},
     usage::Usage,
 };
 use crate::{
-    process::sync::{Mutex, lock},
     python,
-    stack::{FrameSource, Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame},
+    stack::{Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, StackParts, Symbolizer},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
@@ -75,38 +69,23 @@ impl Inventory for PastInventory {
 }
 
 /// The names of a frame source's words, as they were noted: of each word, or of the functions that words are in.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct NotedNames {
     names: SeededMap<usize, Vec<SourceFrame>>,
     codes: SeededMap<u32, SourceCode>,
 }
 
 impl NotedNames {
-    fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.codes.is_empty()
-    }
-
-    /// Returns the function that a word is in.
-    fn code_of(&self, word: usize) -> Option<&SourceCode> {
-        self.codes.get(&((word as u64 >> 32) as u32)).filter(|_| !self.names.contains_key(&word))
-    }
-}
-
-impl FrameSource for NotedNames {
-    fn capture(&self, _: &mut [usize]) -> usize {
-        0
-    }
-
-    fn name(&self, word: usize) -> Vec<SourceFrame> {
-        if let Some(code) = self.code_of(word) {
-            return vec![python::frame_of(code, word)];
+    /// Returns the frames of a word, and whether they are Python's.
+    fn name(&self, word: usize) -> (Vec<SourceFrame>, bool) {
+        if let Some(frames) = self.names.get(&word) {
+            return (frames.clone(), false);
         }
-        let unnamed = || vec![SourceFrame { name: format!("{word:#x}"), filename: "??".into(), line: 0 }];
-        self.names.get(&word).cloned().unwrap_or_else(unnamed)
-    }
-
-    fn is_python(&self, word: usize) -> bool {
-        self.code_of(word).is_some()
+        match self.codes.get(&((word as u64 >> 32) as u32)) {
+            Some(code) => (vec![python::frame_of(code, word)], true),
+            None if self.names.is_empty() && self.codes.is_empty() => (Vec::new(), false),
+            None => (vec![SourceFrame { name: format!("{word:#x}"), filename: "??".into(), line: 0 }], false),
+        }
     }
 }
 
@@ -115,7 +94,7 @@ impl FrameSource for NotedNames {
 pub(super) struct Notes {
     history: Recording,
     has_gaps: bool,
-    contexts: BTreeMap<u32, EventContext>,
+    pub(super) contexts: BTreeMap<u32, EventContext>,
     scopes: BTreeMap<u32, String>,
     annotations: Vec<Annotation>,
     modules: BTreeMap<u32, Vec<ModuleNote>>,
@@ -130,32 +109,182 @@ pub(super) struct Notes {
     mapped: Vec<MappedRange>,
 }
 
-/// Returns the recorder of a tape, switched off, and the devices' segments and blocks at its end. What is missing is
-/// added to the problems of the contents.
-pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> (Recorder, Vec<PastInventory>) {
-    let mut notes = Notes::of(std::mem::take(&mut contents.notes));
-    let mut shared = Shared::new(0);
-    shared.clock = clock(contents);
-    restore_scopes(&notes, &mut lock(&shared.scopes), &mut contents.problems);
-    restore_contexts(&notes, &mut lock(&shared.contexts), &mut contents.problems);
-    restore_stacks(contents, &shared);
-    let modules = notes.modules.iter().map(|(generation, modules)| (*generation, &**modules));
-    let _ = shared.past.set(Arc::new(Past::new(PastModules::of(modules, notes.landmark), names)));
-    let mut annotations = Ring::new(notes.annotations.len());
-    notes.annotations.iter().for_each(|annotation| annotations.push(*annotation));
-    shared.annotations = Mutex::new(annotations);
-    let n_stacks = shared.stacks.n_numbers();
-    notes.mapped.retain(|of| known_stack(of.stack, n_stacks).is_some());
-    shared.usage =
-        Mutex::new(Usage::of_notes(notes.device_names, notes.reports, notes.resident, notes.mapped));
-    // Relaxed: nothing is shared yet.
-    shared.has_gaps.store(notes.has_gaps, Ordering::Relaxed);
-    if !notes.names.is_empty() {
-        shared.stacks.set_source(Arc::new(notes.names));
+/// A tape that was read: what snapshots are made of.
+#[derive(Debug)]
+pub(crate) struct PastTape {
+    facts: Facts,
+    stacks: Vec<StackParts>,
+    names: NotedNames,
+    modules: Arc<Past>,
+    events: Vec<(DeviceId, Cut)>,
+    /// The devices' segments and blocks at the end.
+    pub(crate) inventories: Vec<PastInventory>,
+}
+
+/// What a tape has of its devices.
+#[derive(Default)]
+pub(super) struct PastDevices {
+    pub(super) bases: Vec<Base>,
+    pub(super) chunks: Vec<EventChunk>,
+    /// Whether no event may be missing, but for what the lists of live blocks say.
+    pub(super) is_sound: bool,
+}
+
+/// Returns the tape of these contents. What is missing is added to their problems.
+pub(crate) fn restore(contents: &mut Contents, names: Option<SharedNames>) -> PastTape {
+    let notes = Notes::of(std::mem::take(&mut contents.notes));
+    let (scale, stacks) = (scale(contents), std::mem::take(&mut contents.stacks));
+    let devices = PastDevices {
+        bases: std::mem::take(&mut contents.bases),
+        chunks: std::mem::take(&mut contents.chunks),
+        is_sound: contents.problems.is_empty() && contents.n_elsewhere == 0,
+    };
+    PastTape::new(notes, scale, stacks, names, devices, &mut contents.problems)
+}
+
+impl PastTape {
+    pub(super) fn new(
+        notes: Notes,
+        scale: Scale,
+        stacks: Vec<StackRow>,
+        names: Option<SharedNames>,
+        devices: PastDevices,
+        problems: &mut Vec<String>,
+    ) -> PastTape {
+        let Notes { mut mapped, settings, sampling, .. } = notes;
+        let n_problems = problems.len();
+        let scopes = scopes_of(notes.scopes, problems);
+        let contexts = contexts_of(notes.contexts, problems);
+        let stacks = stacks_of(stacks, problems);
+        mapped.retain(|of| known_stack(of.stack, stacks.len()).is_some());
+        let modules = notes.modules.iter().map(|(generation, modules)| (*generation, &**modules));
+        let usage = Usage::of_notes(notes.device_names, notes.reports, notes.resident, mapped);
+        let timed = |annotation: Annotation| (annotation, scale.micros(annotation.at));
+        let facts = Facts {
+            tables: LogTables { contexts, scale },
+            options: notes.history,
+            has_gaps: notes.has_gaps,
+            scope_paths: scopes,
+            annotations: notes.annotations.into_iter().map(timed).collect(),
+            // A tape does not say.
+            n_stacks_refused: 0,
+            usage: usage.all(scale),
+            resident: usage.resident(scale),
+            mapped: usage.mapped(scale),
+        };
+        let mut tape = PastTape {
+            facts,
+            stacks,
+            names: notes.names,
+            modules: Arc::new(Past::new(PastModules::of(modules, notes.landmark), names)),
+            events: Vec::new(),
+            inventories: Vec::new(),
+        };
+        let is_sound = devices.is_sound && problems.len() == n_problems;
+        tape.add_devices(PastDevices { is_sound, ..devices }, &settings, &sampling, problems);
+        tape
     }
-    let inventories = restore_tapes(contents, &shared, &notes.history, &notes.settings, &notes.sampling);
-    shared.history = Mutex::new(notes.history);
-    (Recorder { shared: Arc::new(shared) }, inventories)
+
+    /// Takes over the events, and what is live at their ends.
+    fn add_devices(
+        &mut self,
+        devices: PastDevices,
+        settings: &SettingsReport,
+        sampling: &BTreeMap<DeviceId, u64>,
+        problems: &mut Vec<String>,
+    ) {
+        let mut by_device: BTreeMap<DeviceId, Vec<EventChunk>> = BTreeMap::new();
+        for chunk in devices.chunks {
+            by_device.entry(chunk.device).or_default().push(chunk);
+        }
+        let mut bases: BTreeMap<DeviceId, Base> =
+            devices.bases.into_iter().map(|base| (base.device, base)).collect();
+        for device in bases.keys() {
+            by_device.entry(*device).or_default();
+        }
+        let (tables, n_stacks) = (&self.facts.tables, self.stacks.len());
+        let capacity = self.facts.options.capacity();
+        for (device, slots) in by_device {
+            let mut base = bases.remove(&device);
+            base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
+            let n_dropped = slots.iter().map(|slot| slot.n_dropped).max().unwrap_or(0);
+            let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
+            let chunks: Vec<Arc<Chunk>> =
+                slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
+            let mut live = base
+                .as_ref()
+                .map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+            let has_list = base.is_some();
+            let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
+            if n_missing > 0 {
+                problems.push(format!(
+                    "device {device}: {n_missing} events before the oldest one are not in the list of live blocks"
+                ));
+            }
+            let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
+            let later = Cut::whole(&chunks, after);
+            later.read().entries(tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
+            let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
+            let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
+            let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
+            self.events.push((device, past_cut(&chunks, capacity, &dropped, horizon)));
+            let (segments, has_segments) = (live.inventory(), live.has_segments());
+            let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
+            // Without a list, so few chunks are all that there ever were.
+            let has_all = has_list || n_dropped == 0 || slots.len() <= most_kept(capacity);
+            let is_all = !self.facts.options.leaves_gaps() && sample_bytes.unwrap_or(0) == 0;
+            let is_whole = has_all && devices.is_sound && n_missing == 0 && is_all;
+            let mut allocated = Some(live.sums()).filter(|sums| is_whole && !sums.stacks.is_empty());
+            let stacks = allocated.iter_mut().flat_map(|sums| &mut sums.stacks);
+            stacks.for_each(|sum| sum.stack = known_stack(sum.stack, n_stacks));
+            self.inventories.push(PastInventory {
+                device,
+                segments,
+                has_segments,
+                settings,
+                sample_bytes,
+                allocated,
+            });
+        }
+        if self.inventories.is_empty() {
+            self.inventories.push(PastInventory {
+                device: DeviceId(0),
+                segments: Vec::new(),
+                has_segments: true,
+                settings: settings.clone(),
+                sample_bytes: None,
+                allocated: None,
+            });
+        }
+    }
+
+    /// Calls `look` with the path of each module whose file is not the one that was loaded, and why.
+    pub(crate) fn for_each_missing(&self, look: impl FnMut(&Path, &'static str)) {
+        self.modules.for_each_missing(look);
+    }
+}
+
+impl Source for PastTape {
+    fn events(&self, device: DeviceId) -> Box<dyn Events> {
+        let of_device = self.events.iter().find(|(of, _)| *of == device);
+        Box::new(of_device.map_or_else(|| Cut::whole(&[], 0), |(_, cut)| cut.clone()))
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn stack_parts(&self, stack: StackId) -> StackParts {
+        self.stacks.get(stack.0 as usize).cloned().unwrap_or_default()
+    }
+
+    fn name_word(&self, word: usize) -> (Vec<SourceFrame>, bool) {
+        self.names.name(word)
+    }
+
+    fn with_names(&self, name: &mut dyn FnMut(&mut Symbolizer)) {
+        name(&mut Symbolizer::of_past(self.modules.clone()));
+    }
 }
 
 impl Notes {
@@ -217,135 +346,64 @@ impl Notes {
     }
 }
 
-pub(super) fn clock(contents: &Contents) -> Clock {
+pub(super) fn scale(contents: &Contents) -> Scale {
     let (ticks, ns) = contents.latest;
     match ns {
-        CALIBRATED_NS.. => Clock::of_past(contents.start_us, ns, ticks),
-        _ => Clock::of_past(contents.start_us, contents.ns_of_ticks, 1 << 30),
+        CALIBRATED_NS.. => Scale::new(contents.start_us, ns, ticks),
+        _ => Scale::new(contents.start_us, contents.ns_of_ticks, 1 << 30),
     }
 }
 
 /// The numbers of scopes are consecutive; a lost one is named by its number.
-fn restore_scopes(notes: &Notes, scopes: &mut ScopeNames, problems: &mut Vec<String>) {
-    let n_lost = fill_gaps(&notes.scopes, 1, |number, path| {
-        let path = path.map_or_else(|| format!("scope {number}, whose name was lost"), String::clone);
-        scopes.add(path.into());
-    });
+fn scopes_of(scopes: BTreeMap<u32, String>, problems: &mut Vec<String>) -> Vec<Arc<str>> {
+    let lost = |number| format!("scope {number}, whose name was lost");
+    let (scopes, n_lost) = without_gaps(scopes, 1, lost);
     if n_lost > 0 {
         problems.push(format!("the names of {n_lost} scopes were lost"));
     }
+    std::iter::once("".into()).chain(scopes.into_iter().map(Arc::from)).collect()
 }
 
-pub(super) fn restore_contexts(notes: &Notes, contexts: &mut Contexts, problems: &mut Vec<String>) {
-    let n_lost = fill_gaps(&notes.contexts, 1, |number, context| {
-        // A stream that no event can have keeps the numbers of the others.
-        let lost = EventContext { stream: StreamId(i64::MIN + i64::from(number)), ..EventContext::default() };
-        contexts.number(context.copied().unwrap_or(lost));
-    });
+pub(super) fn contexts_of(
+    contexts: BTreeMap<u32, EventContext>,
+    problems: &mut Vec<String>,
+) -> Vec<EventContext> {
+    // A stream that no event can have.
+    let lost =
+        |number| EventContext { stream: StreamId(i64::MIN + i64::from(number)), ..EventContext::default() };
+    let (contexts, n_lost) = without_gaps(contexts, 1, lost);
     if n_lost > 0 {
         problems.push(format!("stream, pool and scope of {n_lost} kinds of events were lost"));
     }
+    std::iter::once(EventContext::default()).chain(contexts).collect()
 }
 
-/// Calls `add` for every number from `first` to the last, with its value if there is one; returns how many had none.
-fn fill_gaps<T>(all: &BTreeMap<u32, T>, first: u32, mut add: impl FnMut(u32, Option<&T>)) -> usize {
-    let mut n_lost = 0;
-    let Some((last, _)) = all.last_key_value() else { return 0 };
+fn stacks_of(rows: Vec<StackRow>, problems: &mut Vec<String>) -> Vec<StackParts> {
+    let parts = |StackRow { number, generation, mut native, source }: StackRow| {
+        native.reverse();
+        (number, StackParts { source, native, generation: Generation::of_number(generation) })
+    };
+    let lost = |number| StackParts { native: vec![0, number as usize], ..StackParts::default() };
+    let (stacks, n_lost) = without_gaps(rows.into_iter().map(parts).collect(), 0, lost);
+    if n_lost > 0 {
+        problems.push(format!("{n_lost} stacks were lost"));
+    }
+    stacks
+}
+
+/// Returns the values of all numbers from `first` to the last, with `lost` in place of each that is missing, and how many are.
+fn without_gaps<T>(mut all: BTreeMap<u32, T>, first: u32, lost: impl Fn(u32) -> T) -> (Vec<T>, usize) {
+    let Some((last, _)) = all.last_key_value() else { return (Vec::new(), 0) };
     // A number that is wrong must not cost memory.
     let last = (*last).min(u32::try_from(4 * all.len() + 1024).unwrap_or(u32::MAX));
-    for number in first..=last {
-        let value = all.get(&number);
-        n_lost += usize::from(value.is_none());
-        add(number, value);
-    }
-    n_lost
-}
-
-fn restore_stacks(contents: &mut Contents, shared: &Shared) {
-    let rows: BTreeMap<u32, &StackRow> = contents.stacks.iter().map(|row| (row.number, row)).collect();
-    let mut n_wrong = 0;
-    let n_lost = fill_gaps(&rows, 0, |number, row| {
-        let stack = match row {
-            Some(row) => {
-                shared.stacks.restore(&row.native, &row.source, Generation::of_number(row.generation))
-            }
-            None => shared.stacks.restore(&[number as usize, 0], &[], Generation::default()),
-        };
-        n_wrong += usize::from(stack.0 != number);
+    let mut n_lost = 0;
+    let values = (first..=last).map(|number| {
+        all.remove(&number).unwrap_or_else(|| {
+            n_lost += 1;
+            lost(number)
+        })
     });
-    if n_lost + n_wrong > 0 {
-        contents.problems.push(format!("{} stacks were lost", n_lost + n_wrong));
-    }
-}
-
-/// Fills the tapes, and returns what is live at their ends.
-fn restore_tapes(
-    contents: &mut Contents,
-    shared: &Shared,
-    history: &Recording,
-    settings: &SettingsReport,
-    sampling: &BTreeMap<DeviceId, u64>,
-) -> Vec<PastInventory> {
-    let mut by_device: BTreeMap<DeviceId, Vec<EventChunk>> = BTreeMap::new();
-    for chunk in std::mem::take(&mut contents.chunks) {
-        by_device.entry(chunk.device).or_default().push(chunk);
-    }
-    let mut bases: BTreeMap<DeviceId, Base> =
-        std::mem::take(&mut contents.bases).into_iter().map(|base| (base.device, base)).collect();
-    for device in bases.keys() {
-        by_device.entry(*device).or_default();
-    }
-    let tables = LogTables { contexts: lock(&shared.contexts).all(), scale: shared.clock.scale() };
-    let n_stacks = shared.stacks.n_numbers();
-    let mut inventories = Vec::new();
-    let is_sound = contents.problems.is_empty() && contents.n_elsewhere == 0;
-    for (device, slots) in by_device {
-        let mut base = bases.remove(&device);
-        base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
-        let n_dropped = slots.iter().map(|slot| slot.n_dropped).max().unwrap_or(0);
-        let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
-        let chunks: Vec<Arc<Chunk>> =
-            slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
-        let mut live =
-            base.as_ref().map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
-        let has_list = base.is_some();
-        let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
-        if n_missing > 0 {
-            contents.problems.push(format!(
-                "device {device}: {n_missing} events before the oldest one are not in the list of live blocks"
-            ));
-        }
-        let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
-        let cut = Cut::whole(&chunks, after);
-        cut.read().entries(&tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
-        let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
-        let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
-        let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
-        let tape = Arc::new(Tape::restored(chunks, history.capacity(), dropped, horizon));
-        lock(&shared.tapes).push((device, tape));
-        let (segments, has_segments) = (live.inventory(), live.has_segments());
-        let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());
-        // Without a list, so few chunks are all that there ever were.
-        let has_all = has_list || n_dropped == 0 || slots.len() <= most_kept(history.capacity());
-        let is_all = !history.leaves_gaps() && sample_bytes.unwrap_or(0) == 0;
-        let is_whole = has_all && is_sound && n_missing == 0 && is_all;
-        let mut allocated = Some(live.sums()).filter(|sums| is_whole && !sums.stacks.is_empty());
-        let stacks = allocated.iter_mut().flat_map(|sums| &mut sums.stacks);
-        stacks.for_each(|sum| sum.stack = known_stack(sum.stack, n_stacks));
-        inventories.push(PastInventory { device, segments, has_segments, settings, sample_bytes, allocated });
-    }
-    if inventories.is_empty() {
-        let (device, segments, settings) = (DeviceId(0), Vec::new(), settings.clone());
-        inventories.push(PastInventory {
-            device,
-            segments,
-            has_segments: true,
-            settings,
-            sample_bytes: None,
-            allocated: None,
-        });
-    }
-    inventories
+    (values.collect(), n_lost)
 }
 
 pub(super) fn chunk_of(events: impl Iterator<Item = [u64; N_WORDS]>) -> Chunk {
@@ -371,7 +429,7 @@ fn known_stack(stack: StackId, n_stacks: usize) -> StackId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::Track;
+    use crate::recorder::{Recorder, Track};
     use memreel_snapshot::words::{Action, Address, BlockState, Event, InventoryBlock};
 
     /// An allocator that has a block, and serves others while its list is made.
@@ -429,7 +487,7 @@ mod tests {
             let busy = Busy { track: recorder.track(DeviceId(0)), n_later: N };
             recorder.begin_tape(&busy);
             let mut contents = Contents::read(&path).unwrap();
-            let (_, inventories) = restore(&mut contents, None);
+            let inventories = restore(&mut contents, None).inventories;
             assert_eq!(contents.problems, [""; 0]);
             let blocks = inventories[0].segments.iter().flat_map(|segment| &segment.blocks);
             let mut live: Vec<u64> = blocks.map(|block| block.address.0).collect();

@@ -81,9 +81,6 @@ pub(super) struct Shared {
     pub(super) annotations: Mutex<Ring<Annotation>>,
     /// What devices report.
     pub(super) usage: Mutex<Usage>,
-    /// What names the addresses of another process, whose tape was read.
-    #[cfg(not(loom))]
-    pub(super) past: std::sync::OnceLock<Arc<stack::Past>>,
 }
 
 impl Shared {
@@ -107,8 +104,6 @@ impl Shared {
             contexts: Mutex::default(),
             annotations: Mutex::new(Ring::new(1)),
             usage: Mutex::default(),
-            #[cfg(not(loom))]
-            past: std::sync::OnceLock::new(),
         }
     }
 

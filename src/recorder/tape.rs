@@ -95,6 +95,24 @@ pub(super) fn order_limit(at: Ticks) -> u64 {
     (at.0 << ACTION_BITS) | ((1 << ACTION_BITS) - 1)
 }
 
+/// Returns the events of these chunks, as they were read from a file. Of what was dropped, the chunks that waited in the file
+/// count once.
+#[cfg(not(loom))]
+pub(super) fn past_cut(chunks: &[Arc<Chunk>], capacity: usize, dropped: &Dropped, horizon: u64) -> Cut {
+    let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
+    let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
+    let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();
+    as_filled.sort_by_key(|chunk| last(chunk));
+    let capacity = capacity.max(1);
+    let mut ring = TapeState::new(capacity);
+    for chunk in as_filled {
+        ring.put(chunk.clone());
+        ring.drop_oldest();
+    }
+    let n_dropped = dropped.n_events.saturating_sub(ring.n_dropped);
+    Cut { capacity, n_dropped, ..Cut::whole(chunks, horizon) }
+}
+
 fn new_generation() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     // Relaxed: only each number's being another counts.
@@ -206,24 +224,6 @@ impl Tape {
                 tape.generation.store(new_generation(), Ordering::Relaxed);
             },
         );
-    }
-
-    /// Returns the tape of these chunks, as they were read from a file. Of what was dropped, the chunks that waited in the file
-    /// count once.
-    #[cfg(not(loom))]
-    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, dropped: Dropped, horizon: u64) -> Tape {
-        let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
-        let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
-        let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();
-        as_filled.sort_by_key(|chunk| last(chunk));
-        let mut ring = TapeState::new(capacity.max(1));
-        for chunk in as_filled {
-            ring.put(chunk.clone());
-            ring.drop_oldest();
-        }
-        let n_dropped = dropped.n_events.saturating_sub(ring.n_dropped);
-        let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
-        Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
 
     /// Writes events into a file from now on, or into memory. Every thread takes another chunk for its next event; the

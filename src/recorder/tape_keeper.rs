@@ -5,12 +5,11 @@ use std::{path::Path, sync::Arc};
 
 use super::{
     chunk::{Chunk, N_WORDS},
-    context::Contexts,
     in_file,
     live::Live,
     log::{self, Cut, LogTables},
     outside::Onlooker,
-    recovered::{Notes, chunk_of, clock, restore_contexts},
+    recovered::{Notes, chunk_of, contexts_of, scale},
 };
 use crate::tape::{Agreement, Contents, Slot, TapeFile, seal};
 use memreel_snapshot::words::Result;
@@ -181,11 +180,9 @@ impl Kept {
 
     /// Applies the events up to `due` to the list.
     fn apply(&mut self, contents: &mut Contents, due: u64) {
-        let scale = clock(contents).scale();
         let notes = Notes::of(std::mem::take(&mut contents.notes));
-        let mut contexts = Contexts::default();
-        restore_contexts(&notes, &mut contexts, &mut contents.problems);
-        let tables = LogTables { contexts: contexts.all(), scale };
+        let contexts = contexts_of(notes.contexts, &mut contents.problems);
+        let tables = LogTables { contexts, scale: scale(contents) };
         let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
         let chunks: Vec<Arc<Chunk>> =
             contents.chunks.iter().map(|chunk| Arc::new(chunk_of(chunk.events.iter().map(known)))).collect();

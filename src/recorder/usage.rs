@@ -159,9 +159,14 @@ impl Usage {
         self.change_mapped(|mapped, changed| mapped.unmap(range, at, changed));
     }
 
-    /// Returns what the program has mapped, and what it had.
-    pub(super) fn mapped(&self) -> Vec<MappedRange> {
-        self.mapped.all().cloned().collect()
+    /// Returns what the program has mapped, and what it had, with the microseconds since the Unix epoch from and until which
+    /// each range was there.
+    pub(super) fn mapped(&self, scale: Scale) -> Vec<(MappedRange, [u64; 2])> {
+        let timed = |of: &MappedRange| {
+            let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
+            (of.clone(), [scale.micros(of.from), until_us])
+        };
+        self.mapped.all().map(timed).collect()
     }
 
     /// Forgets the reports, and not the names of devices and what is mapped.

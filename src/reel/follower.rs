@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    collect::{Completed, Dialect, collect_lazily},
+    collect::{Completed, snapshot_of},
     recorder::{Counts, Follow, Followed, Held},
     stack::SharedNames,
 };
 use memreel_snapshot::{
     model::Snapshot,
-    words::{DeviceId, Inventory, Result, StackId, UsageReport},
+    words::{DeviceId, Result, StackId, UsageReport},
 };
 
 /// Follows a tape that grows: what is live at each look, with the owners and the stacks of it.
@@ -250,10 +250,7 @@ impl Follower {
     /// Each function is looked up once, so a snapshot costs time in proportion to the stacks that hold memory.
     #[must_use]
     pub fn snapshot_of(&self, sums: &LiveSums) -> Snapshot {
-        let (recorder, inventories) = self.follow.sums(&sums.0, self.names.clone());
-        let inventories: Vec<&dyn Inventory> =
-            inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
-        Completed::new(collect_lazily(&recorder, &inventories, Dialect::default())).into_snapshot()
+        Completed::new(snapshot_of(&self.follow.sums(&sums.0, self.names.clone()))).into_snapshot()
     }
 }
 

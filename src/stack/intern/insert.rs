@@ -108,18 +108,6 @@ impl Inserter {
         store.find(full).unwrap_or_else(|| store.add(full, Generation::default(), in_force))
     }
 
-    /// Adds a stack that another table had, full or not.
-    #[cfg(not(loom))]
-    pub(super) fn restore(
-        &self,
-        key: Key<'_>,
-        generation: Generation,
-        in_force: &AtomicPtr<Index>,
-    ) -> StackId {
-        let mut store = self.store();
-        store.find(key).unwrap_or_else(|| store.add(key, generation, in_force))
-    }
-
     /// Returns the record of a stack of this table, and the generation in which it was noted.
     pub(super) fn record(&self, stack: StackId) -> Option<(Record, Generation)> {
         self.store().records.get(stack.0 as usize).copied()

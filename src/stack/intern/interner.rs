@@ -276,17 +276,6 @@ impl StackInterner {
         }
     }
 
-    /// Adds the stack that a tape's file has under a number.
-    #[cfg(not(loom))]
-    pub(crate) fn restore(&self, native: &[usize], source: &[usize], generation: Generation) -> StackId {
-        let hash = hash_of(0, native);
-        let key = match source {
-            [] => Key::of_native(native, hash),
-            _ => Key::with_source(native, hash, source),
-        };
-        self.inserter.restore(key, generation, &self.index)
-    }
-
     /// The number of distinct stacks that are kept whole.
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_whole()
@@ -365,14 +354,6 @@ mod tests {
         let of_device = reserve::with(|| table.intern(&deep(900, 240)));
         assert_eq!(table.addresses(of_device), deep(900, 240));
         assert_eq!(table.n_stacks(), 36);
-        // Another table gets the same numbers.
-        let copy = StackInterner::new(40);
-        for number in 0..table.inserter.n_records() as u32 {
-            let outermost_first: Vec<usize> = table.parts(StackId(number)).native.into_iter().rev().collect();
-            let stack = copy.restore(&outermost_first, &[], Generation::default());
-            assert_eq!(stack, StackId(number));
-        }
-        assert_eq!(copy.addresses(none), [TABLE_FULL]);
     }
 
     #[test]
