@@ -51,7 +51,7 @@
 //!
 //! ## Wrap your allocator
 //!
-//! A [`Ledger`](recorder::Ledger) takes the reports of any allocator and keeps the list of its blocks.
+//! A [`Ledger`](ledger::Ledger) takes the reports of any allocator and keeps the list of its blocks.
 //!
 //! ```
 //! use memreel::{Address, DeviceId, StreamId, recorder::{Recording, Recorder}, snapshot};
@@ -214,6 +214,9 @@ mod stack;
 #[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
 mod python;
 pub mod recorder;
+pub mod ledger;
+#[cfg(not(loom))]
+mod past;
 #[cfg(target_os = "linux")]
 mod heap;
 #[cfg(target_os = "linux")]
@@ -254,6 +257,9 @@ pub use crate::allocator::{Allocation, CachingAllocator, Settings};
 #[cfg(not(loom))]
 #[doc(inline)]
 pub use crate::collect::{Recovered, RunNames, TapeProcess};
+#[cfg(all(target_os = "linux", not(loom)))]
+#[doc(inline)]
+pub use crate::past::{Onlooker, RoomMaker, TapeKeeper};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
 pub use crate::reel::follower::{FollowedDevice, Follower, LiveSums};

@@ -10,7 +10,8 @@ use std::{
 
 use memreel::{
     Address, DeviceId, Follower, StreamId,
-    recorder::{Context, Ledger, Recorder, Recording},
+    ledger::Ledger,
+    recorder::{Context, Recorder, Recording},
 };
 
 /// Counts the bytes that the follower has in use, and the most of them.

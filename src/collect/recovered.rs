@@ -5,8 +5,9 @@ use std::{io::Read, path::Path};
 
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_quietly},
+    past::{PastInventory, PastTape, restore},
     process::open_plain,
-    recorder::{PastInventory, PastTape, Source, restore},
+    recorder::Source,
     stack,
     tape::{Contents, is_tape, own_start},
 };

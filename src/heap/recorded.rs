@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use crate::recorder::{Ledger, Recorder};
+use crate::{ledger::Ledger, recorder::Recorder};
 use memreel_snapshot::words::{Address, DeviceId, Inventory, InventorySegment, StreamId};
 
 /// An allocator whose blocks are values of its own, for [`Recorded`].

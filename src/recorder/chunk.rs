@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-pub(super) use super::lines::N_WORDS;
+pub(crate) use super::lines::N_WORDS;
 use super::lines::{Lines, N_IN_LINE, N_LINES};
 use crate::process::sync::AtomicUsize;
 
@@ -16,7 +16,7 @@ use crate::process::sync::AtomicUsize;
 /// ended, has no length: an event is complete if its order word is not 0.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Chunk {
+pub(crate) struct Chunk {
     len: AtomicUsize,
     /// Where it is among a tape's open chunks. Relaxed: the tape's lock orders it.
     place: AtomicUsize,
@@ -24,7 +24,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) const N_ENTRIES: usize = N_LINES * N_IN_LINE;
+    pub(crate) const N_ENTRIES: usize = N_LINES * N_IN_LINE;
 
     /// Returns an empty chunk with this memory.
     #[cfg(not(loom))]
@@ -48,13 +48,13 @@ impl Chunk {
 
     /// Appends an event; returns `false` if the chunk is full. Only the thread that owns the chunk may call it.
     #[inline(always)]
-    pub(super) fn push(&self, words: [u64; N_WORDS]) -> bool {
+    pub(crate) fn push(&self, words: [u64; N_WORDS]) -> bool {
         self.push_all([words])
     }
 
     /// Appends events, all or none of them. Otherwise like [`Chunk::push`].
     #[inline(always)]
-    pub(super) fn push_all<const N: usize>(&self, events: [[u64; N_WORDS]; N]) -> bool {
+    pub(crate) fn push_all<const N: usize>(&self, events: [[u64; N_WORDS]; N]) -> bool {
         // Relaxed: this thread stored it, or got the chunk under the tape's lock.
         let len = self.len.load(Ordering::Relaxed);
         if len + N > Chunk::N_ENTRIES {
@@ -73,7 +73,7 @@ impl Chunk {
     }
 
     /// Returns the number of complete events.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 

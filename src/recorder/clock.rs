@@ -13,12 +13,12 @@ pub(crate) struct Ticks(pub(crate) u64);
 
 /// Below this elapsed time, quanta's calibration of a tick is more precise than dividing the elapsed time
 /// by the elapsed ticks, because the clock and the counter are not read at exactly the same instant.
-pub(super) const CALIBRATED_NS: u64 = 10_000_000;
+pub(crate) const CALIBRATED_NS: u64 = 10_000_000;
 
 /// A monotonic clock that starts at the system's time and then follows the counter alone, so that a step
 /// of the system's time does not reorder events.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     counter: quanta::Clock,
     /// Whether quanta reads the processor's counter; if so, it is read inline here, without the call.
     is_inline: bool,
@@ -31,7 +31,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         let counter = quanta::Clock::new();
         let (start_raw, (now, start)) = at_once(|| counter.raw(), || (SystemTime::now(), Instant::now()));
         let ns_of_a_million = counter.delta_as_nanos(start_raw, start_raw.saturating_add(1_000_000));
@@ -48,7 +48,7 @@ impl Clock {
     }
 
     #[inline(always)]
-    pub(super) fn now(&self) -> Ticks {
+    pub(crate) fn now(&self) -> Ticks {
         if self.is_inline { self.inline_ticks(counter()) } else { self.now_by_call() }
     }
 
@@ -145,7 +145,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Creates the scale on which `ticks` ticks took `ns` nanoseconds.
-    pub(super) fn new(start_us: u64, ns: u64, ticks: u64) -> Scale {
+    pub(crate) fn new(start_us: u64, ns: u64, ticks: u64) -> Scale {
         let ticks = ticks.max(1);
         Scale { start_us, us_a_tick: (u128::from(ns) << 64).div_ceil(u128::from(ticks) * 1000) }
     }

@@ -10,9 +10,7 @@ use std::sync::{
 
 #[cfg(not(loom))]
 use super::opening;
-use super::{
-    ledger::Ledger, log::Count, recording::Recording, scope::Scope, shared::Shared, tape::Tape, track::Track,
-};
+use super::{log::Count, recording::Recording, scope::Scope, shared::Shared, tape::Tape, track::Track};
 use crate::{
     process::{guard::Guard, sync::lock},
     stack::{FrameSource, stack_method},
@@ -178,12 +176,6 @@ impl Recorder {
         if let Some(cut) = cut {
             tape.begin_base(&segments, &cut);
         }
-    }
-
-    /// Returns a ledger for a device's allocator that is not memreel's.
-    #[must_use]
-    pub fn ledger(&self, device: DeviceId) -> Ledger {
-        Ledger::new(self.track(device))
     }
 
     /// Opens a scope on this thread: events of this thread carry its name until the returned value is dropped.

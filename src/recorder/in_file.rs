@@ -36,7 +36,7 @@ const MORE: usize = 1024;
 
 /// Returns how many chunks of a device a file without a list of live blocks has at most. When there are more, the oldest of those
 /// that wait is given up.
-pub(super) fn most_kept(capacity: usize) -> usize {
+pub(crate) fn most_kept(capacity: usize) -> usize {
     let in_ring = capacity / Chunk::N_ENTRIES;
     in_ring + (in_ring / FOLDED_PART).max(1) * MOST_PARTS + MORE
 }
@@ -303,7 +303,7 @@ impl InFile {
 
 /// Writes a list of segments and blocks, with what was allocated before, into a file, and the note that makes it the last.
 /// Returns its slots; `None` if the file cannot grow.
-pub(super) fn write(
+pub(crate) fn write(
     file: &Arc<TapeFile>,
     device: DeviceId,
     (segments, sums): (&[InventorySegment], &RunSums),

@@ -11,7 +11,7 @@ use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 use memreel_snapshot::words::DeviceId;
 
 /// The words of an event.
-pub(super) const N_WORDS: usize = 4;
+pub(crate) const N_WORDS: usize = 4;
 /// The events of a line.
 pub(super) const N_IN_LINE: usize = 4;
 /// A chunk has 32 KiB: small enough that a thread with few events wastes little memory, large enough that

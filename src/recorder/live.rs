@@ -19,7 +19,7 @@ use memreel_snapshot::words::{
 
 /// The segments and the blocks in use of a device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Live {
+pub(crate) struct Live {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
     /// What each stack allocated, of a device without segments.
@@ -59,7 +59,7 @@ impl LiveSegment {
 
 impl Live {
     /// Takes over segments with their blocks.
-    pub(super) fn of(segments: &[InventorySegment]) -> Live {
+    pub(crate) fn of(segments: &[InventorySegment]) -> Live {
         let mut live = Live::default();
         for segment in segments {
             let InventorySegment {
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Takes over what was allocated before, with the blocks that there are.
-    pub(super) fn with_sums(mut self, run: &RunSums) -> Live {
+    pub(crate) fn with_sums(mut self, run: &RunSums) -> Live {
         if !run.stacks.is_empty() {
             self.is_loose |= self.segments.is_empty();
             self.sums = Sums::of_run(run);
@@ -104,12 +104,12 @@ impl Live {
     }
 
     /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
-    pub(super) fn sums(&self) -> RunSums {
+    pub(crate) fn sums(&self) -> RunSums {
         if self.has_segments() { RunSums::default() } else { self.sums.run() }
     }
 
     /// Applies an event of a time, which is in microseconds since the Unix epoch.
-    pub(super) fn apply(&mut self, event: &Event, time_us: u64) {
+    pub(crate) fn apply(&mut self, event: &Event, time_us: u64) {
         let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
         match action {
             Action::Alloc => {
@@ -194,29 +194,29 @@ impl Live {
     }
 
     /// Returns the requested bytes of the block at an address.
-    pub(super) fn bytes_at(&self, at: u64) -> Option<u64> {
+    pub(crate) fn bytes_at(&self, at: u64) -> Option<u64> {
         self.blocks.get(&at).map(|block| block.requested_bytes)
     }
 
     /// Calls `look` with the stack and the requested bytes of each block.
-    pub(super) fn for_each_block(&self, mut look: impl FnMut(StackId, u64)) {
+    pub(crate) fn for_each_block(&self, mut look: impl FnMut(StackId, u64)) {
         self.blocks.values().for_each(|block| look(block.stack, block.requested_bytes));
     }
 
     /// Calls `look` with the stack and the bytes of each segment.
-    pub(super) fn for_each_segment(&self, mut look: impl FnMut(StackId, u64)) {
+    pub(crate) fn for_each_segment(&self, mut look: impl FnMut(StackId, u64)) {
         self.segments.values().for_each(|segment| look(segment.stack, segment.bytes));
     }
 
     /// Returns whether these are the blocks of an allocator that knows its segments, which a heap does not. Its blocks may all
     /// be free again.
-    pub(super) fn has_segments(&self) -> bool {
+    pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty() || self.blocks.is_empty() && !self.is_loose
     }
 
     /// Returns the segments with their blocks. A block outside all segments is a segment of its own; without any segment,
     /// all blocks are in one without a size.
-    pub(super) fn inventory(&self) -> Vec<InventorySegment> {
+    pub(crate) fn inventory(&self) -> Vec<InventorySegment> {
         let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
         blocks.sort_unstable_by_key(|(at, _)| *at);
         if self.segments.is_empty() && !blocks.is_empty() {

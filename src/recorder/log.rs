@@ -29,17 +29,17 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     /// Each with its number of complete events.
-    pub(super) chunks: Vec<(usize, Arc<Chunk>)>,
+    pub(crate) chunks: Vec<(usize, Arc<Chunk>)>,
     /// Events with this order word or a lower one are ignored: some of them were dropped.
-    pub(super) after: u64,
+    pub(crate) after: u64,
     /// Events with a higher order word are ignored: they were written during the cut.
-    pub(super) until: u64,
-    pub(super) capacity: usize,
-    pub(super) n_dropped: u64,
+    pub(crate) until: u64,
+    pub(crate) capacity: usize,
+    pub(crate) n_dropped: u64,
 }
 
 /// An event in a chunk: address; ticks and action (the order word); stack and context; size.
-pub(super) type Words = [u64; N_WORDS];
+pub(crate) type Words = [u64; N_WORDS];
 
 /// Encodes an event.
 #[inline]
@@ -54,7 +54,7 @@ pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
 
 /// Returns an event without the numbers that its tables lack: those of a damaged file would cost memory up to them.
 #[cfg(not(loom))]
-pub(super) fn known(mut words: Words, n_contexts: usize, n_stacks: usize) -> Words {
+pub(crate) fn known(mut words: Words, n_contexts: usize, n_stacks: usize) -> Words {
     if stack_of(&words).0 as usize >= n_stacks {
         words[2] |= u64::from(StackId::NONE.0);
     }
@@ -74,7 +74,7 @@ pub(crate) struct Count {
 impl Cut {
     /// Returns the events of chunks after an order word.
     #[cfg(not(loom))]
-    pub(super) fn whole(chunks: &[Arc<Chunk>], after: u64) -> Cut {
+    pub(crate) fn whole(chunks: &[Arc<Chunk>], after: u64) -> Cut {
         let chunks = chunks.iter().map(|chunk| (chunk.len(), chunk.clone())).collect();
         Cut { chunks, after, until: u64::MAX, capacity: usize::MAX, n_dropped: 0 }
     }
@@ -233,8 +233,8 @@ pub(crate) struct Log {
 /// The tables that decode a log's numbers: contexts, and the scale of ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct LogTables {
-    pub(super) contexts: Vec<EventContext>,
-    pub(super) scale: Scale,
+    pub(crate) contexts: Vec<EventContext>,
+    pub(crate) scale: Scale,
 }
 
 impl LogTables {
@@ -318,7 +318,7 @@ fn context_of(words: &Words) -> ContextId {
 
 /// Decodes an event.
 #[inline(always)]
-pub(super) fn entry(words: &Words, tables: &LogTables) -> Entry {
+pub(crate) fn entry(words: &Words, tables: &LogTables) -> Entry {
     let (action, context) = (action_of(words), context_of(words));
     let EventContext { stream, pool, scope } = tables.context(context);
     let event = Event {

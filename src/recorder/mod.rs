@@ -5,7 +5,7 @@
 //!
 //! - A [`Reel`](crate::Reel) contains a recorder that is connected to its allocators; switch it with
 //!   [`Reel::record_history`](crate::Reel::record_history).
-//! - A [`Ledger`] records the reports of another allocator and keeps the list of its blocks.
+//! - A [`Ledger`](../ledger/struct.Ledger.html) records the reports of another allocator and keeps the list of its blocks.
 //! - A [`Track`] records single events for an allocator that keeps its own list of
 //!   blocks.
 //!
@@ -56,61 +56,47 @@ mod live;
 #[cfg(not(loom))]
 mod keeper;
 #[cfg(not(loom))]
-mod in_file;
+pub(crate) mod in_file;
 mod new_place;
 mod tape;
 mod open_chunk;
 mod writer;
-mod log;
+pub(crate) mod log;
 mod tally;
 mod annotation_ring;
 mod mapped;
 mod usage;
 pub(crate) mod track;
 mod own_work;
-mod contradiction;
-mod ledger_state;
-mod ledger;
 #[cfg(not(loom))]
 mod folding;
 #[cfg(not(loom))]
 mod opening;
 mod handle;
 mod source;
-#[cfg(not(loom))]
-mod recovered;
-#[cfg(all(target_os = "linux", not(loom)))]
-mod followed;
-#[cfg(all(target_os = "linux", not(loom)))]
-mod follow;
-#[cfg(all(target_os = "linux", not(loom)))]
-mod outside;
-#[cfg(all(target_os = "linux", not(loom)))]
-mod tape_keeper;
-#[cfg(all(target_os = "linux", not(loom)))]
-pub(crate) use follow::Follow;
-#[cfg(all(target_os = "linux", not(loom)))]
-pub(crate) use followed::{Counts, Followed, Held};
-#[cfg(all(target_os = "linux", not(loom)))]
-pub use outside::Onlooker;
-#[cfg(not(loom))]
-pub(crate) use recovered::{PastInventory, PastTape, restore};
-#[cfg(all(target_os = "linux", not(loom)))]
-pub use tape_keeper::{RoomMaker, TapeKeeper};
 
-pub use contradiction::{Contradiction, Reason};
 pub use handle::{Recorder, StackCounts};
-pub use ledger::Ledger;
 #[doc(inline)]
 pub use memreel_snapshot::words::sample_weight;
 pub use recording::{Context, Enabled, Recording, StackKind};
 pub use scope::Scope;
 
-pub(crate) use clock::Ticks;
-pub(crate) use context::ContextId;
+pub(crate) use chunk::{Chunk, N_WORDS};
+pub(crate) use clock::{CALIBRATED_NS, Clock, Scale, Ticks};
+pub(crate) use context::{ContextId, EventContext};
+#[cfg(not(loom))]
+pub(crate) use live::Live;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use mapped::MappedRange;
+#[cfg(not(loom))]
+pub(crate) use opening::settings_of;
 pub(crate) use own_work::OwnWork;
-pub(crate) use source::{Facts, Source};
+pub(crate) use sample::represented;
+pub(crate) use scope_names::{Annotation, ScopeId};
+pub(crate) use source::{Events, Facts, Source};
 pub(crate) use tally::Tally;
+#[cfg(not(loom))]
+pub(crate) use tape::{Dropped, past_cut};
+pub(crate) use tiling::tiled;
 pub(crate) use track::Track;
+pub(crate) use usage::Usage;

@@ -101,7 +101,7 @@ pub(super) fn settings_note(settings: &SettingsReport) -> Note {
 }
 
 /// Returns the settings of a note; what is missing has its default.
-pub(super) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
+pub(crate) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
     let value = |key: &str| pairs.iter().find(|(known, _)| known == key).map_or("", |(_, value)| value);
     let mut roundup_power2_divisions = [0; 16];
     for (place, division) in

@@ -6,8 +6,6 @@
 
 use std::ops::Range;
 
-#[cfg(all(target_os = "linux", not(loom)))]
-use super::followed::represented;
 use super::{
     clock::Ticks,
     recording::CapturePoint,
@@ -56,7 +54,7 @@ impl Track {
     pub(crate) fn represented_bytes(&self, bytes: u64, sample_bytes: u64) -> u64 {
         // Relaxed: the interval may change while it is read, as it may between two allocations.
         let of_recording = || self.shared.sample_bytes.load(std::sync::atomic::Ordering::Relaxed);
-        represented(bytes, if sample_bytes == 0 { of_recording() } else { sample_bytes })
+        sample::represented(bytes, if sample_bytes == 0 { of_recording() } else { sample_bytes })
     }
 
     /// Captures the stack of an allocation that is recorded.

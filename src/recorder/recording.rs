@@ -41,10 +41,10 @@ pub enum Context {
 #[non_exhaustive]
 pub enum StackKind {
     /// The frames of compiled code, and those of a [`FrameSource`](crate::stack::FrameSource) if the recorder
-    /// has one that joins them; [`PythonFrames`](crate::python::PythonFrames) does not.
+    /// has one that joins them; [`PythonFrames`](../integrate/struct.PythonFrames.html) does not.
     Native,
     /// The frames of the recorder's [`FrameSource`](crate::stack::FrameSource) alone, such as
-    /// [`PythonFrames`](crate::python::PythonFrames); no native stack is walked.
+    /// [`PythonFrames`](../integrate/struct.PythonFrames.html); no native stack is walked.
     Python,
     /// Native frames and those of the recorder's source.
     All,
@@ -311,7 +311,7 @@ impl Recording {
 
     /// Returns the options of a tape's file.
     #[cfg(not(loom))]
-    pub(super) fn of_note(note: &RecordingNote) -> Recording {
+    pub(crate) fn of_note(note: &RecordingNote) -> Recording {
         Recording {
             max_entries: usize::try_from(note.capacity).unwrap_or(usize::MAX),
             min_size_bytes: note.min_size_bytes,
@@ -337,7 +337,7 @@ impl Recording {
     }
 
     /// Returns whether events are left out that viewers need (docs/snapshot-format.md 3.5).
-    pub(super) fn leaves_gaps(&self) -> bool {
+    pub(crate) fn leaves_gaps(&self) -> bool {
         let is_needed = |action: &Action| {
             use Action::{Alloc, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
             matches!(action, Alloc | FreeCompleted | SegmentAlloc | SegmentFree | SegmentMap | SegmentUnmap)

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::process::sync::thread_local;
+use memreel_snapshot::words::sample_weight;
 
 /// A thread's sampling state.
 ///
@@ -34,6 +35,15 @@ thread_local! {
 pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
     // A thread whose storage is already destroyed records all of its few remaining allocations.
     SAMPLER.try_with(|sampler| sampler.decide(bytes, every_bytes)).unwrap_or(true)
+}
+
+/// Returns the bytes that a block stands for.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+pub(crate) fn represented(bytes: u64, sample_bytes: u64) -> u64 {
+    match sample_bytes {
+        0 => bytes,
+        every => (sample_weight(bytes, every) * bytes as f64).round() as u64,
+    }
 }
 
 impl Sampler {
@@ -86,8 +96,6 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use memreel_snapshot::words::sample_weight;
-
     use super::*;
 
     /// The sizes follow a pattern and the seed is fixed; the estimate of the bytes must be within five of its

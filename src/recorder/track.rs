@@ -88,7 +88,7 @@ impl Track {
     }
 
     /// Returns the stack of an allocation of `bytes` bytes that was captured before, unless the filters exclude it.
-    pub(super) fn unless_filtered(&self, bytes: u64, stack: StackId) -> StackId {
+    pub(crate) fn unless_filtered(&self, bytes: u64, stack: StackId) -> StackId {
         let is_filtered = self.shared.mode().filters() && self.shared.filters_out(bytes);
         if is_filtered { StackId::FILTERED } else { stack }
     }

@@ -51,7 +51,7 @@ impl Reported for ResidentReport {
 
 /// The reports of a recorder.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     devices: BTreeMap<DeviceId, Device>,
     resident: Series<ResidentReport, MOST_RESIDENT>,
     mapped: Mapped,
@@ -138,13 +138,13 @@ impl Usage {
 
     /// Adds a report of the process's resident memory.
     #[cfg(not(loom))]
-    pub(super) fn push_resident(&mut self, at: Ticks, report: ResidentReport) {
+    pub(crate) fn push_resident(&mut self, at: Ticks, report: ResidentReport) {
         self.write_resident(at, &report);
         self.resident.push((at, report));
     }
 
     /// Returns the reports of the process's resident memory, oldest first.
-    pub(super) fn resident(&self, scale: Scale) -> Vec<ResidentReport> {
+    pub(crate) fn resident(&self, scale: Scale) -> Vec<ResidentReport> {
         let timed = |(at, report)| ResidentReport { time_us: scale.micros(at), ..report };
         self.resident.all().into_iter().map(timed).collect()
     }
@@ -161,7 +161,7 @@ impl Usage {
 
     /// Returns what the program has mapped, and what it had, with the microseconds since the Unix epoch from and until which
     /// each range was there.
-    pub(super) fn mapped(&self, scale: Scale) -> Vec<(MappedRange, [u64; 2])> {
+    pub(crate) fn mapped(&self, scale: Scale) -> Vec<(MappedRange, [u64; 2])> {
         let timed = |of: &MappedRange| {
             let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
             (of.clone(), [scale.micros(of.from), until_us])
@@ -179,7 +179,7 @@ impl Usage {
     }
 
     /// Returns every device that has a name or a report.
-    pub(super) fn all(&self, scale: Scale) -> Vec<DeviceUsage> {
+    pub(crate) fn all(&self, scale: Scale) -> Vec<DeviceUsage> {
         let timed = |(at, report)| TimedUsage { time_us: scale.micros(at), report };
         let of_device = |(device, known): (&DeviceId, &Device)| DeviceUsage {
             device: *device,
@@ -202,7 +202,7 @@ impl Usage {
 #[cfg(not(loom))]
 impl Usage {
     /// Sets the file of the tape, which gets everything that is known.
-    pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
+    pub(crate) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         self.file = file;
         self.devices.keys().for_each(|device| self.write_name(*device));
         self.write_all();
@@ -265,7 +265,7 @@ impl Usage {
 
     /// Returns the reports of a tape. A report that is there twice counts once: the file may have been read while its
     /// series was written anew.
-    pub(super) fn of_notes(
+    pub(crate) fn of_notes(
         names: Vec<(DeviceId, String, String)>,
         mut reports: Vec<(DeviceId, UsageNote)>,
         mut of_process: Vec<(u64, Box<ResidentReport>)>,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use crate::{
     collect::{Completed, snapshot_of},
-    recorder::{Counts, Follow, Followed, Held},
+    past::{Counts, Follow, Followed, Held},
     stack::SharedNames,
 };
 use memreel_snapshot::{

@@ -9,7 +9,7 @@ impl Reel {
     /// Finds out why an allocator that is not the reel's refused a request, and writes the snapshots that were asked for
     /// at a failed request. Returns the figures, with the verdict.
     ///
-    /// Report the refusal first ([`Ledger::oom`](crate::recorder::Ledger::oom)). `inventory` is the allocator, which is
+    /// Report the refusal first ([`Ledger::oom`](ledger/struct.Ledger.html#method.oom)). `inventory` is the allocator, which is
     /// inspected; hold none of its locks. Of requests that write no snapshot one in a second is explained.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! For authors of allocators and interpreters: what connects them to a recorder.
 //!
-//! A program that uses memreel's own allocator, or a [`Ledger`](crate::recorder::Ledger), does not need this
+//! A program that uses memreel's own allocator, or a [`Ledger`](../ledger/struct.Ledger.html), does not need this
 //! module, nor one that wraps its allocator in [`Heap`](crate::Heap) or [`Recorded`](crate::Recorded). You need it if
 //! your allocator keeps a list of its blocks, or if your interpreter has stacks that machine code does not show.
 //!

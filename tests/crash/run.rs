@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{Recovered, recorder::TapeKeeper};
+use memreel::{Recovered, TapeKeeper};
 
 use crate::{btrfs::Btrfs, cgroup::Cgroup, crash::N_THREADS};
 

@@ -15,7 +15,8 @@ use memreel::{
     Action, Address, Allocation, BlockState, DeviceId, Recovered, Reel, Snapshot, StreamId,
     device::{Host, Simulated},
     integrate::name_addresses,
-    recorder::{Ledger, Recording},
+    ledger::Ledger,
+    recorder::Recording,
     snapshot::{Dialect, TraceEntry, collect},
 };
 

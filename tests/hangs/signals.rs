@@ -16,7 +16,8 @@ use std::{
 use memreel::{
     Action, Address, DeviceId, PoolId, Reel, StreamId,
     integrate::{Event, StackId, Track, name_addresses},
-    recorder::{Ledger, Recording},
+    ledger::Ledger,
+    recorder::Recording,
 };
 
 use crate::{host, own_process, sound::assert_sound};

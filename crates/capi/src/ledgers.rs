@@ -7,7 +7,8 @@ use memreel::{
     DeviceId,
     allocator::CachingAllocator,
     integrate::{Inventory, InventorySegment, SettingsReport},
-    recorder::{Ledger, Recorder},
+    ledger::Ledger,
+    recorder::Recorder,
 };
 use once_cell::race::OnceBox;
 

@@ -13,8 +13,10 @@ use super::{
     state::{State, state, unknown},
 };
 use memreel::{
-    Address, Error, OutOfMemory, Result, pickle,
-    recorder::{Ledger, Recording, Scope},
+    Address, Error, OutOfMemory, Result,
+    ledger::Ledger,
+    pickle,
+    recorder::{Recording, Scope},
     trigger::Triggers,
 };
 

@@ -19,8 +19,8 @@ use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
     integrate::{self, Inventory, PythonFrames},
+    ledger::Ledger,
     pickle,
-    recorder::Ledger,
     rewrite::Completed,
     snapshot::{self, Dialect},
 };

@@ -10,9 +10,9 @@ use std::{
 };
 
 use memreel::{
-    Action, Address, BlockState, DeviceId, PoolId, Recovered, StreamId,
+    Action, Address, BlockState, DeviceId, PoolId, Recovered, StreamId, TapeKeeper,
     integrate::{Event, StackId, Track},
-    recorder::{Recorder, Recording, TapeKeeper},
+    recorder::{Recorder, Recording},
 };
 
 use super::tape_damage::{HEADER_BYTES, SLOT_BYTES};

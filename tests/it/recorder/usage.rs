@@ -6,8 +6,9 @@ use std::{fs, path::Path};
 use memreel::{
     DeviceId, Recovered, Snapshot,
     integrate::UsageReport,
+    ledger::Ledger,
     pickle,
-    recorder::{Ledger, Recorder, Recording},
+    recorder::{Recorder, Recording},
     snapshot::{DeviceUsage, Dialect, collect},
     validate::{Severity, validate},
 };

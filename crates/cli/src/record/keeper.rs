@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{TapeProcess, recorder::TapeKeeper};
+use memreel::{TapeKeeper, TapeProcess};
 
 use super::{
     backlog::Backlog,

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::recorder::Onlooker;
+use memreel::Onlooker;
 
 use super::tapes::{Tapes, lock};
 use crate::run::tape_file::TapeFile;

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Recovered, RunNames, TapeProcess, integrate, recorder::TapeKeeper};
+use memreel::{Recovered, RunNames, TapeKeeper, TapeProcess, integrate};
 use memreel_snapshot::{Snapshot, analysis::RunOwners, pickle};
 use serde_json::json;
 

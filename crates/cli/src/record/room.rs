@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::recorder::{RoomMaker, TapeKeeper};
+use memreel::{RoomMaker, TapeKeeper};
 
 use super::tapes::lock;
 use crate::run::tape_file::TapeFile;

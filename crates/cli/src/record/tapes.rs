@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use memreel::recorder::TapeKeeper;
+use memreel::TapeKeeper;
 
 use crate::run::tape_file::TapeFile;
 

@@ -6,11 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
 };
 
-use memreel::{
-    DeviceId,
-    integrate::hold_at_forks,
-    recorder::{Ledger, Recorder},
-};
+use memreel::{DeviceId, integrate::hold_at_forks, ledger::Ledger, recorder::Recorder};
 
 use super::{alive::Alive, driver::driver, parts::Parts, pending::Pending, seen::PAGE_BYTES};
 

@@ -1,7 +1,7 @@
 //! What programs allocate and free on GPUs, and of pools also on the host, by address: every device has its own addresses.
 #![forbid(unsafe_code)]
 
-use memreel::{Address, StreamId, integrate::Refusal, recorder::Ledger};
+use memreel::{Address, StreamId, integrate::Refusal, ledger::Ledger};
 
 use super::{
     completions,

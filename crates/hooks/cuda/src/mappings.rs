@@ -4,7 +4,7 @@
 //! it: it is recorded again, by the stack that mapped it.
 #![forbid(unsafe_code)]
 
-use memreel::{Address, StreamId, integrate::StackId, recorder::Ledger};
+use memreel::{Address, StreamId, integrate::StackId, ledger::Ledger};
 
 use super::{
     driver::driver,

@@ -15,8 +15,9 @@ use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
     integrate::{self, Inventory, MallocReports, Marked, Refusal, Room, Uncancelled, own_memory},
+    ledger::Ledger,
     pickle,
-    recorder::{Ledger, Recorder, Recording, StackKind},
+    recorder::{Recorder, Recording, StackKind},
     snapshot::{self, Dialect},
 };
 use once_cell::race::OnceBox;

@@ -14,7 +14,8 @@ use std::{
 use memreel::{
     Allocation, Reel,
     device::{Device, Mark, Simulated},
-    recorder::{Context, Ledger, Recorder, Recording, StackKind},
+    ledger::Ledger,
+    recorder::{Context, Recorder, Recording, StackKind},
     snapshot::{Dialect, collect},
 };
 use memreel_snapshot::{

@@ -11,7 +11,8 @@ use std::{
 
 use memreel::{
     integrate::{FrameSource, SourceFrame, UsageReport},
-    recorder::{Context, Ledger, Recorder, Recording},
+    ledger::Ledger,
+    recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
 use memreel_snapshot::{

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{chunk::N_WORDS, live::Live, log::Entry, tiling::tiled};
-use crate::tape::Base;
+use crate::{
+    recorder::{Entry, Live, N_WORDS, represented, tiled},
+    tape::Base,
+};
 use memreel_snapshot::words::{
     Action, Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StreamId,
     sample_weight,
@@ -208,15 +210,6 @@ fn n_represented(bytes: u64, sample_bytes: u64) -> u64 {
     match sample_bytes {
         0 => 1,
         every => sample_weight(bytes, every).round() as u64,
-    }
-}
-
-/// Returns the bytes that a block stands for.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-pub(super) fn represented(bytes: u64, sample_bytes: u64) -> u64 {
-    match sample_bytes {
-        0 => bytes,
-        every => (sample_weight(bytes, every) * bytes as f64).round() as u64,
     }
 }
 

@@ -3,23 +3,13 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use super::{
-    chunk::{Chunk, N_WORDS},
-    clock::{CALIBRATED_NS, Scale, Ticks},
-    context::EventContext,
-    in_file::most_kept,
-    live::Live,
-    log::{self, Cut, LogTables},
-    mapped::MappedRange,
-    opening::settings_of,
-    recording::Recording,
-    scope_names::{Annotation, ScopeId},
-    source::{Events, Facts, Source},
-    tape::{Dropped, past_cut},
-    usage::Usage,
-};
 use crate::{
     python,
+    recorder::{
+        Annotation, CALIBRATED_NS, Chunk, Cut, Dropped, EventContext, Events, Facts, Live, LogTables,
+        MappedRange, N_WORDS, Recording, Scale, ScopeId, Source, Ticks, Usage, in_file::most_kept, log,
+        past_cut, settings_of,
+    },
     stack::{Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, StackParts, Symbolizer},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };

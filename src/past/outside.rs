@@ -9,15 +9,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use super::{
-    clock::{Clock, Ticks},
-    usage::Usage,
-};
 use crate::{
     process::{
         memory::{self, Known},
         own_maps,
     },
+    recorder::{Clock, Ticks, Usage},
     tape::{Beginning, TapeFile},
 };
 use memreel_snapshot::words::{DeviceId, ResidentReport};
@@ -38,8 +35,8 @@ const PEAK_PARTS: u64 = 100;
 /// reports are kept, always with the highest and the last.
 ///
 /// ```
-/// use memreel::{DeviceId, Recovered, integrate::MallocReports};
-/// use memreel::recorder::{Recorder, Recording, TapeKeeper};
+/// use memreel::{DeviceId, Recovered, TapeKeeper, integrate::MallocReports};
+/// use memreel::recorder::{Recorder, Recording};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("run.tape");

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    contradiction::{Contradiction, Reason},
-    tiling::tiled,
-};
+use super::contradiction::{Contradiction, Reason};
+use crate::recorder::tiled;
 use memreel_snapshot::words::{
     Address, BlockState, InventoryBlock, InventorySegment, PoolId, StackId, StreamId, torch::kind_of_segment,
 };

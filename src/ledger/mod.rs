@@ -3,17 +3,21 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{
-    contradiction::{Contradiction, Reason},
-    ledger_state::{LedgerSegment, LedgerState, LiveBlock, Origin, invalid},
-    track::Track,
-};
+mod contradiction;
+mod state;
+
 #[cfg(not(loom))]
 use crate::process::fork;
-use crate::process::sync::{Mutex, MutexGuard, lock};
+use crate::{
+    process::sync::{Mutex, MutexGuard, lock},
+    recorder::{Recorder, Track},
+};
 use memreel_snapshot::words::{
     Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StreamId,
 };
+use state::{LedgerSegment, LedgerState, LiveBlock, Origin, invalid};
+
+pub use contradiction::{Contradiction, Reason};
 
 /// Records the reports of an allocator that is not memreel's, and keeps the list of its blocks for snapshots.
 ///
@@ -54,8 +58,16 @@ pub struct Ledger {
     state: Arc<Mutex<LedgerState>>,
 }
 
+impl Recorder {
+    /// Returns a ledger for a device's allocator that is not memreel's.
+    #[must_use]
+    pub fn ledger(&self, device: DeviceId) -> Ledger {
+        Ledger::new(self.track(device))
+    }
+}
+
 impl Ledger {
-    pub(super) fn new(track: Track) -> Ledger {
+    fn new(track: Track) -> Ledger {
         let state = Arc::new(Mutex::default());
         #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &state);

@@ -4,25 +4,24 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    chunk::{Chunk, N_WORDS},
-    in_file,
-    live::Live,
-    log::{self, Cut, LogTables},
     outside::Onlooker,
     recovered::{Notes, chunk_of, contexts_of, scale},
 };
-use crate::tape::{Agreement, Contents, Slot, TapeFile, seal};
+use crate::{
+    recorder::{Chunk, Cut, Live, LogTables, N_WORDS, in_file, log},
+    tape::{Agreement, Contents, Slot, TapeFile, seal},
+};
 use memreel_snapshot::words::Result;
 
 /// Keeps the list of live blocks in the tape of another process, which records with
-/// [`Recording::kept_elsewhere`](super::Recording::kept_elsewhere).
+/// [`Recording::kept_elsewhere`](crate::recorder::Recording::kept_elsewhere).
 ///
 /// The ring of a recording drops its oldest events. What is live before the others is in the tape as a list, and an event
 /// leaves the file only when the list has it. When the keeper is dropped or its process is killed, the recording process
 /// goes on with the list that is there.
 ///
 /// ```
-/// use memreel::{Recovered, Reel, recorder::{Recording, TapeKeeper}};
+/// use memreel::{Recovered, Reel, TapeKeeper, recorder::Recording};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("run.tape");

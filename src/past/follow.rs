@@ -17,14 +17,15 @@ use std::{
 };
 
 use super::{
-    chunk::N_WORDS,
-    clock::Scale,
     followed::{Followed, Held},
-    log::{self, LogTables},
     recovered::{Notes, PastDevices, PastTape, contexts_of, scale},
 };
 use crate::{
     process::open_plain,
+    recorder::{
+        LogTables, N_WORDS, Scale,
+        log::{entry, known},
+    },
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
@@ -265,8 +266,8 @@ impl Follow {
                 let (before, new) = due.split_at(followed.n_counted(&due));
                 for (is_new, events) in [(false, before), (true, new)] {
                     for words in events {
-                        let words = log::known(*words, tables.n_contexts(), usize::MAX);
-                        followed.apply(&log::entry(&words, &tables), is_new);
+                        let words = known(*words, tables.n_contexts(), usize::MAX);
+                        followed.apply(&entry(&words, &tables), is_new);
                     }
                 }
             }
