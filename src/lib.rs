@@ -259,7 +259,7 @@ pub use crate::allocator::{Allocation, CachingAllocator, Settings};
 pub use crate::collect::{Recovered, RunNames, TapeProcess};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
-pub use crate::past::{Onlooker, RoomMaker, TapeKeeper};
+pub use crate::past::{Onlooker, SpaceMaker, TapeKeeper};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
 pub use crate::reel::follower::{FollowedDevice, Follower, LiveSums};

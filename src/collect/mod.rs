@@ -18,7 +18,7 @@ use memreel_snapshot::model::{
     store_allocated, store_mapped, usage_setting,
 };
 use take::{Take, Taking, open_empty, recorded};
-use tape_snapshot::{EntryShapes, Named};
+use tape_snapshot::{EntryShapes, NamedStacks};
 
 pub use completed::Completed;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -119,7 +119,7 @@ fn collected(
 struct Collector {
     snapshot: Snapshot,
     dialect: Dialect,
-    stacks: Named,
+    stacks: NamedStacks,
     scopes: Vec<Text>,
     /// Segments with a stack have their frames last, others do not.
     segment_shapes: [ShapeId; 2],
@@ -267,9 +267,9 @@ impl Collector {
 }
 
 /// Gives every stack in use its frames; each distinct address is named once.
-fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot) -> Named {
+fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot) -> NamedStacks {
     let _own_work = Guard::enter();
-    let mut named = Named::default();
+    let mut named = NamedStacks::default();
     let parts: Vec<_> = used.iter().map(|stack| source.stack_parts(*stack)).collect();
     if parts.is_empty() {
         return named;
@@ -348,7 +348,7 @@ fn used_stacks(facts: &Facts, takes: &[Take], tally: &Tally) -> Vec<StackId> {
 const PYTHON_LOOP: &str = "PyEval_EvalFrame";
 
 /// The frames of a word of a second source.
-struct OfWord {
+struct WordFrames {
     frames: Vec<Symbol>,
     is_python: bool,
 }
@@ -357,7 +357,7 @@ struct OfWord {
 fn source_frames<'a>(
     source: &dyn Source,
     words: impl Iterator<Item = &'a usize>,
-) -> FxHashMap<usize, OfWord> {
+) -> FxHashMap<usize, WordFrames> {
     let symbol = |frame: SourceFrame| Symbol {
         name: frame.name.into(),
         filename: frame.filename.into(),
@@ -367,7 +367,7 @@ fn source_frames<'a>(
     for word in words {
         known.entry(*word).or_insert_with(|| {
             let (frames, is_python) = source.name_word(*word);
-            OfWord { frames: frames.into_iter().map(symbol).collect(), is_python }
+            WordFrames { frames: frames.into_iter().map(symbol).collect(), is_python }
         });
     }
     known

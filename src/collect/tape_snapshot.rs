@@ -27,7 +27,7 @@ pub struct TapeSnapshot {
     /// By device; inventories may share one.
     logs: Vec<Vec<Log>>,
     facts: Facts,
-    stacks: Named,
+    stacks: NamedStacks,
     shapes: EntryShapes,
     /// Of all logs.
     tally: Tally,
@@ -38,7 +38,7 @@ impl TapeSnapshot {
         head: Snapshot,
         logs: Vec<Vec<Log>>,
         facts: Facts,
-        stacks: Named,
+        stacks: NamedStacks,
         shapes: EntryShapes,
         tally: Tally,
     ) -> TapeSnapshot {
@@ -113,9 +113,9 @@ impl SnapshotSource for TapeSnapshot {
 
 /// What stacks are called in a snapshot, by their numbers in the recorder.
 #[derive(Debug, Default)]
-pub(super) struct Named(Vec<Option<StackIndex>>);
+pub(super) struct NamedStacks(Vec<Option<StackIndex>>);
 
-impl Named {
+impl NamedStacks {
     #[inline(always)]
     pub(super) fn get(&self, stack: StackId) -> Option<StackIndex> {
         *self.0.get(stack.0 as usize)?

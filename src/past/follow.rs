@@ -6,7 +6,7 @@
 //! stacks and to the number of slots of the file, whose ring is bounded, and not to the length of the run.
 //!
 //! A list of live blocks in the file that goes further than what was certainly read means that events may have left the
-//! file unread. The state is then taken anew, and [`Follow::n_anew`] counts it.
+//! file unread. The state is then taken anew, and [`FollowedTape::n_anew`] counts it.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    followed::{Followed, Held},
+    followed::{FollowedState, HeldSums},
     recovered::{Notes, PastDevices, PastTape, contexts_of, scale},
 };
 use crate::{
@@ -36,7 +36,7 @@ const ATTEMPTS: usize = 4;
 
 /// A tape that is followed.
 #[derive(Debug)]
-pub(crate) struct Follow {
+pub(crate) struct FollowedTape {
     path: PathBuf,
     file: File,
     seen: Seen,
@@ -45,7 +45,7 @@ pub(crate) struct Follow {
     scale: Scale,
     stacks: SeededMap<u32, StackRow>,
     notes: KeptNotes,
-    devices: BTreeMap<DeviceId, Followed>,
+    devices: BTreeMap<DeviceId, FollowedState>,
     n_anew: u64,
 }
 
@@ -128,16 +128,16 @@ impl KeptNotes {
     }
 }
 
-impl Follow {
+impl FollowedTape {
     /// Opens a tape and takes its state. The events of the file count too if `from_start`.
     ///
     /// # Errors
     /// As [`Contents::read`].
-    pub(crate) fn attach(path: &Path, from_start: bool) -> Result<Follow> {
+    pub(crate) fn attach(path: &Path, from_start: bool) -> Result<FollowedTape> {
         let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
-        let mut follow = Follow {
+        let mut follow = FollowedTape {
             path: path.to_owned(),
             file,
             seen,
@@ -185,7 +185,7 @@ impl Follow {
             let mut first = self.news(true)?;
             let counts = std::mem::take(&mut self.devices);
             for base in std::mem::take(&mut first.bases) {
-                self.devices.insert(base.device, Followed::of(&base));
+                self.devices.insert(base.device, FollowedState::of(&base));
             }
             for (device, before) in counts {
                 self.device(device).go_on_from(&before);
@@ -204,9 +204,9 @@ impl Follow {
                             .into(),
                     );
                 }
-                self.devices.values_mut().for_each(Followed::begin);
+                self.devices.values_mut().for_each(FollowedState::begin);
                 if counts_from_here {
-                    self.devices.values_mut().for_each(Followed::count_from_here);
+                    self.devices.values_mut().for_each(FollowedState::count_from_here);
                 }
                 self.take(second);
                 self.apply();
@@ -232,7 +232,7 @@ impl Follow {
             || news.chunks.iter().any(|chunk| chunk.events.iter().any(|words| is_late(chunk.device, words)))
     }
 
-    fn device(&mut self, device: DeviceId) -> &mut Followed {
+    fn device(&mut self, device: DeviceId) -> &mut FollowedState {
         self.devices.entry(device).or_default()
     }
 
@@ -299,7 +299,7 @@ impl Follow {
     }
 
     /// Returns the devices with events, lists or reports.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (DeviceId, Option<&Followed>)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (DeviceId, Option<&FollowedState>)> {
         let mut all: Vec<DeviceId> = self.devices.keys().chain(self.notes.usage.keys()).copied().collect();
         all.sort_unstable();
         all.dedup();
@@ -321,7 +321,7 @@ impl Follow {
     }
 
     /// Returns a tape with the stacks that hold memory, and for each device one block or segment for each stack.
-    pub(crate) fn sums(&self, held: &BTreeMap<DeviceId, Held>, names: SharedNames) -> PastTape {
+    pub(crate) fn sums(&self, held: &BTreeMap<DeviceId, HeldSums>, names: SharedNames) -> PastTape {
         let mut numbers: BTreeMap<StackId, u32> = BTreeMap::new();
         let mut stacks = Vec::new();
         let mut renumber = |stack: StackId| match self.stacks.get(&stack.0) {
@@ -333,7 +333,7 @@ impl Follow {
                 number
             })),
         };
-        let base = |(device, held): (&DeviceId, &Held)| Base {
+        let base = |(device, held): (&DeviceId, &HeldSums)| Base {
             device: *device,
             until: 0,
             horizon: 0,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    recorder::{Entry, Live, N_WORDS, represented, tiled},
+    recorder::{Entry, LiveState, N_WORDS, represented, tiled},
     tape::Base,
 };
 use memreel_snapshot::words::{
@@ -20,8 +20,8 @@ const WHOLE_AFTER: usize = 3;
 
 /// A device that is followed.
 #[derive(Debug, Default)]
-pub(crate) struct Followed {
-    live: Live,
+pub(crate) struct FollowedState {
+    live: LiveState,
     /// The order word up to which the list has the events that the state began with.
     base: u64,
     /// The order word up to which events are applied.
@@ -36,12 +36,12 @@ pub(crate) struct Followed {
     /// The order word up to which events are counted, and the one up to which failed requests are.
     counted: u64,
     counted_ooms: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: FollowedCounts,
 }
 
 /// What happened since the tape was attached, and what is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct FollowedCounts {
     /// The bytes of the live blocks, as far as they were requested.
     pub(crate) live_bytes: u64,
     pub(crate) n_live: u64,
@@ -55,10 +55,11 @@ pub(crate) struct Counts {
     pub(crate) last_oom: Option<(u64, u64)>,
 }
 
-impl Followed {
-    pub(super) fn of(base: &Base) -> Followed {
-        let live = Live::of(&base.segments);
-        let mut followed = Followed { live, base: base.until, applied: base.until, ..Followed::default() };
+impl FollowedState {
+    pub(super) fn of(base: &Base) -> FollowedState {
+        let live = LiveState::of(&base.segments);
+        let mut followed =
+            FollowedState { live, base: base.until, applied: base.until, ..FollowedState::default() };
         followed.newest_of_looks = [base.until; WHOLE_AFTER];
         followed.newest = base.until;
         followed.count_live();
@@ -66,9 +67,9 @@ impl Followed {
     }
 
     /// Takes over what was counted before the state was taken anew.
-    pub(super) fn go_on_from(&mut self, before: &Followed) {
-        let Counts { live_bytes, n_live, .. } = self.counts;
-        self.counts = Counts { live_bytes, n_live, ..before.counts };
+    pub(super) fn go_on_from(&mut self, before: &FollowedState) {
+        let FollowedCounts { live_bytes, n_live, .. } = self.counts;
+        self.counts = FollowedCounts { live_bytes, n_live, ..before.counts };
         (self.counted, self.counted_ooms) = (before.counted, before.counted);
         self.sample_by(before.sample_bytes);
     }
@@ -150,9 +151,9 @@ impl Followed {
     /// Applies an event, and counts it if `is_new`.
     pub(super) fn apply(&mut self, entry: &Entry, is_new: bool) {
         let event = &entry.event;
-        let bytes_at = |live: &Live| live.bytes_at(event.address.0);
+        let bytes_at = |live: &LiveState| live.bytes_at(event.address.0);
         let counts = &mut self.counts;
-        let forget = |counts: &mut Counts, bytes: u64| {
+        let forget = |counts: &mut FollowedCounts, bytes: u64| {
             counts.live_bytes = counts.live_bytes.saturating_sub(represented(bytes, self.sample_bytes));
             counts.n_live = counts.n_live.saturating_sub(1);
         };
@@ -182,8 +183,8 @@ impl Followed {
     }
 
     /// Returns what is held, by stack.
-    pub(crate) fn held(&self) -> Held {
-        let mut held = Held { has_segments: self.live.has_segments(), ..Held::default() };
+    pub(crate) fn held(&self) -> HeldSums {
+        let mut held = HeldSums { has_segments: self.live.has_segments(), ..HeldSums::default() };
         self.live.for_each_block(|stack, bytes| {
             let (of_stack, n) = held.blocks.entry(stack).or_default();
             *of_stack = of_stack.saturating_add(represented(bytes, self.sample_bytes));
@@ -215,7 +216,7 @@ fn n_represented(bytes: u64, sample_bytes: u64) -> u64 {
 
 /// What a device holds at a moment, by the numbers of stacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldSums {
     /// The bytes of the blocks of each stack, and their number: of a sampled device, of all that they stand for.
     pub(crate) blocks: BTreeMap<StackId, (u64, u64)>,
     /// The bytes of the segments of each stack.
@@ -223,7 +224,7 @@ pub(crate) struct Held {
     has_segments: bool,
 }
 
-impl Held {
+impl HeldSums {
     /// Returns a segment for each stack of segments, with the blocks of each stack as one; without segments the blocks alone.
     pub(super) fn segments(&self, renumber: &mut dyn FnMut(StackId) -> StackId) -> Vec<InventorySegment> {
         let mut at = 0;

@@ -12,11 +12,11 @@ mod recovered;
 mod tape_keeper;
 
 #[cfg(target_os = "linux")]
-pub(crate) use follow::Follow;
+pub(crate) use follow::FollowedTape;
 #[cfg(target_os = "linux")]
-pub(crate) use followed::{Counts, Followed, Held};
+pub(crate) use followed::{FollowedCounts, FollowedState, HeldSums};
 #[cfg(target_os = "linux")]
 pub use outside::Onlooker;
 pub(crate) use recovered::{PastInventory, PastTape, restore};
 #[cfg(target_os = "linux")]
-pub use tape_keeper::{RoomMaker, TapeKeeper};
+pub use tape_keeper::{SpaceMaker, TapeKeeper};

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use crate::{
     python,
     recorder::{
-        Annotation, CALIBRATED_NS, Chunk, Cut, Dropped, EventContext, Events, Facts, Live, LogTables,
-        MappedRange, N_WORDS, Recording, Scale, ScopeId, Source, Ticks, Usage, in_file::most_kept, log,
-        past_cut, settings_of,
+        Annotation, CALIBRATED_NS, Chunk, Cut, DroppedEvents, EventContext, Events, Facts, LiveState,
+        LogTables, MappedRange, N_WORDS, Recording, Scale, ScopeId, Source, Ticks, Usage, in_file::most_kept,
+        log, past_cut, settings_of,
     },
     stack::{Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, StackParts, Symbolizer},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
@@ -203,7 +203,7 @@ impl PastTape {
                 slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
             let mut live = base
                 .as_ref()
-                .map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+                .map_or_else(LiveState::default, |base| LiveState::of(&base.segments).with_sums(&base.sums));
             let has_list = base.is_some();
             let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
             if n_missing > 0 {
@@ -216,7 +216,7 @@ impl PastTape {
             later.read().entries(tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
             let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
             let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
-            let dropped = Dropped { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
+            let dropped = DroppedEvents { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
             self.events.push((device, past_cut(&chunks, capacity, &dropped, horizon)));
             let (segments, has_segments) = (live.inventory(), live.has_segments());
             let (settings, sample_bytes) = (settings.clone(), sampling.get(&device).copied());

@@ -8,7 +8,7 @@ use super::{
     recovered::{Notes, chunk_of, contexts_of, scale},
 };
 use crate::{
-    recorder::{Chunk, Cut, Live, LogTables, N_WORDS, in_file, log},
+    recorder::{Chunk, Cut, LiveState, LogTables, N_WORDS, in_file, log},
     tape::{Agreement, Contents, Slot, TapeFile, seal},
 };
 use memreel_snapshot::words::Result;
@@ -37,29 +37,29 @@ use memreel_snapshot::words::Result;
 #[derive(Debug)]
 pub struct TapeKeeper {
     file: Arc<TapeFile>,
-    devices: Vec<Kept>,
-    has_room_maker: bool,
+    devices: Vec<KeptList>,
+    has_space_maker: bool,
     is_cut: bool,
 }
 
 /// Makes a tape longer ahead of the process that records, beside a keeper whose lists take long.
 #[derive(Debug)]
-pub struct RoomMaker(Arc<TapeFile>);
+pub struct SpaceMaker(Arc<TapeFile>);
 
-impl RoomMaker {
+impl SpaceMaker {
     /// Makes the file longer if the process is near its end.
-    pub fn make_room(&self) {
+    pub fn make_space(&self) {
         self.0.promise();
     }
 }
 
 /// A device's list.
 #[derive(Debug)]
-struct Kept {
+struct KeptList {
     agreement: Agreement,
     /// The recorder's list that this one follows from; 0 before the first.
     begun: u64,
-    live: Live,
+    live: LiveState,
     /// The order word up to which `live` has the events, and the one up to which the file's list has them.
     folded: u64,
     written: u64,
@@ -77,24 +77,24 @@ impl TapeKeeper {
         Ok(TapeKeeper {
             file: Arc::new(TapeFile::attach(path.as_ref())?),
             devices: Vec::new(),
-            has_room_maker: false,
+            has_space_maker: false,
             is_cut: false,
         })
     }
 
     /// Folds what is due; returns whether there was something. Makes the file longer ahead of the process that records, which
-    /// then needs no call of the system to take more of it, unless a [`RoomMaker`] does. A file that cannot be read or cannot grow is tried again at
+    /// then needs no call of the system to take more of it, unless a [`SpaceMaker`] does. A file that cannot be read or cannot grow is tried again at
     /// the next call.
     pub fn keep(&mut self) -> bool {
         if self.is_cut_short() {
             return false;
         }
-        if !self.has_room_maker {
+        if !self.has_space_maker {
             self.file.promise();
         }
         let all = self.file.agreements();
         let new = all.into_iter().skip(self.devices.len());
-        self.devices.extend(new.map(Kept::new));
+        self.devices.extend(new.map(KeptList::new));
         let mut has_folded = false;
         for device in &mut self.devices {
             has_folded |= device.keep(&self.file).is_some();
@@ -111,9 +111,9 @@ impl TapeKeeper {
 
     /// Returns what makes the file longer in place of this keeper, from another thread.
     #[must_use]
-    pub fn room_maker(&mut self) -> RoomMaker {
-        self.has_room_maker = true;
-        RoomMaker(self.file.clone())
+    pub fn space_maker(&mut self) -> SpaceMaker {
+        self.has_space_maker = true;
+        SpaceMaker(self.file.clone())
     }
 
     /// Returns what looks at the resident memory of the process. It writes into the tape while this keeper has it.
@@ -139,9 +139,9 @@ impl Drop for TapeKeeper {
     }
 }
 
-impl Kept {
-    fn new(agreement: Agreement) -> Kept {
-        Kept { agreement, begun: 0, live: Live::default(), folded: 0, written: 0, base: Vec::new() }
+impl KeptList {
+    fn new(agreement: Agreement) -> KeptList {
+        KeptList { agreement, begun: 0, live: LiveState::default(), folded: 0, written: 0, base: Vec::new() }
     }
 
     /// Folds the events that are due, if there are any.
@@ -173,7 +173,8 @@ impl Kept {
     fn begin(&mut self, contents: &mut Contents, begun: u64) {
         let base = std::mem::take(&mut contents.bases).into_iter().next();
         self.folded = base.as_ref().map_or(0, |base| base.until);
-        self.live = base.map_or_else(Live::default, |base| Live::of(&base.segments).with_sums(&base.sums));
+        self.live =
+            base.map_or_else(LiveState::default, |base| LiveState::of(&base.segments).with_sums(&base.sums));
         self.begun = begun;
     }
 

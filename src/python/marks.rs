@@ -32,16 +32,16 @@ struct Known {
 /// The newest mark.
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 
-/// Marks this thread's stacks while the result lives: with a [`Marked`] source, their innermost frame is this text.
+/// Marks this thread's stacks while the result lives: with a [`MarkedFrames`] source, their innermost frame is this text.
 ///
 /// The frame's file is `??` and its line 0. An inner mark replaces an outer one while it lives. A text is kept for
 /// ever, so there should be few of them.
 ///
 /// ```
-/// use memreel::{Reel, integrate::{Marked, mark}, recorder::Recording};
+/// use memreel::{Reel, integrate::{MarkedFrames, mark}, recorder::Recording};
 ///
 /// let reel = Reel::builder().history(Recording::all()).build()?;
-/// reel.recorder().set_frame_source(Marked::new(None));
+/// reel.recorder().set_frame_source(MarkedFrames::new(None));
 /// let block = {
 ///     let _mark = mark("driver:context");
 ///     reel.alloc(1 << 20)?
@@ -106,15 +106,15 @@ fn word_of(text: &'static str) -> usize {
 }
 
 /// A frame source that puts the thread's [`mark`] before the frames of another source.
-pub struct Marked {
+pub struct MarkedFrames {
     inner: Option<Arc<dyn FrameSource>>,
 }
 
-impl Marked {
+impl MarkedFrames {
     /// Combines marks with another source, such as [`PythonFrames`](super::PythonFrames).
     #[must_use]
-    pub fn new(inner: Option<Arc<dyn FrameSource>>) -> Arc<Marked> {
-        Arc::new(Marked { inner })
+    pub fn new(inner: Option<Arc<dyn FrameSource>>) -> Arc<MarkedFrames> {
+        Arc::new(MarkedFrames { inner })
     }
 
     /// Returns the source of a word that is not a mark.
@@ -136,7 +136,7 @@ fn marked(words: &mut [usize], rest: impl FnOnce(&mut [usize]) -> usize) -> usiz
     }
 }
 
-impl FrameSource for Marked {
+impl FrameSource for MarkedFrames {
     fn capture(&self, words: &mut [usize]) -> usize {
         marked(words, |words| self.inner.as_ref().map_or(0, |inner| inner.capture(words)))
     }
@@ -167,9 +167,9 @@ impl FrameSource for Marked {
     }
 }
 
-impl fmt::Debug for Marked {
+impl fmt::Debug for MarkedFrames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marked").field("has_inner", &self.inner.is_some()).finish()
+        f.debug_struct("MarkedFrames").field("has_inner", &self.inner.is_some()).finish()
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_mark_comes_first_while_it_lives_and_on_its_thread_alone() {
-        let source = Marked::new(Some(Arc::new(Two)));
+        let source = MarkedFrames::new(Some(Arc::new(Two)));
         assert_eq!(names(&*source), ["inner 3", "inner 4"]);
         let outer = mark("outer");
         assert_eq!(names(&*source), ["outer", "inner 3", "inner 4"]);
@@ -215,12 +215,12 @@ mod tests {
         assert_eq!(names(&*source)[0], "outer");
         drop(outer);
         assert_eq!(names(&*source).len(), 2);
-        assert_eq!(names(&*Marked::new(None)).len(), 0);
+        assert_eq!(names(&*MarkedFrames::new(None)).len(), 0);
     }
 
     #[test]
     fn a_mark_is_not_python_and_the_inner_source_keeps_its_own() {
-        let source = Marked::new(Some(Arc::new(Two)));
+        let source = MarkedFrames::new(Some(Arc::new(Two)));
         let _mark = mark("driver:module");
         let mut words = [0; 8];
         assert_eq!(source.capture(&mut words), 3);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn threads_get_words_with_the_right_texts() {
         let texts: [&'static str; 4] = ["m:a", "m:b", "m:c", "m:d"];
-        let source = Marked::new(None);
+        let source = MarkedFrames::new(None);
         thread::scope(|scope| {
             for first in 0..4 {
                 let source = &source;

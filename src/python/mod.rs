@@ -20,7 +20,7 @@ mod source;
 mod walk;
 mod walks;
 
-pub use marks::{Marked, StackMark, mark};
+pub use marks::{MarkedFrames, StackMark, mark};
 pub use source::PythonFrames;
 
 #[cfg(not(loom))]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     in_file::{self, Start, Work},
     keeper::Duties,
-    live::Live,
+    live::LiveState,
     log::LogTables,
     shared::Shared,
     tape::Tape,
@@ -46,10 +46,10 @@ fn do_work(shared: &Shared, tape: &Tape) {
             match (0..READS).find_map(read) {
                 Some(Some(base)) => {
                     cut.after = base.until;
-                    Live::of(&base.segments).with_sums(&base.sums)
+                    LiveState::of(&base.segments).with_sums(&base.sums)
                 }
                 // It left before it wrote one.
-                Some(None) => Live::default(),
+                Some(None) => LiveState::default(),
                 None => {
                     // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may
                     // read it.

@@ -19,7 +19,7 @@ use memreel_snapshot::words::{
 
 /// The segments and the blocks in use of a device.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct LiveState {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
     /// What each stack allocated, of a device without segments.
@@ -57,10 +57,10 @@ impl LiveSegment {
     }
 }
 
-impl Live {
+impl LiveState {
     /// Takes over segments with their blocks.
-    pub(crate) fn of(segments: &[InventorySegment]) -> Live {
-        let mut live = Live::default();
+    pub(crate) fn of(segments: &[InventorySegment]) -> LiveState {
+        let mut live = LiveState::default();
         for segment in segments {
             let InventorySegment {
                 address, size_bytes: bytes, stream, kind, pool, is_expandable, stack, ..
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Takes over what was allocated before, with the blocks that there are.
-    pub(crate) fn with_sums(mut self, run: &RunSums) -> Live {
+    pub(crate) fn with_sums(mut self, run: &RunSums) -> LiveState {
         if !run.stacks.is_empty() {
             self.is_loose |= self.segments.is_empty();
             self.sums = Sums::of_run(run);
@@ -303,11 +303,11 @@ mod tests {
         Event { action, address: Address(at), size_bytes, stream, pool, stack }
     }
 
-    fn apply(live: &mut Live, action: Action, at: u64, size_bytes: u64) {
+    fn apply(live: &mut LiveState, action: Action, at: u64, size_bytes: u64) {
         live.apply(&event(action, at, size_bytes), 5);
     }
 
-    fn blocks(live: &Live) -> Vec<Vec<(u64, u64, bool)>> {
+    fn blocks(live: &LiveState) -> Vec<Vec<(u64, u64, bool)>> {
         let of = |segment: &InventorySegment| {
             segment
                 .blocks
@@ -321,7 +321,7 @@ mod tests {
     /// Also a block whose free was lost, and those from before the sums.
     #[test]
     fn sums_have_the_most_that_was_live_at_once() {
-        let mut live = Live::of(&[loose(&[])]);
+        let mut live = LiveState::of(&[loose(&[])]);
         apply(&mut live, Action::Alloc, 0x10, 100);
         apply(&mut live, Action::Alloc, 0x20, 30);
         apply(&mut live, Action::FreeRequested, 0x10, 100);
@@ -338,11 +338,11 @@ mod tests {
             bytes_at_peak: at_peak[1],
         };
         assert_eq!(live.sums().stacks, [sum([110], [4, 240], 130, [2, 130])]);
-        let mut again = Live::of(&live.inventory()).with_sums(&live.sums());
+        let mut again = LiveState::of(&live.inventory()).with_sums(&live.sums());
         assert_eq!(again.sums(), live.sums());
         apply(&mut again, Action::Alloc, 0x30, 21);
         assert_eq!(again.sums().stacks, [sum([131], [5, 261], 131, [3, 131])]);
-        let mut of_child = Live::of(&again.inventory());
+        let mut of_child = LiveState::of(&again.inventory());
         apply(&mut of_child, Action::FreeCompleted, 0x10, 50);
         apply(&mut of_child, Action::Alloc, 0x10, 7);
         assert_eq!(
@@ -350,7 +350,7 @@ mod tests {
             [sum([7], [1, 7], 7, [3, 131])],
             "without what the parent allocated, which was live when the child began"
         );
-        let mut of_device = Live::default();
+        let mut of_device = LiveState::default();
         apply(&mut of_device, Action::SegmentAlloc, 0x10000, 4096);
         apply(&mut of_device, Action::Alloc, 0x10000, 100);
         assert!(of_device.sums().stacks.is_empty());
@@ -359,7 +359,7 @@ mod tests {
     /// A tape of an older memreel has no peak of the device.
     #[test]
     fn a_peak_that_a_tape_lacks_is_not_known() {
-        let mut live = Live::of(&[loose(&[])]);
+        let mut live = LiveState::of(&[loose(&[])]);
         apply(&mut live, Action::Alloc, 0x10, 100);
         let mut before = live.sums();
         before.peak_us = None;
@@ -367,7 +367,7 @@ mod tests {
             .stacks
             .iter_mut()
             .for_each(|sum| (sum.live_bytes, sum.n_at_peak, sum.bytes_at_peak) = (0, 0, 0));
-        let mut again = Live::of(&live.inventory()).with_sums(&before);
+        let mut again = LiveState::of(&live.inventory()).with_sums(&before);
         apply(&mut again, Action::Alloc, 0x20, 30);
         let run = again.sums();
         assert_eq!((run.stacks[0].peak_bytes, run.peak_us), (130, None));
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn blocks_are_rounded_as_far_as_there_is_room() {
-        let mut live = Live::default();
+        let mut live = LiveState::default();
         for (action, at, bytes) in [
             (Action::SegmentAlloc, 0x10000, 4096),
             (Action::Alloc, 0x10000, 100),
@@ -392,7 +392,7 @@ mod tests {
         apply(&mut live, Action::FreeCompleted, 0x10200, 10);
         apply(&mut live, Action::FreeCompleted, 0x10300, 4000);
         assert_eq!(blocks(&live), [[(0x10000, 512, true), (0x10200, 3584, false)]]);
-        let again = Live::of(&live.inventory());
+        let again = LiveState::of(&live.inventory());
         assert_eq!(again.inventory(), live.inventory());
         apply(&mut live, Action::SegmentAlloc, 0x20000, 4096);
         apply(&mut live, Action::SegmentFree, 0x10000, 4096);
@@ -411,17 +411,17 @@ mod tests {
             [[(0x10000, 200, true)]],
             "without segments, sizes are those that were requested"
         );
-        assert!(!Live::of(&live.inventory()).has_segments());
+        assert!(!LiveState::of(&live.inventory()).has_segments());
     }
 
     #[test]
     fn a_heap_has_no_segments_when_all_of_it_is_free_again() {
-        let mut live = Live::default();
+        let mut live = LiveState::default();
         assert!(live.has_segments());
         for action in [Action::Alloc, Action::FreeRequested, Action::FreeCompleted] {
             apply(&mut live, action, 0x10000, 200);
             assert!(!live.has_segments(), "{action:?}");
-            let again = Live::of(&live.inventory()).with_sums(&live.sums());
+            let again = LiveState::of(&live.inventory()).with_sums(&live.sums());
             assert!(!again.has_segments(), "{action:?}");
         }
         assert!(live.inventory().is_empty());
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn ranges_of_an_expandable_segment_join_and_part() {
         const PAGE: u64 = 20 << 20;
-        let mut live = Live::default();
+        let mut live = LiveState::default();
         for at in [0, 2, 1] {
             apply(&mut live, Action::SegmentMap, at * PAGE, PAGE);
         }

@@ -85,7 +85,7 @@ pub(crate) use chunk::{Chunk, N_WORDS};
 pub(crate) use clock::{CALIBRATED_NS, Clock, Scale, Ticks};
 pub(crate) use context::{ContextId, EventContext};
 #[cfg(not(loom))]
-pub(crate) use live::Live;
+pub(crate) use live::LiveState;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use mapped::MappedRange;
 #[cfg(not(loom))]
@@ -96,7 +96,7 @@ pub(crate) use scope_names::{Annotation, ScopeId};
 pub(crate) use source::{Events, Facts, Source};
 pub(crate) use tally::Tally;
 #[cfg(not(loom))]
-pub(crate) use tape::{Dropped, past_cut};
+pub(crate) use tape::{DroppedEvents, past_cut};
 pub(crate) use tiling::tiled;
 pub(crate) use track::Track;
 pub(crate) use usage::Usage;

@@ -80,7 +80,7 @@ pub(super) struct TapeState {
 
 /// What a ring had dropped when the chunk began whose first event has the order word `until`.
 #[cfg(not(loom))]
-pub(crate) struct Dropped {
+pub(crate) struct DroppedEvents {
     pub(crate) n_events: u64,
     pub(crate) until: u64,
 }
@@ -98,7 +98,7 @@ pub(super) fn order_limit(at: Ticks) -> u64 {
 /// Returns the events of these chunks, as they were read from a file. Of what was dropped, the chunks that waited in the file
 /// count once.
 #[cfg(not(loom))]
-pub(crate) fn past_cut(chunks: &[Arc<Chunk>], capacity: usize, dropped: &Dropped, horizon: u64) -> Cut {
+pub(crate) fn past_cut(chunks: &[Arc<Chunk>], capacity: usize, dropped: &DroppedEvents, horizon: u64) -> Cut {
     let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
     let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
     let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use crate::{
     collect::{Completed, snapshot_of},
-    past::{Counts, Follow, Followed, Held},
+    past::{FollowedCounts, FollowedState, FollowedTape, HeldSums},
     stack::SharedNames,
 };
 use memreel_snapshot::{
@@ -37,7 +37,7 @@ use memreel_snapshot::{
 /// ```
 #[derive(Debug)]
 pub struct Follower {
-    follow: Follow,
+    follow: FollowedTape,
     names: SharedNames,
 }
 
@@ -77,7 +77,7 @@ pub struct FollowedDevice {
 
 /// What each stack of a followed process held at one look, in sums.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LiveSums(BTreeMap<DeviceId, Held>);
+pub struct LiveSums(BTreeMap<DeviceId, HeldSums>);
 
 impl LiveSums {
     /// Returns the bytes of the live blocks of a device.
@@ -135,7 +135,7 @@ impl Follower {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
     /// of this version.
     pub fn attach(path: impl AsRef<Path>) -> Result<Follower> {
-        Ok(Follower { follow: Follow::attach(path.as_ref(), false)?, names: SharedNames::default() })
+        Ok(Follower { follow: FollowedTape::attach(path.as_ref(), false)?, names: SharedNames::default() })
     }
 
     /// As [`Follower::attach`], and counts the requests and the frees of the events in the file too: all since the recording
@@ -144,7 +144,7 @@ impl Follower {
     /// # Errors
     /// Those of [`Follower::attach`].
     pub fn attach_from_start(path: impl AsRef<Path>) -> Result<Follower> {
-        Ok(Follower { follow: Follow::attach(path.as_ref(), true)?, names: SharedNames::default() })
+        Ok(Follower { follow: FollowedTape::attach(path.as_ref(), true)?, names: SharedNames::default() })
     }
 
     /// Reads what is new. If the process dropped events before they could be read, the state is taken anew:
@@ -205,8 +205,8 @@ impl Follower {
     /// Returns the devices of the process.
     #[must_use]
     pub fn devices(&self) -> Vec<FollowedDevice> {
-        let of = |(device, followed): (DeviceId, Option<&Followed>)| {
-            let Counts {
+        let of = |(device, followed): (DeviceId, Option<&FollowedState>)| {
+            let FollowedCounts {
                 live_bytes,
                 n_live,
                 peak_bytes,
@@ -223,7 +223,7 @@ impl Follower {
                 live_bytes,
                 n_live,
                 peak_bytes,
-                reserved_bytes: followed.map_or(0, Followed::reserved_bytes),
+                reserved_bytes: followed.map_or(0, FollowedState::reserved_bytes),
                 report: reports.map(|[last, _]| last),
                 used_peak_bytes: reports.map(|[_, highest]| highest.used_bytes),
                 n_allocs,
@@ -240,7 +240,7 @@ impl Follower {
     /// Returns what each stack holds now, to be compared with a later look.
     #[must_use]
     pub fn sums(&self) -> LiveSums {
-        let held = |(device, followed): (DeviceId, Option<&Followed>)| Some((device, followed?.held()));
+        let held = |(device, followed): (DeviceId, Option<&FollowedState>)| Some((device, followed?.held()));
         LiveSums(self.follow.devices().filter_map(held).collect())
     }
 
@@ -261,7 +261,7 @@ mod tests {
     fn sums(bytes: [u64; 4]) -> LiveSums {
         let stacks = (1..).map(StackId);
         let blocks = stacks.zip(bytes).map(|(stack, bytes)| (stack, (bytes, 1))).collect();
-        let mut held = Held::default();
+        let mut held = HeldSums::default();
         held.blocks = blocks;
         LiveSums(BTreeMap::from([(DeviceId(0), held)]))
     }

@@ -10,7 +10,7 @@
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
 //! | CPython in your process | [`PythonFrames`], given to the same |
-//! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
+//! | a name for what your code allocates | [`mark`] around it, and the source [`MarkedFrames`] |
 //! | memory of a kind that memreel does not know | [`Device`] |
 //! | a library that others link or preload | [`variable`], which is off in programs with more rights than their caller |
 //! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |
@@ -166,7 +166,7 @@ pub use crate::process::{
 pub use crate::{
     device::{Device, Mark},
     heap::{BlockMove, MallocReports},
-    python::{Marked, PythonFrames, StackMark, mark},
+    python::{MarkedFrames, PythonFrames, StackMark, mark},
     recorder::track::Track,
     stack::{
         FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method,
@@ -180,7 +180,7 @@ pub use memreel_snapshot::words::{
 #[cfg(not(loom))]
 pub use crate::{
     process::fork::{AllocatorHandlers, register_allocator},
-    tape::{Room, take_tape_name},
+    tape::{FileSpace, take_tape_name},
 };
 
 #[cfg(loom)]

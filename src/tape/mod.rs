@@ -42,7 +42,7 @@ mod slot;
 #[cfg(target_os = "linux")]
 mod taken_name;
 #[cfg(target_os = "linux")]
-mod room;
+mod file_space;
 mod file;
 mod contents;
 #[cfg(target_os = "linux")]
@@ -53,14 +53,14 @@ mod seal;
 pub(crate) use agreement::Agreement;
 pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
+#[cfg(target_os = "linux")]
+pub use file_space::FileSpace;
 pub(crate) use layout::{BODY_BYTES, Beginning, Kind, Owner, is_tape};
 #[cfg(target_os = "linux")]
 pub(crate) use news::Seen;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 #[cfg(target_os = "linux")]
 pub(crate) use owner_process::own_start;
-#[cfg(target_os = "linux")]
-pub use room::Room;
 pub(crate) use rows::{ROW_BYTES, Rows};
 #[cfg(target_os = "linux")]
 pub(crate) use seal::seal;

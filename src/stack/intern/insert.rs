@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::{ptr, sync::atomic::Ordering};
 
 #[cfg(not(loom))]
-use super::noted::{AskLater, Noted};
+use super::noted::{AskLater, StackNotes};
 use super::{
     index::Index,
     key::Key,
@@ -48,7 +48,7 @@ pub(crate) struct Store {
     #[expect(clippy::vec_box, reason = "readers hold their addresses")]
     indexes: Vec<Box<Index>>,
     #[cfg(not(loom))]
-    noted: Option<Arc<Noted>>,
+    noted: Option<Arc<StackNotes>>,
 }
 
 impl Inserter {
@@ -118,7 +118,7 @@ impl Inserter {
     pub(super) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
         let mut store = self.store();
         store.arena.set_file(file.as_ref().map(|(file, _)| file.clone()));
-        store.noted = file.map(|(file, later)| Arc::new(Noted::new(file, later)));
+        store.noted = file.map(|(file, later)| Arc::new(StackNotes::new(file, later)));
         if store.noted.is_none() {
             return;
         }
@@ -131,7 +131,7 @@ impl Inserter {
 
     /// What a file knows to name stacks, if there is one.
     #[cfg(not(loom))]
-    pub(super) fn noted(&self) -> Option<Arc<Noted>> {
+    pub(super) fn noted(&self) -> Option<Arc<StackNotes>> {
         self.store().noted.clone()
     }
 

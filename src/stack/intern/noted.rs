@@ -32,7 +32,7 @@ impl fmt::Debug for AskLater {
 
 /// What a file knows.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct StackNotes {
     file: Arc<TapeFile>,
     later: AskLater,
     /// 1 above the last generation whose modules are in the file; 0 at first.
@@ -51,9 +51,9 @@ struct Words {
     unnamed: Vec<usize>,
 }
 
-impl Noted {
-    pub(super) fn new(file: Arc<TapeFile>, later: AskLater) -> Noted {
-        Noted { file, later, generation: AtomicU32::new(0), words: Mutex::default() }
+impl StackNotes {
+    pub(super) fn new(file: Arc<TapeFile>, later: AskLater) -> StackNotes {
+        StackNotes { file, later, generation: AtomicU32::new(0), words: Mutex::default() }
     }
 
     /// Writes the modules that the file lacks, and what names new words of the source. Where that may have to wait for

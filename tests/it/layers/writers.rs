@@ -39,7 +39,7 @@ const MAY: [(&str, &str); 13] = [
     ("src/process/testing/", "tests"),
     ("src/tape/descriptor.rs", "the tape again, by its identity"),
     ("src/tape/mapped.rs", "the tape of another process, in the folder of a run"),
-    ("src/tape/room.rs", "in the folder of a run"),
+    ("src/tape/file_space.rs", "in the folder of a run"),
     ("src/tape/seal.rs", "a tape in the folder of a run"),
     ("src/tape/taken_name.rs", "in the folder of a run"),
     ("crates/snapshot/src/place/by_path.rs", "the writer, where folders have no descriptors"),

@@ -6,7 +6,7 @@ use std::{hint::black_box, sync::Arc};
 use memreel::{
     Action, Recovered, Reel,
     device::Simulated,
-    integrate::{FrameSource, Marked, SourceCode, SourceFrame, mark},
+    integrate::{FrameSource, MarkedFrames, SourceCode, SourceFrame, mark},
     recorder::{Recording, StackKind},
     snapshot::Snapshot,
 };
@@ -121,7 +121,7 @@ fn the_kind_of_stacks_decides_which_frames_there_are() {
 #[test]
 fn a_mark_is_innermost_in_every_kind_of_stack() {
     for stacks in [StackKind::Native, StackKind::Python, StackKind::All] {
-        let reel = reel(Recording::all().stacks(stacks), Marked::new(Some(Arc::new(Python))));
+        let reel = reel(Recording::all().stacks(stacks), MarkedFrames::new(Some(Arc::new(Python))));
         allocate(&reel);
         assert_ne!(frames(&reel.snapshot())[0], "driver:module", "{stacks:?}");
         let mark = mark("driver:module");
@@ -141,7 +141,7 @@ fn a_tape_has_the_names_of_python_frames_and_marks_when_their_event_is_in_it() {
     for n in 0..20 {
         let path = folder.path().join(format!("{n}.tape"));
         let history = Recording::all().stacks(StackKind::All).tape(&path);
-        let reel = reel(history, Marked::new(Some(Arc::new(Python))));
+        let reel = reel(history, MarkedFrames::new(Some(Arc::new(Python))));
         let mark = mark("driver:graph");
         allocate(&reel);
         // At once: the keeper has had no time.

@@ -135,10 +135,10 @@ fn room_is_made_beside_a_keeper() {
     recorder.record_history(&history(&path));
     let n_bytes = || fs::metadata(&path).unwrap().len();
     let mut keeper = TapeKeeper::attach(&path).unwrap();
-    let (maker, before) = (keeper.room_maker(), n_bytes());
+    let (maker, before) = (keeper.space_maker(), n_bytes());
     keeper.keep();
     assert_eq!(n_bytes(), before);
-    maker.make_room();
+    maker.make_space();
     assert!(n_bytes() > before);
 }
 

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use memreel::integrate::Room;
+use memreel::integrate::FileSpace;
 
 use crate::run::tape_file::TapeFile;
 
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 16 << 30;
 /// What waits in the folder of a run.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    room: Room,
+    room: FileSpace,
     most_bytes: u64,
     n_unrecorded: AtomicU64,
 }
@@ -30,7 +30,7 @@ pub(super) struct Backlog {
 impl Backlog {
     pub(super) fn of(folder: &Path, most_bytes: Option<u64>) -> Backlog {
         let most_bytes = most_bytes.unwrap_or(MOST_BYTES);
-        Backlog { room: Room::of(folder), most_bytes, n_unrecorded: AtomicU64::new(0) }
+        Backlog { room: FileSpace::of(folder), most_bytes, n_unrecorded: AtomicU64::new(0) }
     }
 
     /// Closes the folder to new tapes while very many of those that were found wait.

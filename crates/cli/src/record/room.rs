@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use memreel::{RoomMaker, TapeKeeper};
+use memreel::{SpaceMaker, TapeKeeper};
 
 use super::tapes::lock;
 use crate::run::tape_file::TapeFile;
@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Room {
     /// Locked while the thread makes room.
-    makers: Arc<Mutex<BTreeMap<TapeFile, RoomMaker>>>,
+    makers: Arc<Mutex<BTreeMap<TapeFile, SpaceMaker>>>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -34,11 +34,11 @@ pub(super) struct Room {
 impl Room {
     /// Begins with no tape. Without the thread, the keeper of each tape makes room when it has the time.
     pub(super) fn start() -> Room {
-        let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, RoomMaker>::new()));
+        let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, SpaceMaker>::new()));
         let (of_thread, (end, is_over)) = (makers.clone(), mpsc::channel::<()>());
         let work = move || {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                lock(&of_thread).values().for_each(RoomMaker::make_room);
+                lock(&of_thread).values().for_each(SpaceMaker::make_space);
             }
         };
         let thread = thread::Builder::new().name("room".into()).spawn(work).ok();
@@ -48,7 +48,7 @@ impl Room {
     /// Makes room in the tape of a keeper, too.
     pub(super) fn add(&self, tape: &TapeFile, keeper: &mut TapeKeeper) {
         if self.thread.is_some() {
-            lock(&self.makers).insert(tape.clone(), keeper.room_maker());
+            lock(&self.makers).insert(tape.clone(), keeper.space_maker());
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 use memreel::{
     DeviceId, Reel, Result,
     device::Simulated,
-    integrate::{self, Inventory, MallocReports, Marked, Refusal, Room, Uncancelled, own_memory},
+    integrate::{self, FileSpace, Inventory, MallocReports, MarkedFrames, Refusal, Uncancelled, own_memory},
     ledger::Ledger,
     pickle,
     recorder::{Recorder, Recording, StackKind},
@@ -166,7 +166,7 @@ fn open() -> Option<&'static State> {
 /// nor if very many tapes are there.
 fn has_room() -> bool {
     let Some(folder) = integrate::variable("MEMREEL_RECORD") else { return true };
-    Path::new(&folder).is_dir() && Room::of(&folder).wait()
+    Path::new(&folder).is_dir() && FileSpace::of(&folder).wait()
 }
 
 /// Has the programs that this process starts run without a recording, if it may not write a tape: neither may they, and each
@@ -252,7 +252,7 @@ impl State {
             .dump_with(dump)
             .watch_with(|| STATE.get().map(|state| state.totals.get()).unwrap_or_default())
             .build()?;
-        reel.recorder().set_frame_source(Marked::new(Some(python::frames())));
+        reel.recorder().set_frame_source(MarkedFrames::new(Some(python::frames())));
         python::report();
         PROCESS.store(std::process::id(), Ordering::Relaxed);
         integrate::call_in_children(in_child);

@@ -1,4 +1,4 @@
-//! Whether the folder of a run has room for another tape: what ended too fast to be saved is there, and takes disk.
+//! Whether the folder of a run has space for another tape: what ended too fast to be saved is there, and takes disk.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,27 +16,27 @@ const NAME: &str = "full";
 /// How long a process waits for room before it goes on unrecorded.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The room in the folder of a run.
+/// The space in the folder of a run.
 ///
 /// ```
-/// use memreel::integrate::Room;
+/// use memreel::integrate::FileSpace;
 ///
 /// let folder = tempfile::tempdir()?;
-/// let room = Room::of(folder.path());
-/// assert!(room.wait());
-/// room.close()?;
-/// assert!(!room.wait(), "20 ms later");
-/// assert_eq!((room.open(), room.open()), (1, 0));
+/// let space = FileSpace::of(folder.path());
+/// assert!(space.wait());
+/// space.close()?;
+/// assert!(!space.wait(), "20 ms later");
+/// assert_eq!((space.open(), space.open()), (1, 0));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Room(PathBuf);
+pub struct FileSpace(PathBuf);
 
-impl Room {
-    /// Returns the room in a folder.
+impl FileSpace {
+    /// Returns the space in a folder.
     #[must_use]
-    pub fn of(folder: impl AsRef<Path>) -> Room {
-        Room(folder.as_ref().join(NAME))
+    pub fn of(folder: impl AsRef<Path>) -> FileSpace {
+        FileSpace(folder.as_ref().join(NAME))
     }
 
     /// Notes that there is no room.
