@@ -112,7 +112,6 @@ pub(crate) struct PastTape {
 }
 
 /// What a tape has of its devices.
-#[derive(Default)]
 pub(super) struct PastDevices {
     pub(super) bases: Vec<Base>,
     pub(super) chunks: Vec<EventChunk>,

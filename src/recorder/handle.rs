@@ -21,9 +21,9 @@ use crate::{
     stack,
     tape::Note,
 };
-use memreel_snapshot::words::{Action, DeviceId, ResidentReport, UsageReport};
+use memreel_snapshot::words::{Action, DeviceId, UsageReport};
 #[cfg(not(loom))]
-use memreel_snapshot::words::{Error, Inventory, Result};
+use memreel_snapshot::words::{Error, Inventory, ResidentReport, Result};
 
 /// Records what allocators report. Clones share one recorder.
 ///

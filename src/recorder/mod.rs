@@ -81,22 +81,27 @@ pub use memreel_snapshot::words::sample_weight;
 pub use recording::{Context, Enabled, Recording, StackKind};
 pub use scope::Scope;
 
-pub(crate) use chunk::{Chunk, N_WORDS};
-pub(crate) use clock::{CALIBRATED_NS, Clock, Scale, Ticks};
-pub(crate) use context::{ContextId, EventContext};
-#[cfg(not(loom))]
-pub(crate) use live::LiveState;
+pub(crate) use clock::Ticks;
+pub(crate) use context::ContextId;
 pub(crate) use log::{Cut, Entry, Log, LogTables};
 pub(crate) use mapped::MappedRange;
-#[cfg(not(loom))]
-pub(crate) use opening::settings_of;
 pub(crate) use own_work::OwnWork;
-pub(crate) use sample::represented;
-pub(crate) use scope_names::{Annotation, ScopeId};
-pub(crate) use source::{Events, Facts, Source};
+pub(crate) use source::{Facts, Source};
 pub(crate) use tally::Tally;
-#[cfg(not(loom))]
-pub(crate) use tape::{DroppedEvents, past_cut};
 pub(crate) use tiling::tiled;
 pub(crate) use track::Track;
-pub(crate) use usage::Usage;
+
+/// What the room that reads tapes again needs of this one.
+#[cfg(not(loom))]
+pub(crate) use self::{
+    chunk::{Chunk, N_WORDS},
+    clock::{CALIBRATED_NS, Clock, Scale},
+    context::EventContext,
+    live::LiveState,
+    opening::settings_of,
+    sample::represented,
+    scope_names::{Annotation, ScopeId},
+    source::Events,
+    tape::{DroppedEvents, past_cut},
+    usage::Usage,
+};

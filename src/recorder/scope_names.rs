@@ -62,7 +62,7 @@ impl ScopeNames {
     }
 
     /// Returns the number of a whole path, adding it if it is new.
-    pub(super) fn add(&mut self, path: Arc<str>) -> ScopeId {
+    fn add(&mut self, path: Arc<str>) -> ScopeId {
         let (index, is_new) = self.all.insert_full(path);
         let scope = ScopeId(u32::try_from(index).unwrap_or_default());
         if is_new {

@@ -262,7 +262,7 @@ impl StackInterner {
         let Some(noted) = self.inserter.noted() else { return };
         let source = self.source.get().map(|source| &**source);
         noted.add(modules::now(), &[], source);
-        for stack in (0..self.n_numbers()).filter_map(|number| u32::try_from(number).ok()) {
+        for stack in (0..self.inserter.n_records()).filter_map(|number| u32::try_from(number).ok()) {
             let parts = self.parts(StackId(stack));
             noted.add(parts.generation, &parts.source, source);
         }
@@ -279,12 +279,6 @@ impl StackInterner {
     /// The number of distinct stacks that are kept whole.
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_whole()
-    }
-
-    /// The number of stacks that have a number, short ones and the one that marks a table without room included.
-    #[cfg(not(loom))]
-    pub(crate) fn n_numbers(&self) -> usize {
-        self.inserter.n_records()
     }
 
     /// The number of captures that found the table full.
