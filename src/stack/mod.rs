@@ -9,6 +9,7 @@
 mod capture;
 mod choice;
 mod intern;
+mod landmark;
 mod method;
 #[cfg_attr(
     not(all(

@@ -16,7 +16,6 @@ mod insert;
 )]
 mod interner;
 pub(super) mod key;
-pub(super) mod landmark;
 pub(super) mod limits;
 #[cfg(not(loom))]
 mod noted;

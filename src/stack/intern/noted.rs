@@ -12,11 +12,11 @@ use std::{
 
 use rustc_hash::FxHashSet;
 
-use super::{
+use super::source::{FrameSource, SourceCode, SourceFrame};
+use crate::stack::{
     landmark,
-    source::{FrameSource, SourceCode, SourceFrame},
+    modules::{self, Generation},
 };
-use crate::stack::modules::{self, Generation};
 use crate::tape::{CodeNote, Note, NotedFrame, TapeFile};
 
 /// Has [`StackInterner::name_words`](super::StackInterner::name_words) called soon, by a thread without locks: the frame

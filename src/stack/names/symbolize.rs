@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use super::past::Past;
 use super::{
     super::{
-        intern::{SourceFrame, landmark},
+        intern::SourceFrame,
+        landmark,
         modules::{self, Generation, Life},
     },
     symbol::Symbol,
@@ -250,7 +251,7 @@ mod tests {
         let mut symbolizer = Symbolizer::default();
         symbolizer.prepare(std::iter::empty());
         let walker = symbolizer.walker.unwrap();
-        assert!(std::path::Path::new(&*walker).ends_with("src/stack/intern/landmark.rs"), "{walker}");
+        assert!(std::path::Path::new(&*walker).ends_with("src/stack/landmark.rs"), "{walker}");
     }
 
     #[test]

@@ -11,6 +11,6 @@ fn landmark() -> &'static str {
 }
 
 /// An address inside the landmark, one byte in, as if it were a return address.
-pub(in crate::stack) fn address() -> usize {
+pub(super) fn address() -> usize {
     landmark as fn() -> &'static str as usize + 1
 }
