@@ -1,5 +1,5 @@
 //! The project's own tasks. `cargo xtask gate` runs all checks, as `.ci/run` does; `cargo xtask gate --list` names them.
-//! `cargo xtask pages` makes the pages of the site that git does not keep.
+//! `cargo xtask pages` makes the pages of the site that git does not keep, and `cargo xtask new command NAME` begins a command.
 #![forbid(unsafe_code)]
 
 mod beside;
@@ -7,6 +7,7 @@ mod cache;
 mod checkout;
 mod gate;
 mod inputs;
+mod new_command;
 pub mod pages;
 mod processor;
 mod steps;
@@ -32,21 +33,30 @@ enum Task {
     Gate(gate::Options),
     /// Make the pages of the commands and of `--json` for the site, in target/pages
     Pages,
+    /// Write what a new part of the project begins with, and say what is left
+    #[command(subcommand)]
+    New(New),
+}
+
+#[derive(Subcommand)]
+enum New {
+    /// A command of memreel that answers about files
+    Command(new_command::Command),
 }
 
 /// Runs the task that the command line names.
 #[must_use]
 pub fn run() -> ExitCode {
-    match Arguments::parse().task {
-        Task::Gate(options) => gate::run(&options),
-        Task::Pages => {
-            match Checkout::open().map_err(Into::into).and_then(|checkout| checkout.make_pages()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("the pages were not made: {error}");
-                    ExitCode::FAILURE
-                }
-            }
+    let done = match Arguments::parse().task {
+        Task::Gate(options) => return gate::run(&options),
+        Task::Pages => Checkout::open().map_err(Into::into).and_then(|checkout| checkout.make_pages()),
+        Task::New(New::Command(command)) => new_command::make(&command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error}");
+            ExitCode::FAILURE
         }
     }
 }

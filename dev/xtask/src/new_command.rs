@@ -90,7 +90,13 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::{{each::each_device, exit::Exit, failure::Failure, options::Input, text::count, warnings::print_warnings}};
+use crate::{{
+    exit::Exit,
+    failure::Failure,
+    input::each::each_device,
+    options::Input,
+    text::{{count, warnings::print_warnings}},
+}};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
