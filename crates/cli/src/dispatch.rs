@@ -14,12 +14,37 @@ use crate::row::{Program, Ready};
 /// Reads a command line: the name of the program, then its words.
 pub(crate) fn parsed(words: Vec<OsString>, program: &Program) -> Result<Ready, clap::Error> {
     let line = &program.line;
-    let matches = line.clone().try_get_matches_from(with_command(words, line))?;
+    let words = with_whole_sizes(with_command(words, line));
+    let matches = line.clone().try_get_matches_from(words)?;
     let asked = matches.subcommand().and_then(|(name, options)| {
         let row = program.rows.iter().find(|row| row.name == name)?;
         Some(row.ready(options))
     });
     asked.unwrap_or_else(|| Err(clap::Error::new(ErrorKind::MissingSubcommand)))
+}
+
+/// Joins the two words of a size, as in `--max-peak 200 MiB`. The words after `--` are another program's.
+fn with_whole_sizes(words: Vec<OsString>) -> Vec<OsString> {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "KB", "MB", "GB"];
+    let is_unit =
+        |word: &OsStr| UNITS.iter().any(|unit| word.eq_ignore_ascii_case(unit)) && !Path::new(word).exists();
+    let is_number = |word: &OsString| word.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+    let n_own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut whole: Vec<OsString> = Vec::with_capacity(words.len());
+    for (at, word) in words.into_iter().enumerate() {
+        match &mut whole[..] {
+            [.., option, number]
+                if at < n_own
+                    && is_unit(&word)
+                    && is_number(number)
+                    && option.to_string_lossy().starts_with("--") =>
+            {
+                number.push(word);
+            }
+            _ => whole.push(word),
+        }
+    }
+    whole
 }
 
 /// Puts the command `summary` before files, if the first of them, or an option, is where a command is missing.
@@ -41,4 +66,29 @@ fn with_command(mut words: Vec<OsString>, program: &clap::Command) -> Vec<OsStri
         _ => {}
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_may_be_two_words() {
+        let joined = |words: &[&str]| {
+            with_whole_sizes(words.iter().map(OsString::from).collect()).join(OsStr::new(" "))
+        };
+        assert_eq!(
+            joined(&["memreel", "gate", "--max-peak", "200", "MiB", "a"]),
+            "memreel gate --max-peak 200MiB a"
+        );
+        assert_eq!(
+            joined(&["memreel", "gate", "--max-peak", "1.5", "gib"]),
+            "memreel gate --max-peak 1.5gib"
+        );
+        for unchanged in
+            ["memreel top -n 5 MiB", "memreel record -- a --limit 2 GiB", "memreel fit 4 MB", "memreel"]
+        {
+            assert_eq!(joined(&unchanged.split(' ').collect::<Vec<_>>()), unchanged);
+        }
+    }
 }

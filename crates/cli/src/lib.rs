@@ -72,8 +72,8 @@ pub fn run(words: Vec<OsString>) -> u8 {
 #[must_use]
 pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
     if words.len() <= 1 {
-        let _ = io::stderr().write_all(SITUATIONS.as_bytes());
-        return Exit::Usage as u8;
+        let _ = io::stdout().write_all(SITUATIONS.as_bytes());
+        return Exit::Fine as u8;
     }
     #[cfg(unix)]
     temporary::choose();
