@@ -14,13 +14,13 @@ use crate::{
 /// What the help has behind the list of commands.
 const AFTER_HELP: &str = "\
 A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
-memreel::save wrote. GPUs of AMD are the devices of torch.cuda too. Commands
-read tapes of memreel (MEMREEL_TAPE=run.tape) as they read snapshots.
+memreel::save wrote. AMD GPUs are torch.cuda devices, too. Commands read memreel
+tapes (MEMREEL_TAPE=run.tape) like snapshots.
 
 Example:
   memreel snapshot.pickle         what it is, and what to ask next
   memreel oom snapshot.pickle     why a request ran out of memory
-  memreel view snapshot.pickle    pictures of it, in a browser
+  memreel view snapshot.pickle    explore it in a browser
   memreel top snapshot.pickle     what holds the memory at the peak
   memreel help top                a page for each command";
 
@@ -56,7 +56,7 @@ fn template(groups: &[(&str, Vec<Row>)]) -> String {
     };
     let lists = groups.iter().map(list).collect::<Vec<_>>().join("\n");
     // clap adds this command itself.
-    let help = line("help", "Print the page of a command");
+    let help = line("help", "Print the help of a command");
     format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{lists}{help}\n{heading}Options:{heading:#}\n\
          {{options}}{{after-help}}"

@@ -39,19 +39,20 @@ use target::Target;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A process that runs already, without a restart: memreel has it run a short
-script, which switches PyTorch's history on. The snapshot is written after
---for, at Ctrl-C, or when the program ends; then the history is off again, if
-it was off. Nothing of memreel is left in the process, except a page of 4 KiB
-where gdb was needed.
+Attaches to a running process without a restart: memreel injects a short script,
+which switches PyTorch's history on. The snapshot is written after --for, at
+Ctrl-C, or when the program ends; then the history is switched off again, if it
+was off. memreel leaves nothing in the process, except a page of 4 KiB if gdb
+was needed.
 
-From CPython 3.14 on this takes an interpreter of the same version; before, and
-from outside of a container, it takes gdb. Both take the right to trace the
-process: its user, and root in a container or where kernel.yama.ptrace_scope is
-not 0.
+CPython 3.14 and later needs an interpreter of the same version; earlier
+versions, and processes in a container seen from outside, need gdb. Both need
+the right to trace the process: run as its user, or as root in a container or if
+kernel.yama.ptrace_scope is not 0.
 
 Blocks from before have no stack, and what other libraries hold is one sum, as
-the device reports it; both are in the answer. `memreel record` shows them.
+the device reports it; the answer includes both. `memreel record` shows them in
+detail.
 
 Example:
   memreel attach 4711 --for 60s
@@ -64,19 +65,19 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write it after this time, for example 60s or 5min, and not only at Ctrl-C or the end of the process
+    /// Write it after this time, for example 60s or 5min, unless Ctrl-C or the end of the process is first
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
 
-    /// Wait this time until the process runs the script
+    /// Wait at most this long for the process to run the script
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     wait: Duration,
 
-    /// Keep this number of events for each device
+    /// Keep this many events per device
     #[arg(long, value_name = "COUNT", default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(2..))]
     ring: u32,
 
-    /// Write no snapshot that is larger: the process sends it, and could send without an end
+    /// Reject a larger snapshot, since the process could send data without end
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse, default_value = "8GiB")]
     max_size: u64,
 

@@ -16,7 +16,7 @@ Example:
 
 Exit status: 0 printed, 2 wrong usage.")]
 pub(crate) struct Options {
-    /// The shell to complete for
+    /// The shell
     shell: Shell,
 }
 

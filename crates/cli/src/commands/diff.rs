@@ -38,18 +38,17 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each snapshot's state comes from its segments and its history, so that blocks
-from before both histories are not differences. Two stacks are the same if the
-calls that identify the code that allocated have the same names, files and
+Each snapshot's state comes from its segments and its history, so blocks that
+are older than both histories are not differences. Two stacks are the same if
+the calls that identify the allocating code have the same names, files and
 lines: one line of code is one change, and all changes add up to the difference.
-So are two of the same functions whose files are in another folder, or whose
-lines moved, if they hold as much as before or moved as such lines did.
-What grew comes first, then what shrank, the largest change first. `added` is a
-site that only the later snapshot has, `gone` one that only the earlier has.
-Devices are compared by their numbers; if each file has one, these two are
-compared, as for two ranks. So are the GPUs of two ranks that have other devices
-too: of each file the only GPU with blocks. What a rank maps of other GPUs is
-then compared with --device N.
+Stacks of the same functions also match if their files are in another folder or
+their lines moved, provided that they hold as much as before or moved as other
+such lines did. What grew comes first, then what shrank, the largest change
+first. `added` is a site that only the later snapshot has, `gone` one that only
+the earlier has. Devices are compared by number; if each file has only one
+device, or only one GPU with blocks, these two are compared, as for two ranks.
+To compare what a rank maps of other GPUs, use --device N.
 
 Example:
   memreel diff before.pickle after.pickle
@@ -59,27 +58,27 @@ Example:
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// Look at this moment of both: start, peak, end or the number of an event
+    /// Compare both at this moment: start, peak, end or an event number
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Compare stacks, or the owners of what is held from the device
+    /// Compare stacks, or the owners of device memory
     #[arg(long, value_enum, default_value = "stack")]
     by: Grouping,
 
-    /// Look at this device, or at all that have memory
+    /// Select a device, or all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object a line, for each device
+    /// Print one JSON object per line, for each device
     #[arg(long)]
     json: bool,
 
-    /// Show at most this many sites that grew, and sites that shrank
+    /// Show at most N sites that grew, and N that shrank
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Show at most this many calls of a stack
+    /// Show at most N calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
@@ -95,7 +94,7 @@ pub(crate) struct Options {
 enum Grouping {
     /// The whole stack
     Stack,
-    /// The library that requested memory from the device: segments, not blocks
+    /// The library that allocated memory from the device: segments, not blocks
     Owner,
 }
 

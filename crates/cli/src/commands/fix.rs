@@ -29,24 +29,24 @@ use crate::{
 Prints one line for each kind of change. The output is always protocol 4 in
 small batches with shared stacks, which every viewer reads. Missing events are
 added at the latest place where they can have happened; events that contradict
-the segments are removed. Without -o, nothing is written. A file is repaired as
-a whole: there is no --device; use `memreel split` to take one device.
+the segments are removed. Without -o, nothing is written. The whole file is
+repaired; to extract one device, use `memreel split`.
 
-Two repairs are for older viewers only, such as a copy of 2025: since June 2026
-the one at pytorch.org/memory_viz reads pickle protocol 5, and categories of
-which none is \"unknown\". All viewers throw on, or mislead about, the rest:
-events that skip_actions left out, rings out of order, missing lists.
+Two repairs are for older viewers only, such as a copy from 2025: since June
+2026, the one at pytorch.org/memory_viz reads pickle protocol 5, and categories
+of which none is \"unknown\". The rest breaks or misleads every viewer: events
+that skip_actions left out, rings out of order, missing lists.
 
 Example:
   memreel fix snapshot.pickle -o fixed.pickle
 
-Exit status: 0 done, 1 errors are left that it cannot repair, 2 wrong usage, 3 a
+Exit status: 0 done, 1 errors remain that it cannot repair, 2 wrong usage, 3 a
 file that cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Print one JSON object a line, for each file
+    /// Print one JSON object per line, for each file
     #[arg(long)]
     json: bool,
 

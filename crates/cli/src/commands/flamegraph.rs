@@ -20,9 +20,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each block in use counts with its requested bytes, and each stack from the
-outermost call inward, with the frames that `memreel top` shows. Devices of a
-file are beside each other.
+Each block in use counts with its requested bytes. Stacks run from the outermost
+call inward, with the frames that `memreel top` shows. The devices of a file are
+side by side.
 
 Example:
   memreel flamegraph snapshot.pickle -o peak.svg
@@ -36,15 +36,15 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Look at this device, or at all that have memory
+    /// Select a device, or all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Look at this moment: the number of an event, start, peak or end
+    /// Show this moment: an event number, start, peak or end
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     at: At,
 
-    /// Draw into this file; without it, folded stacks are printed, one a line
+    /// Draw into this file; without it, print folded stacks, one per line
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -38,20 +38,20 @@ use crate::{
 #[command(after_help = "\
 `reserved` = `in use` + `external` + `internal`: external waste is reserved
 memory in no block, internal waste is what rounding adds to blocks; `in use` is
-as in `memreel top --help`. Rows: when the most was reserved, when the external
-waste was largest, and the moment of --at. For blocks that are freed before the
-end only the least rounding is known, so that before the end the internal waste
-may be higher and the external lower.
+explained in `memreel top --help`. Rows: when the most was reserved, when the
+external waste was largest, and the moment of --at. For blocks that are freed
+before the end, only the least rounding is known, so before the end the internal
+waste may be higher and the external lower.
 
-A pinned segment has free bytes and blocks at the moment of --at. If a request
-failed, only segments of its stream, its kind of pool and its pool are listed;
-or else those for the largest request after --at, if there is one.
+A pinned segment has both free bytes and blocks at the moment of --at. If a
+request failed, only segments of its stream, its kind of pool and its pool are
+listed; otherwise those for the largest request after --at, if there is one.
 
-Rows by stream: a free block serves requests of its own stream alone. Rows by
-pool, where there are others than the default one: (n, 0) is that of a captured
-graph, (0, n) a MemPool of the program; empty_cache returns memory of the
-default pool alone. The pool of a graph that no block uses is named: PyTorch up
-to 2.13 keeps the memory of a captured graph for ever if the capture failed.
+Rows by stream: a free block can only serve requests of its own stream. Rows by
+pool, if there are any besides the default one: (n, 0) belongs to a captured
+graph, (0, n) is a MemPool of the program; empty_cache returns memory of the
+default pool only. A graph's pool that no block uses is listed: PyTorch up to
+2.13 keeps the memory of a captured graph forever if the capture failed.
 
 Example:
   memreel fragmentation snapshot.pickle
@@ -63,11 +63,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Look for free pieces and pinned segments at this moment: the number of an event, start, peak or end
+    /// Show free pieces and pinned segments at this moment: an event number, start, peak or end
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Show at most this many pinned segments, streams and pools
+    /// Show at most N pinned segments, streams and pools
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 }

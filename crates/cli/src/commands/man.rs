@@ -21,7 +21,7 @@ Example:
 Exit status: 0 printed or written, 2 wrong usage, 3 a folder that cannot be
 written to.")]
 pub(crate) struct Options {
-    /// Write the pages of every command into this folder
+    /// Write the pages of all commands into this folder
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
 }

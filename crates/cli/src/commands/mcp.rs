@@ -17,33 +17,33 @@ use crate::{
 #[command(after_help = "\
 Serves the Model Context Protocol on standard input and output, until the client
 closes standard input. Each command that answers questions is a tool, with its
-options as parameters. Files are only read. Each question runs in a process of
-its own, which is ended when it takes too long or too much memory. An answer
-that is longer than --max-answer is cut, with a note of what is left out.
+options as parameters. Files are only read. Each question runs in its own
+process, which is killed if it takes too long or too much memory. An answer
+that is longer than --max-answer is cut, with a note of what is missing.
 
-A client starts the server itself. Its configuration has the command `memreel`
-with the argument `mcp`; docs/mcp.md has examples.
+The client starts the server. In its configuration, set the command to `memreel`
+and the argument to `mcp`; docs/mcp.md has examples.
 
 Example:
   memreel mcp
   memreel mcp --root /data/snapshots --max-answer 20000
 
-Exit status: 0 the client has closed the session, 2 wrong usage, 3 the session
-could not begin.")]
+Exit status: 0 the client closed the session, 2 wrong usage, 3 the session could
+not start.")]
 pub(crate) struct Options {
-    /// Answer about files below this folder only; may be given again
+    /// Only answer about files below this folder; may be repeated
     #[arg(long, value_name = "FOLDER")]
     root: Vec<PathBuf>,
 
-    /// End a question after this number of seconds
+    /// Stop a question after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 
-    /// Give a question at most this memory: 4GiB, 512MiB or bytes
+    /// Limit the memory of a question: 4GiB, 512MiB or bytes
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
     max_memory: u64,
 
-    /// Cut answers that have more characters
+    /// Cut answers to at most this many characters
     #[arg(long, value_name = "COUNT", default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     max_answer: u32,
 }

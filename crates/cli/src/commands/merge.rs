@@ -24,13 +24,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-If every file name has the number of a rank (rank3, rank_3, rank-3), it becomes
-the number of the device, and the viewer's device menu picks the rank. Otherwise
-devices keep their numbers; if two files have the same, devices are numbered in
-the order of the files. To leave devices out, use `memreel split --device`
-first. Each file is listed with its devices. Settings are those of the first
-file, and differing ones are listed; what a file lost or left out is kept for
-its devices, so that warnings stay with them.
+If every file name contains a rank (rank3, rank_3, rank-3), the rank becomes the
+device number, and the viewer's device menu selects it. Otherwise devices keep
+their numbers; if two files have the same number, devices are numbered in the
+order of the files. To leave out devices, use `memreel split --device` first.
+Each file is listed with its devices. Settings come from the first file, and
+differing ones are listed; what a file lost or left out is recorded for its
+devices, so warnings stay with them.
 
 Example:
   memreel merge snapshot_rank*.pickle -o all.pickle
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Number devices in the order of the files, and ignore their names
+    /// Number devices in the order of the files, ignoring file names
     #[arg(long)]
     in_order: bool,
 

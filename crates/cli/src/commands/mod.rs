@@ -53,15 +53,15 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             "Getting started:",
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
-                command("view", "Look at snapshots in a browser, without a network", view::run),
+                command("view", "Explore snapshots in a browser, offline", view::run),
                 command(
                     "report",
-                    "Write a page about a snapshot, for a defect or a job's summary",
+                    "Write a report on a snapshot, for a bug or a job summary",
                     report::run,
                 ),
-                command("record", "Run any program, and record the memory that it requests", record::run),
-                of_program("attach", "Record PyTorch in a process that runs already", attach::run),
-                command("watch", "Show what recorded programs hold while they run", watch::run),
+                command("record", "Run a program and record the memory that it allocates", record::run),
+                of_program("attach", "Record PyTorch in a running process", attach::run),
+                command("watch", "Show live what recorded programs hold", watch::run),
             ],
         ),
         (
@@ -75,26 +75,26 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 ),
                 question(
                     "replay",
-                    "Estimate the memory that other allocator settings would need",
+                    "Estimate memory use under other allocator settings",
                     replay::run,
                 ),
-                question("fit", "Predict which size still fits, from runs of other sizes", fit::run),
+                question("fit", "Predict the largest size that fits, from runs of other sizes", fit::run),
             ],
         ),
         (
             "Who holds the memory?",
             vec![
-                question("owners", "Show who has a device's memory, and what is unexplained", owners::run),
-                question("top", "Show what holds the memory, at the peak or at another moment", top::run),
-                question("leaks", "Find the sites that grow, and list what is held at the end", leaks::run),
+                question("owners", "Show who holds a device's memory, and what is unexplained", owners::run),
+                question("top", "Show what holds the memory, at the peak or any other moment", top::run),
+                question("leaks", "Find call sites that grow, and list what is held at the end", leaks::run),
                 command(
                     "flamegraph",
-                    "Draw what holds the memory, at the peak or at another moment",
+                    "Draw what holds the memory as a flame graph",
                     flamegraph::run,
                 ),
                 question(
                     "churn",
-                    "List the sites that allocate and free one size again and again",
+                    "List call sites that repeatedly allocate and free one size",
                     churn::run,
                 ),
                 question(
@@ -102,13 +102,13 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     "List the stacks that hold more or less than in another snapshot",
                     diff::run,
                 ),
-                command("ranks", "Compare the ranks of a run, and name those that differ", ranks::run),
+                command("ranks", "Compare the ranks of a run and find the outliers", ranks::run),
             ],
         ),
         (
             "Over time and by address:",
             vec![
-                question("timeline", "Plot the memory in use and reserved over the history", timeline::run),
+                question("timeline", "Plot memory in use and reserved over time", timeline::run),
                 question("at", "Show the allocator's state after an event", at::run),
                 torch::row(),
             ],
@@ -116,10 +116,10 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Change a file:",
             vec![
-                command("recover", "Make a snapshot of a tape, also after a crash", recover::run),
+                command("recover", "Make a snapshot from a tape, even after a crash", recover::run),
                 command("fix", "Repair snapshots that the web viewer cannot open", fix::run),
                 command("slim", "Make a snapshot smaller: a window, fewer frames, no names", slim::run),
-                command("merge", "Join several snapshots into one; ranks become devices", merge::run),
+                command("merge", "Merge several snapshots into one; ranks become devices", merge::run),
                 command("split", "Write one snapshot for each device", split::run),
                 command("convert", "Write a snapshot in another tool's format", convert::run),
             ],
@@ -127,7 +127,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Check a file:",
             vec![
-                question("gate", "Check a snapshot against limits, for continuous integration", gate::run),
+                question("gate", "Check snapshots against limits, for continuous integration", gate::run),
                 question("validate", "Report every rule that a snapshot file breaks", validate::run),
             ],
         ),
@@ -136,7 +136,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 #[cfg(feature = "mcp")]
                 of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),
-                of_program("doctor", "Check what works on this machine, and what to do", doctor::run),
+                of_program("doctor", "Check what works here, and how to fix the rest", doctor::run),
                 of_program("completions", "Print a shell's completion script", completions::run),
                 of_program("man", "Print manual pages", man::run),
             ],

@@ -47,40 +47,41 @@ use crate::{
 #[command(after_help = "\
 Explains the last request that failed. `as a segment` is what the allocator has
 to take from the device for it. `free here` is free memory that its stream and
-pool could have used, `free elsewhere` is that of others. `fits compacted`:
-would the request fit if all of `free here` and of `free on the device` were in
-one piece? `pending` is freed memory that waits for a stream. `with expandable
-segments` is the answer of a replay of the history up to the request: yes or no
-only if the history is whole and every order of addresses agrees, otherwise
-perhaps; `memreel replay --conf expandable_segments:True --limit BYTES` has the
-figures. In --json this answer is `with_expandable_segments`; `fits_expandable`
-is null if it is not known.
+pool could have used, `free elsewhere` is that of other streams and pools. `fits
+compacted`: would the request fit if all of `free here` and `free on the device`
+were in one piece? `pending` is freed memory that waits for a stream. `with
+expandable segments` comes from a replay of the history up to the request: yes
+or no only if the history is complete and every order of addresses agrees,
+otherwise perhaps; `memreel replay --conf expandable_segments:True --limit
+BYTES` has the figures. In --json this answer is `with_expandable_segments`;
+`fits_expandable` is null if it is not known.
 
 The causes are in the order in which to act on them. The first is the verdict,
-in --json `verdict` and `why`: what grew, memory that was free and could not be
-used, memory that others hold, a limit, or the size of what is in use.
+in --json `verdict` and `why`: what grew, memory that was free but unusable,
+memory that others hold, a limit, or the size of what is in use.
   grew               a site holds more than in every earlier step, or leaks
   free and not used  a piece was large enough: max_split_size_mb, a private pool
                      that is not in the file, or it became free while the
                      request waited
-  fragmented         enough was free here, or with what the device had free, but
-                     in pieces
-  rounded up         enough was free with what the device had free, but not for
-                     the segment that is needed
+  fragmented         enough was free here, or together with the device's free
+                     memory, but in pieces
+  rounded up         enough was free together with the device's free memory, but
+                     not for the segment that is needed
   free elsewhere     enough was free, some of it for other streams, the other
                      kind of pool or other pools
   pending            enough was free or waited for a stream
   limited            the device had enough free: a limit on the process, or one
                      from outside
-  occupied           others hold a good part of the device: other processes, or
+  occupied           others hold a large part of the device: other processes, or
                      this one's libraries (a file does not show it)
-  full               all free memory together is less than the request; what is
-                     in use, and what less of it would free
+  full               all free memory together is less than the request; shows
+                     what is in use, and what to reduce
   addresses          the request was for addresses to map memory at, and the
                      process has reserved too many
 
-Of a log, the last out-of-memory message is explained by its figures: those of
-PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel, of one rank or of many.
+For a log, explains the last out-of-memory message from its figures. Messages of
+PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel are understood, of one or
+many ranks.
 
 Example:
   memreel oom snapshot.pickle
@@ -96,7 +97,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     listing: Listing,
 
-    /// Take from a log what a snapshot lacks: the device's size, and who else has memory
+    /// Add what a snapshot lacks from a log: the device's size, and who else holds memory
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

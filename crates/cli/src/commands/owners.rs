@@ -26,17 +26,17 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The owner of memory is the first library in the stack of the request that is not
-the driver's or a runtime's, or else the program. `driver:` rows are memory that
-the driver took for itself. `now` is the last report of the device in the files,
-`peak` the one with the most used bytes. The rows add up to what the device
-reports as used: `unexplained` is the difference between that and the sum of the
-rows above it, and is negative if these have more. Where other processes are
-not visible, their memory is in it.
+The owner of memory is the first library in the stack of the request that does
+not belong to the driver or a runtime, or else the program. `driver:` rows are
+memory that the driver took for itself. `now` is the last report of the device
+in the files, `peak` the one with the most used bytes. The rows add up to what
+the device reports as used: `unexplained` is the difference between that and the
+sum of the rows above it, and is negative if these have more. It includes other
+processes if they are not visible.
 
-Several files are the processes of one run, one file each. A device has one
-table over all of them: the one of its UUID, or without UUIDs of its number.
-Managed memory is outside the sum, because it may be on the host, and imported
+Several files are the processes of one run, one file each. Each device has one
+table for all of them; devices are matched by UUID, or without UUIDs by number.
+Managed memory is outside the sum, because it may be on the host; so is imported
 memory, because it counts where it is exported.
 
 Example:
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Show at most this many calls of a stack
+    /// Show at most N calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     frames: usize,
 }

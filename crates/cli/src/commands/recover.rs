@@ -24,39 +24,39 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A tape is the file of MEMREEL_TAPE=FILE, or of Recording::tape in the library. It
-has every event whose record call has returned, also after SIGKILL or abort.
-Names are looked up in the program and its libraries, which must be those that
-ran; what is missing is printed, and its frames stay addresses with the
-library and the offset. Every other command reads a tape too.
+A tape is the file set by MEMREEL_TAPE=FILE, or by Recording::tape in the
+library. It has every event whose record call has returned, even after SIGKILL
+or abort. Names are looked up in the program and its libraries, which must be
+those that ran; what is missing is listed, and its frames stay addresses with
+the library and the offset. All other commands also read tapes.
 
 The tape is not changed, and a process that still records is not disturbed.
-With --follow, the snapshot is written again and again until the process has
-ended. A tape must be a file, not standard input or a pipe.
+With --follow, the snapshot is written repeatedly until the process ends. A tape
+must be a file, not standard input or a pipe.
 
 --torch takes what torch.cuda.memory._dump_snapshot wrote in the same process,
 and puts its blocks into the driver's segments. The driver's events after the
-dump stay.
+dump are kept.
 
 Example:
   memreel recover run.tape -o snapshot.pickle --follow 5
 
-Exit status: 0 done, 1 a part of the tape is missing, 2 wrong usage, 3 a file
+Exit status: 0 done, 1 part of the tape is missing, 2 wrong usage, 3 a file
 that cannot be read or written, or is not a tape.")]
 pub(crate) struct Options {
-    /// Write the snapshot to this file, or into this folder with `.pickle` as the end of its name
+    /// Write the snapshot to this file, or into this folder as NAME.pickle
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Write it again every SECONDS until the process ends
+    /// Write it every SECONDS until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     follow: Option<u64>,
 
-    /// Put PyTorch's blocks into it, from PyTorch's snapshot of the same process
+    /// Add PyTorch's blocks, from PyTorch's snapshot of the same process
     #[arg(long, value_name = "PICKLE", conflicts_with = "follow")]
     torch: Option<PathBuf>,
 
-    /// Print one JSON object a line, for each file
+    /// Print one JSON object per line, for each file
     #[arg(long)]
     json: bool,
 

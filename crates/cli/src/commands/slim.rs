@@ -25,15 +25,14 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A window keeps the state right: its end becomes the end of the file, and blocks
-allocated before it are kept without their alloc events, as after a ring that
-wrapped. Without -o, only prints how much would be left. Every device is kept;
-use `memreel split --device` to take one.
+A window keeps the state correct: its end becomes the end of the file, and
+blocks allocated before it are kept without their alloc events, as after a ring
+that wrapped. Without -o, only prints how much would be left. All devices are
+kept; to extract one, use `memreel split --device`.
 
-`--scope step#7` keeps the scope with the number 7 among those with the name
-step, counted from 0 in the order in which they begin; `memreel leaks --between`
-counts in the same way. If the name of a scope is step#7 itself, that scope is
-meant.
+`--scope step#7` keeps number 7 of the scopes named step, counted from 0 in the
+order of their starts; `memreel leaks --between` counts in the same way. If a
+scope is itself named step#7, it takes precedence.
 
 Example:
   memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle
@@ -45,7 +44,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Keep the events from A up to but not including B, counted from 0 on the device with the most; A or B may be missing
+    /// Keep events A up to, but not including, B, from 0, on the device with the most; A or B is optional
     #[arg(long, value_name = "A..B", value_parser = events, group = "window")]
     events: Option<Range<usize>>,
 
@@ -53,15 +52,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "events")]
     device: Option<u16>,
 
-    /// Keep the events of a time: 1.5s..3s or 200ms.. after the first event, or numbers as in `time_us`
+    /// Keep the events in a time range: 1.5s..3s or 200ms.. after the first event, or numbers as in `time_us`
     #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
     time: Option<Range<Instant>>,
 
-    /// Keep a scope from its beginning to its end; of several with this name, from the first to the last. NAME#N is like --nth N
+    /// Keep a scope; of several with this name, from the first to the last. NAME#N is like --nth N
     #[arg(long, value_name = "NAME", group = "window")]
     scope: Option<String>,
 
-    /// Keep only this one of the scopes of that name, counted from 0 on each device
+    /// Keep only scope N of that name, counted from 0 on each device
     #[arg(long, value_name = "N", requires = "scope")]
     nth: Option<usize>,
 
@@ -69,23 +68,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     min_size: Option<u64>,
 
-    /// Keep at most this number of frames of a stack, the innermost; frames that viewers hide do not count
+    /// Keep at most N frames per stack, the innermost; frames that viewers hide do not count
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 
-    /// Remove frames whose file's path contains this; may be given again
+    /// Remove frames whose file path contains this; may be repeated
     #[arg(long, value_name = "TEXT")]
     drop_path: Vec<String>,
 
-    /// Remove this from the beginning of paths; may be given again
+    /// Remove this prefix from paths; may be repeated
     #[arg(long, value_name = "PATH")]
     strip_prefix: Vec<String>,
 
-    /// Replace the names of functions, files and scopes by numbers
+    /// Replace the names of functions, files and scopes with numbers
     #[arg(long)]
     anonymise: bool,
 
-    /// Print one JSON object a line, for each file
+    /// Print one JSON object per line, for each file
     #[arg(long)]
     json: bool,
 

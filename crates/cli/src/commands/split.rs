@@ -25,10 +25,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each device with events or segments gets a file NAME.deviceN.pickle in the folder
-of -o, and keeps its number in it. Pinned host memory goes with the first
-device. NAME is snapshot for standard input. Without -o, nothing is written: the
-lines show which files there would be.
+Each device with events or segments gets a file NAME.deviceN.pickle in the -o
+folder, and keeps its number in it. Pinned host memory goes with the first
+device. NAME is `snapshot` for standard input. Without -o, nothing is written:
+the lines show which files would be.
 
 Example:
   memreel split all.pickle -o devices/
@@ -36,7 +36,7 @@ Example:
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written or
 has no device to split off.")]
 pub(crate) struct Options {
-    /// Write the files into this folder, which must exist. Without it, nothing is written
+    /// Write the files into this folder, which must exist
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object a line, for each file that is written
+    /// Print one JSON object per line, for each file that is written
     #[arg(long)]
     json: bool,
 

@@ -57,10 +57,10 @@ const N_POOLS: usize = 4;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Shows who wrote the file, its devices, whether their histories are whole, the
+Shows who wrote the file, its devices, whether their histories are complete, the
 memory at the peak and at the end, why the last request failed, the sites that
-grow, and the largest holders at the peak; then the commands that show
-more. A log is answered as by `memreel oom`.
+grow, and the largest holders at the peak; then the commands that show more. A
+log is explained as by `memreel oom`.
 
 Example:
   memreel summary snapshot.pickle

@@ -32,9 +32,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 On the terminal: █ allocated, ▓ pending (a free that waits for a stream), ░
-reserved; the first two together are in use, in --csv and --json the active
-bytes. Each column shows the highest figures of its part of the history. --csv
-prints every event. Allocated and pending are requested bytes.
+reserved; the first two together are in use (active in --csv and --json). Each
+column shows the highest figures of its part of the history. --csv prints every
+event. Allocated and pending are requested bytes.
 
 Example:
   memreel timeline snapshot.pickle
@@ -47,11 +47,11 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Plot along time instead of events
+    /// Plot over time instead of events
     #[arg(long)]
     time: bool,
 
-    /// Print a line for every event: file, device, event, time_us, action, allocated_bytes, active_bytes and
+    /// Print a line per event: file, device, event, time_us, action, allocated_bytes, active_bytes and
     /// reserved_bytes
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
@@ -60,11 +60,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 
-    /// Draw this number of columns; without it, as many as the line has, or 100; --json prints a point for each
+    /// Draw this many columns; by default, the terminal's width, or 100; --json prints a point for each
     #[arg(long, value_name = "COUNT")]
     width: Option<usize>,
 
-    /// Draw this number of rows
+    /// Draw this many rows
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     height: usize,
 }

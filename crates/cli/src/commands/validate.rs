@@ -24,22 +24,22 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each finding is a line `FILE: E21 PLACE: TEXT`: the severity, the number of the
-broken rule (see schema/snapshot.md), where, and what. E: some reader throws or
-shows wrong figures. W: a misleading picture. P: differs from what PyTorch
-writes, without harm.
+Each finding is a line `FILE: E21 PLACE: TEXT`: the severity and number of the
+broken rule (see schema/snapshot.md), where, and what. E: some reader fails or
+shows wrong figures. W: misleading pictures. P: harmless difference from what
+PyTorch writes.
 
 Example:
   memreel validate --severity w snapshot.pickle
 
-JSON as the viewer loads it is read too; rules 3 and 5, about the bytes of a
-pickle, do not apply to it. A viewer reads a file as a whole or not at all, so
-there is no --device.
+JSON as the viewer loads it is also read; rules 3 and 5, about the bytes of a
+pickle, do not apply to it. There is no --device, because viewers read a file as
+a whole.
 
 Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot
 be read or is not a snapshot; of several files the highest.")]
 pub(crate) struct Options {
-    /// Print one JSON object a line: every finding, and a summary for each file
+    /// Print one JSON object per line: every finding, and a summary for each file
     #[arg(long)]
     json: bool,
 

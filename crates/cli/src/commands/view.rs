@@ -26,50 +26,50 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page is served on 127.0.0.1, and only to those who have its address: nobody
-else on the machine can read it, and it loads nothing from a network. It is
-there while the file is still read. Several files are ranks of one run, or two
-files that the page compares.
+The page is served on 127.0.0.1, and only to those who know its address: other
+users of the machine cannot read it. It works offline, and opens while the file
+is still being read. Several files are ranks of one run, or two files to
+compare.
 
---html writes one file that opens without memreel and without a network. It has
-pictures of the whole history, and everything around the peak, failed requests
-and the end; it shows what it leaves out.
+--html writes one self-contained file, which opens offline without memreel. It
+has pictures of the whole history, and full detail around the peak, failed
+requests and the end; it shows what it leaves out.
 
---live follows programs that `memreel record` or a tape records while they run:
-FILE is then the folder of a run, the number of a process or a tape. `Pause and
-look` opens the views on the events so far.
+--live follows running programs that `memreel record` or a tape records: FILE is
+then a run folder, a PID or a tape. `Pause and look` opens the views on the
+events so far.
 
-The server ends with Ctrl-C, with End in the page's menu, or after --idle.
+Stop the server with Ctrl-C or with End in the page's menu; --idle stops it
+after a time without requests.
 
 Example:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
-  memreel view run/                                      each rank of a run
-  memreel view --html bug.html snapshot.pickle           one file for a bug report
-  memreel view --live 4711                               a program while it runs
-  memreel view --port 8080 --no-open snapshot.pickle     on a machine without a display
+  memreel view run/                                     each rank of a run
+  memreel view --html bug.html snapshot.pickle          a file for a bug report
+  memreel view --live 4711                              a running program
+  memreel view --port 8080 --no-open snapshot.pickle    without a display
 
-Exit status: 0 ended, 2 wrong usage, 3 a file that is not there, or a port that is
-taken.")]
+Exit status: 0 ended, 2 wrong usage, 3 a missing file, or a port that is in use.")]
 pub(crate) struct Options {
-    /// Snapshots or tapes, folders and patterns of them; `-` is standard input
+    /// Snapshots or tapes, or folders and patterns of them; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Follow programs while they run: folders of runs, numbers of processes, or tapes
+    /// Follow running programs: run folders, PIDs or tapes
     #[arg(long, conflicts_with = "html")]
     live: bool,
 
-    /// Listen on this port instead of a free one
+    /// Listen on this port instead of any free one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// Print the address, and open no browser
+    /// Print the address without opening a browser
     #[arg(long)]
     no_open: bool,
 
-    /// Print the address also where the output is no terminal, such as a log that others read; it is a key to the page.
-    /// Without it, a file that only you can read has the address there
+    /// Print the address even if the output is not a terminal, for example a log that others read. Whoever
+    /// has the address can read the page; by default it is then written to a file that only you can read
     #[arg(long)]
     print_address: bool,
 
@@ -77,7 +77,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "print_address", "idle"])]
     html: Option<PathBuf>,
 
-    /// End after this number of minutes without a request
+    /// Stop after this many minutes without a request
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     idle: Option<Duration>,
 }

@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[group(multiple = false, conflicts_with = "json")]
 pub(crate) struct FoldedForm {
-    /// Print folded stacks, one a line, as flame graph tools read them
+    /// Print folded stacks, one per line, for flame graph tools
     #[arg(long)]
     folded: bool,
 

@@ -9,17 +9,17 @@ use crate::{failure::Failure, text::clean};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Changes {
-    /// Leave out the requests below this call: a part of `layer (model.py:70)`; may be given again
+    /// Leave out the requests below this call: a part of `layer (model.py:70)`; may be repeated
     #[arg(long, value_name = "CALL", action = ArgAction::Append)]
     without: Vec<String>,
 
-    /// Multiply the bytes of the requests below a call, such as `logits (loss.py:12)=0.5` for half the precision; may be given
-    /// again
+    /// Multiply the bytes of the requests below a call, such as `logits (loss.py:12)=0.5` for half the
+    /// precision; may be repeated
     #[arg(long, value_name = "CALL=FACTOR", action = ArgAction::Append)]
     scale: Vec<String>,
 
-    /// Free what this call leaves when it is over, and request it again in the backward pass, as a checkpoint around the call
-    /// does; may be given again
+    /// Free what this call leaves when it is over, and request it again in the backward pass, as a
+    /// checkpoint around the call does; may be repeated
     #[arg(long, value_name = "CALL", action = ArgAction::Append)]
     free_after_use: Vec<String>,
 }

@@ -15,11 +15,11 @@ pub(crate) struct Input {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Look at this device, or at all that have memory
+    /// Select a device, or all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     pub(crate) device: Devices,
 
-    /// Print one JSON object a line, for each file and device
+    /// Print one JSON object per line, for each file and device
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -27,15 +27,15 @@ pub(crate) struct Input {
 /// How much of a list of stacks is printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Listing {
-    /// Show at most this many groups
+    /// Show at most N groups
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     pub(crate) n: usize,
 
-    /// Show at most this many calls of a stack
+    /// Show at most N calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
-    /// Print the whole paths of files
+    /// Print full file paths
     #[arg(long)]
     paths: bool,
 }

@@ -8,24 +8,24 @@ use crate::text::bytes::parse;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Any program, without a change: libmemreel_preload.so, which is loaded in front
-of it, records what the program and its children ask of NVIDIA's driver,
-however they find it: PyTorch, JAX, CuPy, NCCL, cuBLAS, your own CUDA. With
---heap, malloc and its relatives are recorded too, in any program.
+Records any unmodified program: libmemreel_preload.so, which is preloaded,
+records what the program and its children allocate through NVIDIA's driver, in
+PyTorch, JAX, CuPy, NCCL, cuBLAS or your own CUDA code. With --heap, malloc and
+its relatives are also recorded, in any program.
 
-PROGRAM has the terminal, and its exit status is the status of this command.
-When it has ended, each process that allocated memory has a snapshot (rank and
-number of the process are in its name) and a line, and a table of each device
-says who has the memory: each library, the driver, other processes, the rest.
-`memreel owners FILE...` prints the table again; lines and table are on
-standard error. What a process recorded survives SIGKILL.
+PROGRAM keeps the terminal, and its exit status is the status of this command.
+When it has ended, each process that allocated memory has a snapshot (with rank
+and PID in its name) and a line, and a table for each device shows who held the
+memory: each library, the driver, other processes, the rest. `memreel owners
+FILE...` prints the table again; lines and table go to standard error. What a
+process recorded survives SIGKILL.
 
---stacks, --signal, --every, --ring, --sample and --min-size are the keys of
-the variable MEMREEL, and may be there instead. Dumps of --signal, --every and
-MEMREEL=dump=... are files beside the snapshot of PROGRAM.
+--stacks, --signal, --every, --ring, --sample and --min-size are keys of the
+variable MEMREEL, and may be set there instead. Dumps of --signal, --every and
+MEMREEL=dump=... are written next to the snapshot of PROGRAM.
 
---metrics serves numbers for Prometheus, and --live the page of
-`memreel view --live`; the program has no thread for them.
+--metrics serves metrics for Prometheus, and --live the page of
+`memreel view --live`, without adding a thread to the program.
 
 Example:
   memreel record -- python train.py
@@ -35,38 +35,37 @@ Example:
 
 Exit status: that of PROGRAM, 128 and the signal's number if a signal ended it;
 127 if there is no such program, 126 if it cannot be run; 2 wrong usage, 3 a
-library of memreel that is missing or a folder that cannot be written, before
-PROGRAM runs.")]
+missing memreel library or a folder that cannot be written, before PROGRAM runs.")]
 pub(crate) struct Options {
-    /// Write the snapshot of PROGRAM to this file, with {rank}, {pid}, {host}, {name}; those of its children are beside it
+    /// Write PROGRAM's snapshot here, with {rank}, {pid}, {host}, {name}; its children's go next to it
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 
-    /// Record the heap too: malloc and its relatives
+    /// Also record the heap: malloc and its relatives
     #[arg(long)]
     pub(super) heap: bool,
 
-    /// Record the frames of Python, of compiled code, all, or none
+    /// Record frames of Python, of compiled code, all, or none
     #[arg(long, value_name = "KIND")]
     pub(super) stacks: Option<String>,
 
-    /// Write a snapshot at this signal: USR1, USR2 or the number of a real-time signal
+    /// Write a snapshot on this signal: USR1, USR2 or a real-time signal's number
     #[arg(long, value_name = "SIGNAL")]
     pub(super) signal: Option<String>,
 
-    /// Write a snapshot every 30s, or every 10GiB that are allocated
+    /// Write a snapshot at this interval: a time such as 30s, or allocated bytes such as 10GiB
     #[arg(long, value_name = "OFTEN")]
     pub(super) every: Option<String>,
 
-    /// Keep this number of events for each device [default: 4000000]
+    /// Keep this many events per device [default: 4000000]
     #[arg(long, value_name = "COUNT")]
     pub(super) ring: Option<String>,
 
-    /// Record one allocation in BYTES bytes on average, for example 512KiB
+    /// Record one allocation per BYTES bytes on average, for example 512KiB
     #[arg(long, value_name = "BYTES")]
     pub(super) sample: Option<String>,
 
-    /// Leave out smaller allocations
+    /// Skip smaller allocations
     #[arg(long, value_name = "BYTES")]
     pub(super) min_size: Option<String>,
 
@@ -74,11 +73,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics: Option<String>,
 
-    /// Have this number of sites of each device in the metrics, by name
+    /// Include this many sites per device in the metrics, by name
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     pub(super) metrics_sites: usize,
 
-    /// Serve the metrics to those who send the token in this file, as `Authorization: Bearer TOKEN`
+    /// Require the token in this file for the metrics, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(super) metrics_token: Option<PathBuf>,
 
@@ -86,7 +85,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) live: bool,
 
-    /// Print the address of the page also where standard error is no terminal; it is a key to the page
+    /// Print the page's address even if standard error is not a terminal; it gives access to the page
     #[arg(long, requires = "live")]
     pub(super) print_address: bool,
 
@@ -94,23 +93,23 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) no_torch: bool,
 
-    /// Have the tapes, from which snapshots are made, in this folder while PROGRAM runs
+    /// Keep the tapes, from which snapshots are made, in this folder while PROGRAM runs
     #[arg(long, value_name = "FOLDER")]
     pub(super) tapes: Option<PathBuf>,
 
-    /// Run new processes unrecorded while tapes of this size wait to be saved [default: 16GiB]
+    /// Leave new processes unrecorded while this much tape waits to be saved [default: 16GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse)]
     pub(super) tape_space: Option<u64>,
 
-    /// Keep the tapes, beside the snapshot
+    /// Keep the tapes, next to the snapshot
     #[arg(long)]
     pub(super) keep_tape: bool,
 
-    /// Print the lines and the table as JSON objects, one a line, on standard error
+    /// Print the lines and the table as JSON objects, one per line, on standard error
     #[arg(long)]
     pub(super) json: bool,
 
-    /// The program, and its arguments
+    /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(super) program: Vec<OsString>,
 }

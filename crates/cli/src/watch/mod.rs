@@ -30,16 +30,17 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A tape is a file that any process of the same user can read while it grows, so
-the program notices nothing. Without an argument, all recorded processes of
-this user on this machine are watched, also those that begin later.
+Reads the tapes while they grow, so the programs are not affected. Without an
+argument, watches all recorded processes of this user on this machine, including
+those that start later.
 
-On a terminal this is a screen; `?` lists its keys. Elsewhere it prints a line a
-second for each device of each process, until all have ended. Growth is counted
-from when the watch began, or over the last minute.
+On a terminal this is a screen; press `?` for its keys. Otherwise it prints a
+line per second for each device of each process, until all have ended. Growth is
+counted from the start of the watch, or over the last minute.
 
---metrics serves numbers for Prometheus instead and prints where, until all that
-are named have ended. What is watched needs neither a port nor a thread for it.
+--metrics serves metrics for Prometheus instead, and prints the address, until
+all named processes have ended. The watched programs need neither a port nor a
+thread for it.
 
 Example:
   memreel watch
@@ -50,15 +51,15 @@ Example:
 Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
 that cannot be read.")]
 pub(crate) struct Options {
-    /// Print what is held after a second, of processes that run if there are any, and end
+    /// Print what is held after a second, and exit; shows running processes, if any
     #[arg(long)]
     once: bool,
 
-    /// Print one JSON object a line, for each device of each process
+    /// Print one JSON object per line, for each device of each process
     #[arg(long)]
     json: bool,
 
-    /// Show at most this many owners, and sites of each list
+    /// Show at most N owners, and N sites in each list
     #[arg(short, value_name = "COUNT", default_value_t = 5)]
     n: usize,
 
@@ -66,15 +67,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["once", "json", "n"])]
     metrics: Option<String>,
 
-    /// Have this number of sites of each device in the metrics, by name
+    /// Include this many sites per device in the metrics, by name
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     metrics_sites: usize,
 
-    /// Serve the metrics to those who send the token in this file, as `Authorization: Bearer TOKEN`
+    /// Require the token in this file for the metrics, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE", requires = "metrics")]
     metrics_token: Option<PathBuf>,
 
-    /// Tapes, folders of runs, or numbers of processes
+    /// Tapes, run folders or PIDs
     #[arg(value_name = "RUN|PID|TAPE")]
     sources: Vec<String>,
 }

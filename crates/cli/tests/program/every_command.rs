@@ -52,22 +52,19 @@ const DIFFERENT: &[Row] = &[
     row("convert", &["-o", OUTPUT]),
     Row { n_files: Some(2), ..row("diff", &[]) },
     // Repairs of one device may need what all devices share.
-    Row { device: No("there is no --device; use `memreel split` to take one device"), ..row("fix", &[]) },
+    Row { device: No("to extract one device, use `memreel split`"), ..row("fix", &[]) },
     // It prints stacks, or draws them.
     Row { json: No("--json"), ..row("flamegraph", &[]) },
     row("gate", &["--max-peak", "1TiB"]),
     Row { n_files: Some(0), device: No("--device"), json: No("--json"), ..row("man", &[]) },
     // It numbers devices.
-    Row { device: No("To leave devices out, use `memreel split --device`"), ..row("merge", &[]) },
+    Row { device: No("To leave out devices, use `memreel split --device`"), ..row("merge", &[]) },
     // It is a page for people.
     Row { json: No("--json"), ..row("report", &[]) },
     // Its --device names the device whose events a window counts.
-    Row { device: No("Every device is kept; use `memreel split --device` to take one"), ..row("slim", &[]) },
+    Row { device: No("All devices are kept; to extract one, use `memreel split --device`"), ..row("slim", &[]) },
     row("split", &["-o", OUTPUT]),
-    Row {
-        device: No("A viewer reads a file as a whole or not at all, so there is no --device"),
-        ..row("validate", &[])
-    },
+    Row { device: No("There is no --device, because viewers read a file as a whole"), ..row("validate", &[]) },
 ];
 
 /// The commands that read no snapshots or do not end, and what tests them.

@@ -44,17 +44,17 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Shows the state after the event: the segments, how full each is, and the stacks
-that hold the most. Before the end of the history, a block that is freed later
-counts with the least that rounding can have added. `in use` is as in `memreel
-top --help`. `in blocks` is the same with what rounding adds. The map of a
-segment shows its addresses from left to right: █ full, ▓ less than half free, ░
-more than half free, · free. Blocks in no segment are those that the trace shows
-and whose segment the file lacks.
+that hold the most. `in use` is explained in `memreel top --help`; `in blocks`
+is the same plus rounding. Before the end of the history, a block that is freed
+later counts with the least that rounding can have added. The map of a segment
+shows its addresses from left to right: █ full, ▓ less than half free, ░ more
+than half free, · free. Blocks in no segment appear in the trace, but the file
+lacks their segment.
 
 --address lists every block that covered an address, or a byte of a range, with
-the stacks of the allocations, and the segments around it; then what covers it
+the stacks of the allocations and the segments around it; then what covers it
 at the moment: a block, a free that waits for a stream, a segment, and a private
-pool: (n, 0), where a captured graph writes whenever it is replayed, or (0, n), a
+pool: (n, 0), which a captured graph writes to on every replay, or (0, n), a
 MemPool of the program.
 
 Example:
@@ -66,7 +66,7 @@ Example:
 Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// The moment: the number of an event, start, peak or end; of one file, end if it is left out
+    /// The moment: an event number, start, peak or end; with one file, it may be left out and is the end
     #[arg(value_name = "WHEN", value_parser = |text: &str| Ok::<_, Infallible>(Word::read(text)))]
     at: Option<Word>,
 
@@ -74,19 +74,19 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Show who had this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
+    /// Show which blocks used this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     address: Option<Range<Address>>,
 
-    /// With --address, list at most this number of blocks: the last ones
+    /// With --address, list at most the last COUNT blocks
     #[arg(short, value_name = "COUNT", default_value_t = 20)]
     n: usize,
 
-    /// Look at this device, or at all that have memory
+    /// Select a device, or all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object a line, for each file and device
+    /// Print one JSON object per line, for each file and device
     #[arg(long)]
     json: bool,
 }

@@ -33,18 +33,18 @@ use counted::Counted;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-json      PyTorch's dictionaries. Each entry has its stack in full, so the file
-          is 60 to 90 times as large as memreel's pickle. The current viewer
-          loads it too, but slower, and Chrome not above 537 MB
-pickle    a snapshot again, for example from JSON
+json      PyTorch's dictionaries. Each entry has its full stack, so the file is
+          60 to 90 times as large as memreel's pickle. The current viewer also
+          loads it, but more slowly, and in Chrome only up to 537 MB
+pickle    a snapshot, for example from JSON
 pprof     for `go tool pprof`: the allocations of the history and the blocks in
           use at the end, as bytes and counts
 perfetto  for ui.perfetto.dev: active and reserved bytes over time, a slice for
           each block and scope
 folded    for flame graphs: the stacks of the blocks in use at the end, in bytes
-csv       a line for each event: time, action, address, bytes, stream, scope,
-          the call that allocated (`site`, as in `memreel top`), the number of
-          its stack (--stacks adds all frames), and for a failed request the
+csv       a line per event: time, action, address, bytes, stream, scope, the
+          call that allocated (`site`, as in `memreel top`), the number of its
+          stack (--stacks adds all frames), and for a failed request the
           device's free bytes
 
 Example:
@@ -53,15 +53,15 @@ Example:
 
 Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// The format; without it, the ending of -o decides (.json, .pickle, .pb, .folded, .csv), or it is json
+    /// The format; by default taken from the extension of -o (.json, .pickle, .pb, .folded, .csv), else json
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<To>,
 
-    /// Add all frames of each event's stack to the CSV, which can be gigabytes for a million events
+    /// Add all frames of each event's stack to the CSV, which can take gigabytes for a million events
     #[arg(long)]
     stacks: bool,
 
-    /// Write to this file, or into a folder under the input's name; without it, to standard output
+    /// Write to this file, or into a folder under the input's name, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -69,11 +69,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Write a file of any size; without it, at most 100 times the bytes of the snapshot's file, and 1 GB
+    /// Write a file of any size; by default, the limit is 1 GB and 100 times the snapshot's size
     #[arg(long)]
     allow_large: bool,
 
-    /// Print one JSON object a line, for each file that is written; needs -o, because standard output is taken otherwise
+    /// Print one JSON object per line, for each file written; needs -o, which frees standard output
     #[arg(long, requires = "output")]
     json: bool,
 

@@ -16,27 +16,26 @@ use finding::{Finding, State};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Tries what memreel needs: it records the heap of two short programs into a folder
-that it removes, asks the loader for NVIDIA's libraries, and opens a port of the
-page. It uses no GPU, and reads and changes no file of yours. It prints a line
-for each part, whether it works, and what to do if it does not. It needs a few
-seconds.
+Tests what memreel needs: it records the heap of two short programs in a
+temporary folder, loads NVIDIA's libraries, and opens a port for the page. It
+uses no GPU, and neither reads nor changes your files. For each part it prints
+whether it works, and what to do if it does not. This takes a few seconds.
 
-PROGRAM is one that you want to record. It is looked at and not started.
+PROGRAM is one that you want to record. It is inspected, but not started.
 
 Example:
   memreel doctor
   memreel doctor ./server
   memreel doctor --json
 
-Exit status: 0 nothing that `memreel record` needs is missing, 1 something that it
-needs does not work, 2 wrong usage.")]
+Exit status: 0 all that `memreel record` needs works, 1 something that it needs
+does not work, 2 wrong usage.")]
 pub(crate) struct Options {
-    /// Check that this program can be recorded, too
+    /// Also check whether this program can be recorded
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
 
-    /// Print a line of JSON for each part
+    /// Print one JSON object per line, for each part
     #[arg(long)]
     json: bool,
 }

@@ -30,31 +30,31 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Which batch, which length, how many layers fit? Record the program at two sizes
-that fit, a step or two each, from before the model is built. The requests of
-the runs are aligned, and each has a law of the size: constant, in proportion,
-a square, or a sum of two of these. The allocator then runs the requests of
-another size, so that its rounding, its cache and its fragments count.
+Which batch size, sequence length or number of layers fits? Record the program
+at two sizes that fit, a step or two each, starting before the model is built.
+memreel aligns the requests of the runs and finds how each depends on the size:
+constant, linear, quadratic, or a sum of two of these. It then replays the
+requests of another size, with the allocator's rounding, cache and fragments.
 
 A size is one number, such as a batch, or two, such as a batch and a length:
 `4=a.pickle`, `4,512=a.pickle`, or with names `--size batch=4,seq=512 a.pickle`.
-With two numbers, --limit looks for the first; the second is that of --at, or of
-the largest run.
+With two numbers, --limit searches for the first; the second is that of --at, or
+of the largest run.
 
---without, --scale and --free-after-use change the program: the answer is that of
-a program without these requests, with others, or with a checkpoint.
+--without, --scale and --free-after-use change the program: they remove
+requests, change their sizes, or add a checkpoint.
 
-Three sizes check themselves: each is predicted from the others. The confidence
-is the largest distance of a bound from the guess, by what no law explains and
-by three drawn orders of the frees that one call makes: up to 1 % is sure, up to
-3 % is high, up to 10 % is fair, more is low. A size of more than eight times
-the nearest run is fair at most.
+With three sizes, each is checked by predicting it from the others. The
+confidence is the largest distance of a bound from the guess, from requests that
+follow no law and from three random orders of the frees that one call makes: up
+to 1 % is sure, up to 3 % is high, up to 10 % is fair, more is low. A size of
+more than eight times the nearest run is fair at most.
 
 Under --limit the allocator releases its cache before a request fails, as
-PyTorch does, so that a size may fit whose peak without a limit is higher.
+PyTorch does, so a size may fit even if its peak without a limit is higher.
 --limit is for what PyTorch's allocator reserves. The CUDA context, NCCL and
-other processes need memory beside it: what they took is said for runs of
-`memreel record`, and `memreel owners` names each.
+other processes need additional memory: for runs of `memreel record`, the answer
+shows how much they used, and `memreel owners` names each.
 
 Example:
   memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB
@@ -65,19 +65,19 @@ Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
 wrong usage or runs that cannot be compared, 3 a file that cannot be read or is
 not a snapshot.")]
 pub(crate) struct Options {
-    /// A run: its size, such as batch=4, and its snapshot; may be given again
+    /// A run: its size, such as batch=4, and its snapshot; may be repeated
     #[arg(long, value_names = ["SIZE", "SNAPSHOT"], num_args = 2, action = ArgAction::Append)]
     size: Vec<String>,
 
-    /// Find the largest size at which at most this number of bytes is reserved: 80GiB, 512MiB, 1.5GiB or bytes
+    /// Find the largest size that reserves at most this: 80GiB, 512MiB, 1.5GiB or bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
-    /// Predict the peaks at this size; may be given again
+    /// Predict the peaks at this size; may be repeated
     #[arg(long, value_name = "SIZE", action = ArgAction::Append)]
     at: Vec<String>,
 
-    /// Look for the largest multiple of this number
+    /// Search only multiples of this number
     #[arg(long, value_name = "N", default_value = "1", requires = "limit")]
     step: NonZeroU64,
 
@@ -85,14 +85,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SETTING")]
     conf: Option<String>,
 
-    /// Try a grid of settings too, and name the one under which the largest size fits
+    /// Also try a grid of settings, and name the one that fits the largest size
     #[arg(long, requires = "limit", conflicts_with = "conf")]
     sweep: bool,
 
     #[command(flatten)]
     changes: Changes,
 
-    /// Look at this device. Without it, the one that every run has
+    /// Select a device. Without it, the one that every run has
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
@@ -100,7 +100,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Two runs or more, each with its size
+    /// Two or more runs, each with its size
     #[arg(value_name = "SIZE=SNAPSHOT")]
     sized_files: Vec<String>,
 }

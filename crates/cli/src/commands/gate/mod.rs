@@ -56,37 +56,38 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks are those of the recorded events, in requested bytes, so that a slow
-machine does not matter, but how threads overlap does: `peak` is the most memory
-in use (as in `memreel top --help`), `live` is what is allocated at the end.
+Peaks come from the recorded events, in requested bytes, so a slow machine does
+not matter, but the overlap of threads does: `peak` is the most memory in use
+(see `memreel top --help`), `live` is what is allocated at the end.
 Fragmentation is the share of the reserved memory that is in no block when the
 most is reserved. A baseline is an older snapshot: peak, live and reserved may
-exceed it by the tolerance. What a heap has reserved differs from run to run and
+exceed it by the tolerance. A heap's reserved memory differs from run to run and
 is not compared. A device that the baseline does not have fails. --max-owner is
-about memory from the device (`memreel owners`); its owners are compared with
-the baseline's too. An owner that is not there has 0 bytes, and a note says so.
+about memory from the device (`memreel owners`); owners are also compared with
+the baseline's. A missing owner counts as 0 bytes, and a note says so.
 
-STEM.memreel, which `memreel record` writes beside its snapshots, or the folder
-that it is in, is a run: each process is compared with the limits, small helpers
-without a line unless one fails, and processes that ran unrecorded fail, unless
---allow-unrecorded compares the others.
+STEM.memreel, which `memreel record` writes next to its snapshots, or its
+folder, is a run: each process is compared with the limits. Small helpers have
+no line unless one fails. Processes that ran unrecorded fail; --allow-unrecorded
+compares only the others.
 
-A file without a history fails: nothing was measured. --allow-no-history compares
-the memory at the end. A scope that has a limit and is not in the file fails too.
---baseline FILE fails if there is no such file; --update-baseline writes it, if
-the run keeps the other limits: do so for a run that you trust, and commit it.
+A file without a history fails: nothing was measured. --allow-no-history
+compares the memory at the end. A scope with a limit that is not in the file
+also fails. --baseline FILE fails if there is no such file; --update-baseline
+writes it if the run is within the other limits: use a run that you trust, and
+commit the file.
 
-A history is whole if it begins with nothing held from the device, lost no
+A history is complete if it starts with nothing held from the device, lost no
 events, has the events of every allocation and free (no min_size, sample_every
-or skip_actions) and contradicts itself nowhere. One that is not whole may have
-had any peak, and a program that failed, or whose request failed, may need more
-than it had: --strict fails these, also as a baseline; without --strict the
-figures that are known are compared, and a note says what is not known. If the
-ring lost events, or the file is a window of a history, a peak of the others is
-not known and fails too, unless --allow-partial compares what is there. Of a heap
-that memreel record recorded, --max-peak is about the whole run all the same. A
-program failed if its status was not 0, which the snapshot of the one that
-`memreel record` started says.
+or skip_actions) and has no contradictions. An incomplete history may hide any
+peak, and a program that failed, or whose request failed, may need more than it
+had: --strict fails these, also as a baseline; without --strict the known
+figures are compared, and a note says what is not known. If the ring lost
+events, or the file is a window of a history, the peak of the missing part is
+unknown and also fails; --allow-partial compares what is there. For a heap that
+memreel record recorded, --max-peak still covers the whole run. A program failed
+if its status was not 0; the snapshot of the program that `memreel record`
+started has it.
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 (max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
@@ -99,38 +100,38 @@ Example:
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
   memreel gate --max-peak 2GiB run.memreel      every process of a run
 
-Exit status: 0 within every limit, 2 wrong usage or no limit, 3 a file that
+Exit status: 0 within all limits, 2 wrong usage or no limit, 3 a file that
 cannot be read or written, 4 over a limit, or nothing was measured.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Allow at most this number of bytes in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes; in a scope: forward=10GiB. May
-    /// be repeated
+    /// Allow at most this much in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes; in a scope:
+    /// forward=10GiB. May be repeated
     #[arg(long, value_name = "[SCOPE=]BYTES", value_parser = peak)]
     max_peak: Vec<Peak>,
 
-    /// Allow at most this number of bytes allocated at the end
+    /// Allow at most this much allocated at the end
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_live: Option<u64>,
 
-    /// Allow at most this number of bytes reserved at any moment
+    /// Allow at most this much reserved at any moment
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
-    /// Allow at most this share of the reserved memory in no block, when the most is reserved
+    /// Allow at most this share of reserved memory in no block, when the most is reserved
     #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 
-    /// Allow an owner at most this number of bytes from the device at any moment, such as nccl=1GiB; may be repeated
+    /// Allow an owner at most this much device memory at any moment, such as nccl=1GiB; may be repeated
     #[arg(long, value_name = "OWNER=BYTES", value_parser = owner)]
     max_owner: Vec<(String, u64)>,
 
-    /// Take the figures of this snapshot as limits
+    /// Use the figures of this snapshot as limits
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Write the snapshot to the file of --baseline, with 20 frames of each stack, instead of comparing it
+    /// Write the snapshot to the --baseline file, with 20 frames per stack, instead of comparing it
     #[arg(long, requires = "baseline")]
     update_baseline: bool,
 
@@ -138,19 +139,19 @@ pub(crate) struct Options {
     #[arg(long)]
     allow_no_history: bool,
 
-    /// Compare the highest figures of the events that are there if the others are lost or cut off, instead of failing
+    /// Compare the figures of the remaining events if others are lost or cut off, instead of failing
     #[arg(long)]
     allow_partial: bool,
 
-    /// Compare what was recorded of a run although some of its processes ran unrecorded, instead of failing
+    /// Compare what was recorded of a run if some of its processes ran unrecorded, instead of failing
     #[arg(long)]
     allow_unrecorded: bool,
 
-    /// Allow the baseline to be exceeded by this share
+    /// Allow figures to exceed the baseline by this share
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if figures may be too low: a history is not whole, or the program or a request failed
+    /// Fail if figures may be too low: a history is incomplete, or the program or a request failed
     #[arg(long)]
     strict: bool,
 

@@ -31,21 +31,21 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Begins with the rank that differs most, and why. Then prints a line for each rank:
-its peak of memory in use, and its scope and time since the first event; the
-most reserved memory, and what no block used at the peak; how many requests
-failed; the first step (or time) in which its peak differs; the owner with the
-most memory, if the stacks name owners. Ranks that differ from the median rank
-are first, each with the reasons: by its peaks, by the first step that differs,
-by the sites and the owners at the peak. A figure differs if it is more than 5 %
-of the median peak away, and more than four times as far as ranks usually are.
-Of two ranks, one whose requests failed is compared with the other.
+Starts with the rank that differs most, and why. Then prints a line for each
+rank: its peak of memory in use, and the scope and time of the peak; the most
+reserved memory, and what no block used at the peak; how many requests failed;
+the first step (or time) in which its peak differs; the owner with the most
+memory, if the stacks name owners. Ranks that differ from the median rank come
+first, each with the reasons: its peaks, the first step that differs, the sites
+and the owners at the peak. A figure differs if it is more than 5 % of the
+median peak away, and more than four times as far as ranks usually are. With two
+ranks, one whose requests failed is compared with the other.
 
-FILE may be a folder or a pattern in quotes; the rank is the number behind
-`rank` in the name of a file or its folder. Ranks are aligned by their outermost
-scopes (step#0, step#1 and so on), and without scopes by the time since their
-first event. A rank is compared by the GPUs on which it has blocks; --device N
-compares its other memory. A file that cannot be read is a line of its own.
+FILE may be a folder or a pattern in quotes; the rank is the number after `rank`
+in the name of a file or its folder. Ranks are aligned by their outermost scopes
+(step#0, step#1 and so on), or without scopes by the time since their first
+event. A rank is compared by the GPUs on which it has blocks; --device N
+compares its other memory. A file that cannot be read gets its own line.
 
 Example:
   memreel ranks snapshots/
@@ -58,15 +58,15 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Show at most this many ranks that are not outliers
+    /// Show at most N ranks that are not outliers
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Print a line for each step instead, with the lowest and the highest rank
+    /// Print a line per step instead, with the lowest and the highest rank
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
 
-    /// Write the outliers and some other ranks as a page for a browser, too
+    /// Also write the outliers and some other ranks as a page for a browser
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
 }

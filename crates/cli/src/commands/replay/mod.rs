@@ -29,14 +29,14 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Runs the requests of the recorded history through an allocator that decides as
-PyTorch's does, under each setting. Best fit breaks ties by address, so every
-setting runs with rising and with falling addresses.
+Runs the requests of the recorded history through an allocator that behaves like
+PyTorch's, under each setting. Best fit breaks ties by address, so every setting
+runs with rising and with falling addresses.
 
-Each run begins with the segments and blocks that the recorded run had at the
+Each run starts with the segments and blocks that the recorded run had at the
 first event, so another setting acts as if it were switched on at that moment.
-Without --limit, the limit is what the recorded run could hold, if it was ever
-out of memory or released its cache to go on.
+Without --limit, the limit is what the recorded run could hold, if it ever ran
+out of memory or released its cache to continue.
 
 The baseline compares the replay of the recorded setting with the recorded run,
 event by event, on a device that refuses what the recorded one refused. Its
@@ -44,33 +44,31 @@ largest deviation is the confidence of every answer: none is sure, up to 1 % of
 the recorded peak is high, up to 5 % is fair, more is low.
 
 --sweep prints the best setting first: the one with the fewest failed requests;
-of those within 5 % of the least worst case, the one with the fewest device
+of those within 5 % of the lowest worst case, the one with the fewest device
 allocs and frees; then the one with the lower peak, and the fewest options. A
-setting that is within the peaks of the recorded one is not better: it comes
-after it. Settings with the same result share a row.
+setting whose peaks lie within those of the recorded one is not better, and
+comes after it. Settings with the same result share a row.
 
---from switches the settings in the run: the first --conf holds from the start,
-the second from that moment on; with one --conf, the recorded setting holds
-before. A scope that occurs several times is named with its number, as in
-`memreel leaks --between`.
+--from switches settings during the run: the first --conf applies at first, the
+second from that moment on; with one --conf, the recorded setting applies before
+it. A scope that occurs several times is named with its number, as in `memreel
+leaks --between`.
 
---without, --scale and --free-after-use change the program: its requests below a
-call are left out, have other sizes, or are freed when the call is over and
-requested again in the backward pass, as a checkpoint around it does.
+--without, --scale and --free-after-use change the program: requests below a
+call are left out, change size, or are freed when the call is over and requested
+again in the backward pass, as with a checkpoint around the call.
 
 Columns:
   peak reserved   the most bytes held from the device, in the best guess
                   (falling addresses, or the recorded ones)
-  worst case      the same in the worst of the orders of addresses
+  worst case      the same for the worst order of addresses
   peak allocated  the most bytes in blocks that the program held, with rounding
   unused at peak  the reserved bytes in no block when the most are reserved
-  device allocs   segments, or ranges of pages, that were taken from the device
-  device frees    those that were returned to it
-  retries         requests for which the cache was released and the device asked
-                  again
+  device allocs   segments, or ranges of pages, taken from the device
+  device frees    those returned to it
+  retries         requests that released the cache and tried the device again
   OOMs            requests that failed; each run continues without them
-  first OOM       the number of the first of these among the requests, counted
-                  from 0
+  first OOM       the index of the first of these among the requests, from 0
 
 Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
 (max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
@@ -84,25 +82,25 @@ Example:
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
 wrong usage or an unknown setting, 3 a file that cannot be read or written.")]
 pub(crate) struct Options {
-    /// Try this value of PYTORCH_ALLOC_CONF; may be given again. Without it, the recorded one
+    /// Try this value of PYTORCH_ALLOC_CONF; may be repeated. Without it, the recorded one
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
     conf: Vec<String>,
 
-    /// Reserve at most this number of bytes on each device: 24GiB, 512MiB, 1.5GiB or bytes. Without it, what the
-    /// recorded run could hold, if that is known
+    /// Reserve at most this much on each device: 24GiB, 512MiB, 1.5GiB or bytes. Without it, what
+    /// the recorded run could hold, if that is known
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
-    /// Switch to the second --conf at this moment: the number of an event, a scope such as step#3, or a time such as
-    /// 1.5s after the first event
+    /// Switch to the second --conf at this moment: an event number, a scope such as step#3, or a time
+    /// such as 1.5s after the first event
     #[arg(long, value_name = "MOMENT", requires = "conf", conflicts_with_all = ["sweep", "output"])]
     from: Option<String>,
 
-    /// Show at most this many rows of a sweep
+    /// Show at most N rows of a sweep
     #[arg(short, value_name = "COUNT", default_value_t = 8, requires = "sweep")]
     n: usize,
 
-    /// Show at most this many calls of the stack of a failed request
+    /// Show at most N calls of a failed request's stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
@@ -110,22 +108,22 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Try a grid of settings too, and print the best first
+    /// Also try a grid of settings, and print the best first
     #[arg(long)]
     sweep: bool,
 
     #[command(flatten)]
     changes: Changes,
 
-    /// Write the replayed history to this file as a snapshot; for one setting and one file only
+    /// Write the replayed history to this file as a snapshot; needs exactly one setting and one file
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
     output: Option<PathBuf>,
 
-    /// Print one JSON object a line, for each setting and device
+    /// Print one JSON object per line, for each setting and device
     #[arg(long)]
     json: bool,
 
-    /// Snapshots with history; `-` is standard input
+    /// Snapshots with a history; `-` is standard input
     #[arg(required = true, value_name = "SNAPSHOT")]
     files: Vec<PathBuf>,
 }

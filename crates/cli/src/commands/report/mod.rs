@@ -28,15 +28,15 @@ use page::{Part, html, markdown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page has why a request failed or what grew, the figures of the moment, the
-largest sites with their paths, the memory over time, the settings that were
-tried, and how it was recorded: at most 60 lines of Markdown for a device, some
-of them folded. Of a file with several devices it has those whose requests
-failed, or the one with the highest peak. A path that ends with .html gets a
-page of HTML, which needs no network; any other one gets Markdown.
+The report shows why a request failed or what grew, the figures at that moment,
+the largest sites with their paths, the memory over time, the settings that were
+tried, and how it was recorded: at most 60 lines of Markdown per device, some of
+them folded. For a file with several devices it covers those whose requests
+failed, or the one with the highest peak. A path that ends in .html gets a
+self-contained HTML page; any other path gets Markdown.
 
 --summary adds the Markdown to the file that GITHUB_STEP_SUMMARY names, which
-GitHub shows on the page of the job.
+GitHub shows on the job's page.
 
 Example:
   memreel report snapshot.pickle -o report.md
@@ -55,19 +55,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Write to this file; without it, Markdown goes to standard output
+    /// Write to this file, instead of Markdown to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replace names and paths of the program, so that the page may be shared
+    /// Replace the program's names and paths, so that the report can be shared
     #[arg(long)]
     anonymise: bool,
 
-    /// End with status 1 if a request failed or a history contradicts itself
+    /// Exit with status 1 if a request failed or a history contradicts itself
     #[arg(long)]
     check: bool,
 
-    /// Add the page to the summary of the job, the file that GITHUB_STEP_SUMMARY names
+    /// Add the report to the job summary, the file that GITHUB_STEP_SUMMARY names
     #[arg(long)]
     summary: bool,
 }

@@ -20,25 +20,24 @@ pending while the free waits for a stream. `in use` (PyTorch and --json: active)
 is allocated plus pending, in requested bytes; reserved is what the allocator
 holds from the device.
 
-By function, file or line, `own bytes` is what it allocated itself, `with callees`
-adds what the functions that it called allocated, and the share is of its own
-bytes. A row shows the Python frames of a stack, or its compiled frames if it has
-no Python frames, without those of allocators, operators, interpreters and
-standard libraries. Stacks in which the shown frames have the same names, files
-and lines are one group.
---json has all frames of the one with the most bytes, with a mark at those that
-are shown, and the number of stacks. --tree has the outermost 1024 calls of a
-stack, and counts those that it leaves out.
+By function, file or line, `own bytes` is what it allocated itself, `with
+callees` adds what the functions that it called allocated, and the share is of
+its own bytes. A row shows the Python frames of a stack, or its compiled frames
+if it has no Python frames, without those of allocators, operators, interpreters
+and standard libraries. Stacks whose shown frames have the same names, files and
+lines are one group. --json has all frames of the stack with the most bytes,
+with those shown marked, and the number of stacks. --tree has the outermost 1024
+calls of a stack, and counts the rest.
 
---new is about the blocks that are allocated after --since: the most bytes of
-them that are held at once, and what is left of them at the end. A block counts
-until its free is requested, so that the figures do not depend on when the GPU
-has done its work. --at is then the peak of these blocks, or another moment.
+--new counts only blocks that are allocated after --since: the most bytes held
+at once, and what is left at the end. A block counts until its free is
+requested, so the figures do not depend on when the GPU finishes its work. --at
+is then the peak of these blocks, or another moment.
 
---allocated is about all blocks that were allocated, those that are freed too. Of
-a heap that memreel record recorded, the sums are of the whole run, whatever the
-ring lost, and `peak` is the most that was live at once; of other memory they are
-those of the events in the file.
+--allocated counts all blocks that were allocated, including freed ones. For a
+heap that memreel record recorded, the sums cover the whole run, whatever the
+ring lost, and `peak` is the most that was live at once; for other memory they
+cover the events in the file.
 
 Example:
   memreel top snapshot.pickle
@@ -53,7 +52,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) input: Input,
 
-    /// Look at this moment: the number of an event, start, peak or end
+    /// Show this moment: an event number, start, peak or end
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     pub(super) at: At,
 
@@ -61,19 +60,19 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "stack")]
     pub(super) by: Grouping,
 
-    /// Print the tree of calls from the outermost inward, without branches below 1 %
+    /// Print the call tree from the outermost call inward, without branches below 1 %
     #[arg(long, conflicts_with = "by")]
     pub(super) tree: bool,
 
-    /// Count everything that was ever allocated, by stack: of a heap that `memreel record` recorded, over the whole run
+    /// Count all that was ever allocated, by stack; for a heap from `memreel record`, over the whole run
     #[arg(long, conflicts_with_all = ["tree", "by", "at", "new"])]
     pub(super) allocated: bool,
 
-    /// Count only what is allocated after --since, until the program requests its free
+    /// Count only what is allocated after --since, until its free is requested
     #[arg(long, conflicts_with = "tree")]
     pub(super) new: bool,
 
-    /// The time from which --new counts: 1.5s or 200ms after the first event, or a number as in `time_us` [default: the beginning]
+    /// Start --new at 1.5s or 200ms after the first event, or a number as in `time_us` [default: the start]
     #[arg(long, value_name = "TIME", value_parser = instant::parse, requires = "new")]
     pub(super) since: Option<Instant>,
 
@@ -99,7 +98,7 @@ pub(super) enum Grouping {
     Stream,
     /// The pool: the default one, a graph's, or a `MemPool`
     Pool,
-    /// The library that requested memory from the device: segments, not blocks
+    /// The library that allocated memory from the device: segments, not blocks
     Owner,
 }
 
