@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             return Ok(Exit::Fine);
         }
         if found.is_empty() {
-            writeln!(out, "no site allocated and freed one size twice or more")?;
+            writeln!(out, "no site repeatedly allocated and freed one size")?;
         } else {
             let (cycles, sites) = (count(n_cycles, "cycle"), count(found.len(), "site"));
             let repeat = if found.len() == 1 { "repeats" } else { "repeat" };

@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 let (one, other) = (of(one, before), of(other, after));
                 let is_only = |opened: &Opened| opened.devices(Devices::All).is_ok_and(|all| all.len() == 1);
                 let are_only = both.iter().all(is_only);
-                let why = if are_only { "each the only one of its file" } else { "the GPU of each" };
+                let why = if are_only { "each the only one in its file" } else { "the GPU of each" };
                 print_text(format!("{one} and {other}, {why}"), out)?;
             }
             [device, _] if has_several => writeln!(out, "device {device}")?,
@@ -212,7 +212,7 @@ fn one_device(
             .try_for_each(|warning| print_text(format!("{}: {warning}", clean(&opened.name)), out))?;
     }
     if changes.is_empty() {
-        writeln!(out, "no site holds more or less than before")?;
+        writeln!(out, "no change: every site holds as much as before")?;
     }
     print(options, &changes, &sites, out)?;
     Ok(())

@@ -14,7 +14,10 @@ pub(crate) struct Options {
 }
 
 fn needs_linux(name: &str, _options: &Options) -> Result<Exit, Failure> {
-    Err(Failure::usage(format!("`memreel {name}` needs Linux; here memreel reads what was recorded there")))
+    Err(Failure::usage(format!(
+        "`memreel {name}` needs Linux; on this system memreel only reads what was \
+         recorded there"
+    )))
 }
 
 /// Runs a program and records its memory.

@@ -52,7 +52,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     if matches!(out, Printed::Memory(_)) {
         return Err(Failure::usage(
-            "a server needs standard input and output; start `memreel mcp` as a program",
+            "the server needs standard input and output; run `memreel mcp` as a program",
         ));
     }
     let limits = Limits {

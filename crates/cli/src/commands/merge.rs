@@ -158,7 +158,7 @@ fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut impl 
         n => format!(" (and other values in {} more)", count(n, "file")),
     };
     let text = format!(
-        "note: the setting {key} is {} in {} and {} in {}{more}; the merged file has the first",
+        "note: the setting {key} is {} in {} and {} in {}{more}; the merged file keeps the first",
         text(&values[first]),
         names[first],
         text(&values[other]),

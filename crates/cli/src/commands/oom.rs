@@ -117,7 +117,7 @@ fn log_beside(path: &Path) -> Result<Messages, Failure> {
     let of_file = |failure: Failure| failure.of_file(&name(path));
     let messages = log_file::read(path).map_err(of_file)?;
     let messages = messages
-        .ok_or_else(|| of_file(Failure::Message(Exit::Unreadable, "not a text, so not a log".to_owned())))?;
+        .ok_or_else(|| of_file(Failure::Message(Exit::Unreadable, "not a log: it is not text".to_owned())))?;
     match messages.last {
         Some(_) => Ok(messages),
         None => Err(of_file(log_file::no_message(path, &messages))),
@@ -173,7 +173,8 @@ struct WithMessage<'m, A> {
 
 fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     if history.entries().is_empty() {
-        "the file has no history of the device, so it does not show whether a request failed; `memreel top` shows what is held"
+        "the file has no history for the device, so it does not show whether a request failed; `memreel top` \
+         shows what is held"
     } else {
         "no request failed in the recorded history"
     }
@@ -221,7 +222,7 @@ fn print<W: Write>(
     let sites = Sites::new(history, options.listing.calls());
     print_causes(history, explanation, usize::MAX, out)?;
     if report.n_ooms > 1 {
-        writeln!(out, "it is the last of {} failed requests", report.n_ooms)?;
+        writeln!(out, "the last of {} failed requests", report.n_ooms)?;
     }
     print_warnings(history, out)?;
     if let Some(stack) = report.stack {

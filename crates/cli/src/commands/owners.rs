@@ -69,8 +69,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let tables = of_device(owners(&snapshots), options.input.device)?;
     if !options.input.json && !snapshots.iter().any(|snapshot| Owners::are_known(snapshot)) {
         print_text(
-            "note: no stack has compiled frames, so the rows name callers of one allocator and not libraries; \
-             `memreel record` tells who has a device's memory",
+            "note: no stack has compiled frames, so rows name callers of one allocator instead of libraries; \
+             `memreel record` shows who holds a device's memory",
             out,
         )?;
     }

@@ -96,7 +96,7 @@ fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recov
     if let (Ok(from), Ok(to)) = (fs::canonicalize(file), fs::canonicalize(&path))
         && from == to
     {
-        return Err(Failure::usage("-o names the tape itself, which must stay; name another file"));
+        return Err(Failure::usage("-o names the tape itself, which must be kept; name another file"));
     }
     let torch = match &options.torch {
         Some(torch) => {

@@ -104,11 +104,11 @@ fn events(text: &str) -> Result<Range<usize>, String> {
         if text.is_empty() {
             Ok(or)
         } else {
-            text.parse().map_err(|_| format!("{text:?} is not the number of an event"))
+            text.parse().map_err(|_| format!("{text:?} is not an event number"))
         }
     };
     let range = number(from, 0)?..number(to, usize::MAX)?;
-    if range.start > range.end { Err(format!("{text:?} ends before it begins")) } else { Ok(range) }
+    if range.start > range.end { Err(format!("{text:?} ends before it starts")) } else { Ok(range) }
 }
 
 fn times(text: &str) -> Result<Range<Instant>, String> {
@@ -133,7 +133,7 @@ fn slim_file(
     if let Some(Window::Time(times)) = &window
         && times.start > times.end
     {
-        return Err(Failure::usage("the window of --time ends before it begins"));
+        return Err(Failure::usage("the window of --time ends before it starts"));
     }
     // A scope without events is a valid window.
     let why_empty = match &window {

@@ -81,12 +81,12 @@ fn too_many(found: &[DeviceId]) -> Option<String> {
     let (n, first) = (found.len(), found.first()?);
     if n > MOST_FILES {
         Some(format!(
-            "not divided into {n} files, of {MOST_FILES} at most; write one of them with --device {first}"
+            "not split into {n} files, more than {MOST_FILES}; write one of them with --device {first}"
         ))
     } else if n_lists > MOST_LISTS {
         Some(format!(
-            "not divided: the device numbers are so large that {n} files would have {n_lists} empty traces, of \
-             {MOST_LISTS} at most; write one file with --device {first}"
+            "not split: the device numbers are so large that {n} files would have {n_lists} empty traces, \
+             more than {MOST_LISTS}; write one file with --device {first}"
         ))
     } else {
         None
@@ -94,7 +94,7 @@ fn too_many(found: &[DeviceId]) -> Option<String> {
 }
 
 fn nothing(why: &str) -> Failure {
-    Failure::Message(Exit::Unreadable, format!("nothing is written: {why}"))
+    Failure::Message(Exit::Unreadable, format!("nothing was written: {why}"))
 }
 
 /// Returns the parts that are asked for, each made when it is written.

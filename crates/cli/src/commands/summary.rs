@@ -321,8 +321,8 @@ impl<'a> Summary<'a> {
             format!(" of {}", Sites::new(self.history, 2).plain(&Site::Stack(stack)))
         });
         format!(
-            "almost out of memory {}: with {in_use} in use the device refused {}{asked}, and served it when {} of cache had been \
-             given back{times}",
+            "almost out of memory {}: with {in_use} in use the device refused {}{asked}, and granted it \
+             after {} of cache was released{times}",
             moment::words(self.history, refused),
             Bytes(call.requested_bytes),
             Bytes(call.released_bytes),

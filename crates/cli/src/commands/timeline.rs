@@ -77,7 +77,8 @@ const MOST_DRAWN: usize = 256;
 
 fn too_many(file: &str) -> Failure {
     let what = format!(
-        "{file}: not drawn further: one command draws {MOST_DRAWN} devices at most; name one with --device"
+        "{file}: further devices are not drawn: one command draws at most {MOST_DRAWN}; select one with \
+         --device"
     );
     Failure::Message(Exit::Broken, what)
 }

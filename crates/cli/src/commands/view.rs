@@ -126,7 +126,10 @@ fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
 
 #[cfg(not(target_os = "linux"))]
 fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
-    Err(Failure::usage("`memreel view --live` needs Linux; here memreel reads what was recorded there"))
+    Err(Failure::usage(
+        "`memreel view --live` needs Linux; on this system memreel only reads what was \
+         recorded there",
+    ))
 }
 
 /// Says the address of a page, and opens it.

@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<At, String> {
         _ => text
             .parse()
             .map(At::Entry)
-            .map_err(|_| "not a moment; use the number of an event, start, peak or end".to_owned()),
+            .map_err(|_| "not a moment; use an event number, start, peak or end".to_owned()),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn replaces_no_snapshot<'a>(
         return Ok(());
     }
     let path = Shown(&path);
-    Err(Failure::usage(format!("{path} is a snapshot, which would be replaced; give another file")))
+    Err(Failure::usage(format!("{path} is a snapshot and would be overwritten; give another file")))
 }
 
 /// Writes a file that is no snapshot, the whole file or nothing; what is a pipe or a device is written into.
@@ -104,7 +104,7 @@ impl Output {
 
 /// Several inputs were given, and -o does not name a folder.
 pub(crate) fn needs_folder() -> Failure {
-    Failure::usage("several files need a folder after -o, and it must exist")
+    Failure::usage("with several files, -o must name an existing folder")
 }
 
 /// Refuses to write binary data to a terminal.

@@ -104,7 +104,7 @@ fn a_snapshot_without_devices_cannot_be_split() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("empty.json");
     fs::write(&file, r#"{"segments": [], "device_traces": []}"#).unwrap();
-    refused_by(&["split"], &file, "nothing is written: no device has events or segments");
+    refused_by(&["split"], &file, "nothing was written: no device has events or segments");
 }
 
 /// A checkpoint is a dictionary too, and a gate must not pass it.

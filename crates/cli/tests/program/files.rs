@@ -306,6 +306,6 @@ fn a_small_file_makes_no_huge_one() {
     };
     let refused = to_null(&[]);
     assert_eq!(refused.status.code(), Some(3));
-    assert!(stderr(&refused).contains("--allow-large writes it all the same"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("use --allow-large to write it anyway"), "{}", stderr(&refused));
     assert_eq!(to_null(&["--allow-large"]).status.code(), Some(0));
 }

@@ -115,7 +115,7 @@ fn what_is_no_pair_of_runs_is_refused() {
         (&[], "needs runs of two sizes"),
         (&["512=512.pickle", "512=768.pickle"], "one run a size"),
         (&["768=512.pickle", "512=768.pickle"], "are the files in the order of their sizes?"),
-        (&["512=512.pickle", "768=768.pickle", "--limit", "24"], "write a unit, such as 24GiB"),
+        (&["512=512.pickle", "768=768.pickle", "--limit", "24"], "add a unit, such as 24GiB"),
         (
             &["512=512.pickle", "768=768.pickle", "--limit", "8GiB", "--step", "18446744073709551615"],
             "is more than any size",

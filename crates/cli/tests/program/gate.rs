@@ -44,14 +44,14 @@ fn exit_statuses_and_reports() {
     let itself =
         run(&["gate", "--max-peak", "1GiB", "--junit", model.to_str().unwrap(), model.to_str().unwrap()]);
     assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
-    assert!(stderr(&itself).contains("would be replaced") && fs::read(&model).unwrap()[0] == b'{');
+    assert!(stderr(&itself).contains("would be overwritten") && fs::read(&model).unwrap()[0] == b'{');
     // A file that cannot be read leaves no report of another run, and no green one.
     assert_eq!(run(&["gate", "--max-peak", "1GiB", "--junit", xml, "missing.pickle"]).status.code(), Some(3));
     assert!(!junit.exists());
     let partly = run(&["gate", "--max-peak", "9GiB", "--junit", xml, file, "missing.pickle"]);
     assert_eq!(partly.status.code(), Some(3));
     let report = fs::read_to_string(&junit).unwrap();
-    assert!(report.contains("failures=\"0\"") && report.contains("a file gave no answer"), "{report}");
+    assert!(report.contains("failures=\"0\"") && report.contains("a file gave no result"), "{report}");
     assert_eq!(status(&["--max-fragmentation", "7%"]), Some(4));
     // Measured between the allocation of a segment and that of its block, 68.1 % would be wasted.
     let healthy = "torch-2.11/snapshots/graph_private_pools.pickle";
@@ -249,7 +249,7 @@ fn strict_fails_a_history_that_is_not_whole() {
         let (status, text) = gate(&[], name);
         assert!(text.contains(why), "{name}: {status} {text}");
         assert_eq!(
-            (status, text.contains("FAILED  peak is known of the last 5 events alone")),
+            (status, text.contains("FAILED  peak is only known of the last 5 events, because")),
             if is_partial { (4, true) } else { (0, false) },
             "{name}: {text}"
         );

@@ -172,20 +172,20 @@ fn notes_name_what_is_odd_about_the_files() {
     let odd = folder(&[("a-rank0.pickle", RANK_0), ("b-rank0.pickle", RANK_0), ("rank3.pickle", RANK_0)]);
     let (out, _, status) = ranks(&[text(odd.path())]);
     assert_eq!(status, Some(0), "equal ranks have no outlier: {out}");
-    for note in ["note: several files are of rank 0; each", "note: no file is of rank 1, 2\n"] {
+    for note in ["note: several files belong to rank 0; each", "note: no file for rank 1, 2\n"] {
         assert!(out.contains(note), "{out}");
     }
     for line in ["\nrank 0, …/a-rank0.pickle ", "\nrank 0, …/b-rank0.pickle ", "\nrank 3 "] {
         assert!(out.contains(line), "a line names its file if its rank does not: {out}");
     }
     let thrice = ["a-rank0.pickle", "b-rank0.pickle", "c-rank0.pickle"].map(|name| (name, RANK_0));
-    assert!(ranks(&[text(folder(&thrice).path())]).0.contains("several files are of rank 0; each"));
+    assert!(ranks(&[text(folder(&thrice).path())]).0.contains("several files belong to rank 0; each"));
     let far = folder(&[("rank0.pickle", RANK_0), ("rank18446744073709551615.pickle", RANK_0)]);
     let (out, _, status) = ranks(&[text(far.path())]);
-    assert!(status == Some(0) && out.contains("note: no file is of rank 1, 2, 3"), "{out}");
+    assert!(status == Some(0) && out.contains("note: no file for rank 1, 2, 3"), "{out}");
     let unlike = folder(&[("rank0.pickle", RANK_0), ("rank1.pickle", OTHER)]);
     let (out, _, _) = ranks(&[text(unlike.path())]);
-    assert!(joined(&out).contains("the clocks disagree, or the files are of several runs"), "{out}");
+    assert!(joined(&out).contains("the clocks disagree, or the files are from several runs"), "{out}");
     let late = made(Some("step"));
     Made { first_us: USUAL.first_us + 5 * 3_600_000_000 - 1, ..USUAL }.save(&late.path().join("rank1.json"));
     let (out, _, _) = ranks(&[text(late.path())]);
@@ -306,7 +306,7 @@ fn a_tape_that_is_still_written_has_a_note() {
     let block = reel.alloc(5 << 20).unwrap();
     let whole = fs::read(&tape).unwrap();
     fs::write(folder.path().join("rank1.tape"), &whole[..100]).unwrap();
-    let note = "note: 1 file is still written, so that the last step and the end can differ";
+    let note = "note: 1 file is still written, so the last step and the end may differ";
     let (out, error, status) = ranks(&[text(folder.path())]);
     assert!(joined(&out).contains(note) && out.contains("5.00 MiB"), "{out}{error}");
     assert!(status == Some(3) && out.contains("rank1.tape: "), "{out}{error}");
@@ -348,10 +348,12 @@ fn a_rank_is_read_from_standard_input_once() {
     let rank_1 = fixture(RANK_1);
     let (out, _, status) = piped(&["-"], &rank_1);
     assert!(status == Some(1) && out.contains("\nstandard input "), "{out}");
-    assert!(joined(&out).contains("note: of fewer than 3 ranks no figure is usual"), "{out}");
+    assert!(joined(&out).contains("note: with fewer than 3 ranks, no figure is usual"), "{out}");
     let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
     assert!(status == Some(1) && out.contains("2 ranks of 2 files, 1 outlier"), "{out}");
-    for (words, why) in [(["-", "-", "-"], "name `-` once"), (["-", "--html", "x.html"], "is read once")] {
+    for (words, why) in
+        [(["-", "-", "-"], "name `-` once"), (["-", "--html", "x.html"], "can only be read once")]
+    {
         let (out, error, status) = piped(&words, &rank_1);
         assert!(status == Some(2) && out.is_empty() && error.contains(why), "{out}{error}");
     }
@@ -456,7 +458,7 @@ fn ranks_are_compared_by_the_gpu_of_each() {
         "rank 2 differs from the others: forward (train.py:7) holds 200.00 MiB more than in the other ranks";
     assert!(joined(&out).starts_with(site), "{out}");
     assert!(out.contains("4 ranks of 4 files, 1 outlier; peaks from 500.00 MiB to 700.00 MiB"), "{out}");
-    assert!(joined(&out).contains("note: device 4 is memory of the host and not compared"), "{out}");
+    assert!(joined(&out).contains("note: device 4 is host memory and is not compared"), "{out}");
     let (out, err, status) = ranks(&[text(folder.path()), "--device", "4"]);
     assert_eq!(status, Some(0), "{out}{err}");
     assert!(out.contains("4 ranks of 4 files, no outlier"), "{out}");

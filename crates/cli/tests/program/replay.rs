@@ -127,7 +127,7 @@ fn a_switch_of_settings_in_the_run() {
     let text = replay(&[&["--from", "700"], &expandable[..], &[file]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("\n(defaults), from event 700 expandable_segments:True "), "{text}");
-    for (moment, what) in [("99999", "no event 99999"), ("nowhere", "--from takes the number of an event")] {
+    for (moment, what) in [("99999", "no event 99999"), ("nowhere", "--from takes an event number")] {
         let message = refused(&replay(&[&["--from", moment], &expandable[..], &[file]].concat()), 2);
         assert!(message.contains(what), "{message}");
     }

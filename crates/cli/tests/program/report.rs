@@ -93,7 +93,8 @@ fn leaks_of_several_files_are_what_grows_in_each() {
     assert!(text.starts_with("device 1: 1 site grew in each of 3 files, by "), "{text}");
     assert!(text.contains(" → ") && text.contains("<module> (fsdp_ranks.py:38)"), "{text}");
     let at_exit = answer(&["leaks", &files[0], &files[1], &files[0]]);
-    let note = "note: 1 site grew in each file before the last one, which may be that of the program's end\nwithout it: ";
+    let note = "note: 1 site grew in each file before the last one, which may have been written as the \
+                program ended\nwithout it: ";
     assert!(at_exit.contains(note) && !text.contains("note: "), "{at_exit}{text}");
     let backwards = answer(&["leaks", &files[2], &files[1], &files[0]]);
     assert!(backwards.contains("no site holds more in each of 3 files"), "{backwards}");

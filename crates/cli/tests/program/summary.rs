@@ -74,7 +74,8 @@ fn the_device_that_failed_comes_first() {
     assert!(place("device 1: 1 event") < place("device 0: 7 events, no times recorded"), "{text}");
     assert!(
         text.contains(
-            "almost out of memory after event 3 of 7: with 0 B in use the device refused 3.00 GiB of f (x.py:2), and served it when 2.00"
+            "almost out of memory after event 3 of 7: with 0 B in use the device refused 3.00 GiB of f \
+             (x.py:2), and granted it after 2.00"
         ),
         "{text}"
     );

@@ -75,11 +75,11 @@ fn messages_show_the_right_order() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused(&["tob", file]).contains("similar subcommand exists: 'top'"));
-    assert!(refused(&["at", file, "7"]).contains(&format!("and then the file: memreel at peak {file}")));
+    assert!(refused(&["at", file, "7"]).contains(&format!("before the file: memreel at peak {file}")));
     assert!(refused(&["leaks", "--between", "a", "b", file]).contains(": no scopes were recorded"));
     assert!(
         refused(&["convert", file, "-o", "x.svg"])
-            .contains(".svg is not the ending of a format; add --to json")
+            .contains(".svg is not the extension of a format; add --to json")
     );
     assert!(refused(&["explain", file]).contains("use: memreel oom FILE"));
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn messages_show_the_right_order() {
     let reversed =
         ["leaks", "--device", "0", "--between", "forward#1", "forward#0", scoped.to_str().unwrap()];
     let message = refused(&reversed);
-    assert!(message.contains("exchange them: --between forward#0 forward#1"), "{message}");
+    assert!(message.contains("swap them: --between forward#0 forward#1"), "{message}");
 }
 
 #[test]

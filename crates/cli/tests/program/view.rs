@@ -328,7 +328,7 @@ fn what_is_no_snapshot_never_replaces_one() {
     for out in [path.to_str().unwrap(), "./a.pickle", "a.pickle"] {
         let (status, error) = words(out);
         assert_eq!(status, Some(2), "{error}");
-        assert!(error.contains("is a snapshot, which would be replaced"), "{error}");
+        assert!(error.contains("is a snapshot and would be overwritten"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
     // A name that was forgotten makes an input an output, of any command.

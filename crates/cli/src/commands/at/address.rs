@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Range<Address>, String> {
         let start = address(text)?;
         (start, start.saturating_add(1))
     };
-    if start < end { Ok(start..end) } else { Err(format!("{text:?} has no byte: it ends where it begins")) }
+    if start < end { Ok(start..end) } else { Err(format!("{text:?} is empty: it ends where it starts")) }
 }
 
 /// A question about a range of addresses.
@@ -209,12 +209,12 @@ fn state(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, moment: Moment
 fn private(pool: PoolId) -> String {
     match PoolOf::id(pool) {
         PoolOf::Program => format!(
-            "note: pool {pool} is private: a MemPool of the program, whose memory serves only requests within \
+            "note: pool {pool} is private: a MemPool of the program, which only serves requests within \
              torch.cuda.use_mem_pool"
         ),
         _ => format!(
-            "note: pool {pool} is private: a captured graph that uses it reads and writes here whenever it is replayed, also \
-             after its blocks are freed"
+            "note: pool {pool} is private: a captured graph that uses it reads and writes here on every \
+             replay, even after its blocks are freed"
         ),
     }
 }

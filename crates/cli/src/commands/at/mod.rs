@@ -113,10 +113,10 @@ impl Options {
             (Some(Word::Moment(at)), [_, ..]) => Ok((*at, input(self.files.clone()))),
             (Some(Word::Other(file, _)), []) => Ok((At::End, input(vec![file.into()]))),
             (Some(Word::Other(file, why)), _) if Path::new(file).exists() => {
-                Err(Failure::usage(format!("{why}, and then the file: memreel at peak {}", shell_word(file))))
+                Err(Failure::usage(format!("{why}, before the file: memreel at peak {}", shell_word(file))))
             }
             (Some(Word::Other(word, why)), _) => Err(Failure::usage(format!("{:?}: {why}", clean(word)))),
-            _ => Err(Failure::usage("no file is given; use for example memreel at peak snapshot.pickle")),
+            _ => Err(Failure::usage("no file given; use for example memreel at peak snapshot.pickle")),
         }
     }
 }

@@ -105,7 +105,8 @@ impl To {
             "csv" => To::Csv,
             _ => {
                 return Err(Failure::usage(format!(
-                    ".{ending} is not the ending of a format; add --to json, pickle, pprof, perfetto, folded or csv"
+                    ".{ending} is not the extension of a format; add --to json, pickle, pprof, perfetto, \
+                     folded or csv"
                 )));
             }
         })
@@ -148,7 +149,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     };
     if options.json && output.is_none() {
         return Err(Failure::usage(
-            "standard output is taken by the converted snapshot; --json needs a file after -o",
+            "standard output is used for the converted snapshot; --json needs -o FILE",
         ));
     }
     each_path(&options.files, |path| {
@@ -234,8 +235,8 @@ fn check(is_over: bool, to: To) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!(
-        "its {} would have more than 1 GB and 100 times the bytes of the file; --allow-large writes it all the same, and \
-         `memreel slim` first makes less of it",
+        "its {} would be larger than 1 GB and 100 times the file's size; use --allow-large to write it \
+         anyway, or make the snapshot smaller with `memreel slim`",
         to.extension()
     );
     Err(Failure::Message(Exit::Unreadable, what))
@@ -250,8 +251,8 @@ fn warn(to: To, n_bytes: u64, written: &str) {
     if is_too_large(to, n_bytes) {
         let mb = n_bytes / 1_000_000;
         eprintln!(
-            "memreel: warning: {written} has {mb} MB of JSON, and Chrome cannot load more than 537 MB in the viewer; \
-             give it the pickle, or cut the history with `memreel slim` first"
+            "memreel: warning: {written} has {mb} MB of JSON, and in the viewer Chrome cannot load more than \
+             537 MB; load the pickle, or cut the history with `memreel slim` first"
         );
     }
 }

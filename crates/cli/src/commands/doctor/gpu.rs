@@ -23,18 +23,20 @@ pub(super) fn driver() -> Finding {
     const PART: &str = "GPU driver";
     let devices = devices();
     match loads(Path::new(DRIVER)) {
-        Err(error) => Finding::unknown(PART, format!("{DRIVER} was not tried: {error}"), ""),
+        Err(error) => Finding::unknown(PART, format!("{DRIVER} was not tested: {error}"), ""),
         Ok(Err(_)) if devices.is_empty() => {
-            let what_to_do = format!("nothing for heaps and for files; to record a GPU, {OF_CONTAINER}");
-            Finding::fails(PART, format!("{DRIVER} is not here, and no device"), &what_to_do)
+            let what_to_do = format!("heaps and files work without it; to record a GPU, {OF_CONTAINER}");
+            Finding::fails(PART, format!("no {DRIVER} and no device were found"), &what_to_do)
         }
-        Ok(Err(why)) => {
-            Finding::fails(PART, format!("devices are here, and {DRIVER} does not load: {why}"), OF_CONTAINER)
-        }
+        Ok(Err(why)) => Finding::fails(
+            PART,
+            format!("devices are present, but {DRIVER} does not load: {why}"),
+            OF_CONTAINER,
+        ),
         Ok(Ok(())) if devices.is_empty() => {
-            let why = format!("{DRIVER} loads, and /dev has no device of NVIDIA's");
+            let why = format!("{DRIVER} loads, but /dev has no NVIDIA device");
             if Path::new("/dev/dxg").exists() {
-                return Finding::unknown(PART, format!("{why}: memreel was not tested in WSL"), "");
+                return Finding::unknown(PART, format!("{why}; memreel is not tested in WSL"), "");
             }
             Finding::fails(PART, why, OF_CONTAINER)
         }
@@ -47,8 +49,8 @@ fn of_devices(part: &'static str, devices: &[PathBuf]) -> Finding {
         File::open(device).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
     };
     if let Some(device) = devices.iter().find(is_closed) {
-        let why = format!("{} may not be opened by this user", Shown(&device));
-        return Finding::fails(part, why, "join the group that has the device, often video or render");
+        let why = format!("this user may not open {}", Shown(&device));
+        return Finding::fails(part, why, "join the group that owns the device, often video or render");
     }
     let version = version().map_or_else(String::new, |version| format!(" of driver {version}"));
     let n = devices.len();
@@ -59,15 +61,16 @@ fn of_devices(part: &'static str, devices: &[PathBuf]) -> Finding {
 pub(super) fn management() -> Finding {
     const PART: &str = "other processes on the GPU";
     match loads(Path::new(MANAGEMENT)) {
-        Err(error) => Finding::unknown(PART, format!("{MANAGEMENT} was not tried: {error}"), ""),
+        Err(error) => Finding::unknown(PART, format!("{MANAGEMENT} was not tested: {error}"), ""),
         Ok(Ok(())) if devices().is_empty() => {
-            Finding::unknown(PART, format!("{MANAGEMENT} loads, and there is no device to ask about"), "")
+            Finding::unknown(PART, format!("{MANAGEMENT} loads, but there is no device to query"), "")
         }
         Ok(Ok(())) => Finding::works(PART, format!("{MANAGEMENT} (NVML) loads")),
         Ok(Err(_)) => {
-            let what_to_do = "nothing without a GPU; with one, NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a \
-                              container, and without it what other processes hold is unexplained";
-            Finding::fails(PART, format!("{MANAGEMENT} (NVML) is not here"), what_to_do)
+            let what_to_do = "nothing without a GPU; with one, start the container with \
+                              NVIDIA_DRIVER_CAPABILITIES=compute,utility, or memory of other processes stays \
+                              unexplained";
+            Finding::fails(PART, format!("{MANAGEMENT} (NVML) was not found"), what_to_do)
         }
     }
 }

@@ -27,15 +27,15 @@ pub(super) fn processes() -> Finding {
         Command::new(sleep).arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().ok()
     });
     let Some(mut child) = child else {
-        return Finding::unknown(PART, "there is no program `sleep` to look at", "");
+        return Finding::unknown(PART, "there is no program `sleep` to inspect", "");
     };
     let maps = format!("/proc/{}/smaps", child.id());
     let read = fs::read(&maps);
     let _ = child.kill();
     let _ = child.wait();
-    let what_to_do = "mount /proc in the container; without it the table of a heap has blocks alone";
+    let what_to_do = "mount /proc in the container; without it, a heap's table shows only blocks";
     match read {
-        Ok(text) if !text.is_empty() => Finding::works(PART, "/proc has the mappings of a child"),
+        Ok(text) if !text.is_empty() => Finding::works(PART, "/proc shows the mappings of a child"),
         Ok(_) => Finding::fails(PART, format!("{maps} is empty"), what_to_do),
         Err(error) => Finding::fails(PART, format!("{maps} cannot be read: {error}"), what_to_do),
     }
@@ -45,7 +45,7 @@ pub(super) fn processes() -> Finding {
 pub(super) fn page() -> Finding {
     const PART: &str = "view";
     match listener(0) {
-        Ok(_) => Finding::works(PART, "127.0.0.1 has a free port for the page"),
+        Ok(_) => Finding::works(PART, "a port for the page is free on 127.0.0.1"),
         Err(error) => Finding::fails(
             PART,
             format!("no port can be opened on 127.0.0.1: {error}"),
@@ -59,11 +59,11 @@ pub(super) fn browser() -> Finding {
     const PART: &str = "browser";
     if !has_display() {
         let why = match is_remote() {
-            true => "this is a session of SSH, so no browser is opened",
+            true => "this is an SSH session, so no browser is opened",
             false => "DISPLAY and WAYLAND_DISPLAY are not set, so no browser is opened",
         };
-        let what_to_do = "open the address that memreel view prints, through ssh -L from your own machine; or copy the file of \
-                          memreel view --html";
+        let what_to_do = "open the address that memreel view prints through ssh -L from your own machine, or \
+                          copy the file that memreel view --html writes";
         return Finding::fails(PART, why, what_to_do);
     }
     match in_path(OsStr::new(OPENER)) {

@@ -42,7 +42,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     if matches!(out, Printed::Memory(_)) {
-        return Err(Failure::usage("the doctor starts programs; start `memreel doctor` as a program"));
+        return Err(Failure::usage("the doctor starts programs; run `memreel doctor` as a program"));
     }
     let mut worst = Exit::Fine;
     for find in checks(options, program) {

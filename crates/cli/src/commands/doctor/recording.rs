@@ -34,13 +34,13 @@ pub(super) fn libraries() -> Finding {
     let library = Path::new(&library);
     let shown = Shown(&library);
     match loads(library) {
-        Ok(Ok(())) => Finding::works(PART, format!("the loader takes {shown}")),
+        Ok(Ok(())) => Finding::works(PART, format!("the loader accepts {shown}")),
         Ok(Err(why)) => Finding::fails(
             PART,
             why,
-            "build memreel on this machine, or on one whose glibc is not newer; it needs glibc",
+            "build memreel on this machine, or on one whose glibc is not newer; memreel needs glibc",
         ),
-        Err(error) => Finding::unknown(PART, format!("{shown} is here, and was not tried: {error}"), ""),
+        Err(error) => Finding::unknown(PART, format!("{shown} was found, but not tested: {error}"), ""),
     }
     .needed()
 }
@@ -61,7 +61,7 @@ pub(super) fn program(program: &OsStr) -> Finding {
         Some(unrecorded) => Finding::fails(
             PART,
             unrecorded.why,
-            "record another build of it, or a program that it starts; it runs unrecorded",
+            "record another build of it, or a program that it starts; this one runs unrecorded",
         ),
     }
     .needed()
@@ -75,12 +75,12 @@ pub(super) fn heap(memreel: &[OsString]) -> Finding {
     }
     let program: Vec<OsString> = memreel.iter().cloned().chain(["--version".into()]).collect();
     match Recorded::of(memreel, &program) {
-        Err(why) => Finding::fails(PART, format!("a trial ended: {why}"), ""),
+        Err(why) => Finding::fails(PART, format!("a trial run failed: {why}"), ""),
         Ok(recorded) => match recorded.snapshots().map(|snapshot| snapshot.n_events()).max() {
             Some(n_events) if n_events > 0 => {
-                Finding::works(PART, format!("a trial recorded {n_events} events"))
+                Finding::works(PART, format!("a trial run recorded {n_events} events"))
             }
-            _ => Finding::fails(PART, format!("a trial recorded nothing: {}", recorded.said.trim()), ""),
+            _ => Finding::fails(PART, format!("a trial run recorded nothing: {}", recorded.said.trim()), ""),
         },
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn python(memreel: &[OsString]) -> Finding {
     const PART: &str = "Python frames";
     const FUNCTION: &str = "memreel_doctor";
     let Some(python) = in_path("python3".as_ref()) else {
-        return Finding::unknown(PART, "there is no python3 in PATH", "");
+        return Finding::unknown(PART, "python3 is not in PATH", "");
     };
     match Libraries::find(true) {
         Err(failure) => return Finding::told(PART, &failure.to_string()),
@@ -103,20 +103,20 @@ pub(super) fn python(memreel: &[OsString]) -> Finding {
     let script = format!("def {FUNCTION}():\n    return bytearray(1 << 20)\nkept = {FUNCTION}()");
     let shown = python.display().to_string();
     let recorded = match Recorded::of(memreel, &[python.into(), "-c".into(), script.into()]) {
-        Err(why) => return Finding::fails(PART, format!("a trial with {shown} ended: {why}"), ""),
+        Err(why) => return Finding::fails(PART, format!("a trial run with {shown} failed: {why}"), ""),
         Ok(recorded) => recorded,
     };
     let has = |snapshot: &memreel_snapshot::Snapshot| {
         snapshot.stacks.all_frames().any(|frame| &*frame.name == FUNCTION)
     };
     if recorded.snapshots().any(|snapshot| has(&snapshot)) {
-        return Finding::works(PART, format!("a trial with {shown} has them"));
+        return Finding::works(PART, format!("a trial run with {shown} recorded them"));
     }
     let why =
-        recorded.said.lines().find(|line| line.contains("ython")).unwrap_or("it has native frames alone");
+        recorded.said.lines().find(|line| line.contains("ython")).unwrap_or("it recorded only native frames");
     Finding::fails(
         PART,
-        format!("a trial with {shown} has none: {}", why.trim_start_matches("memreel: ")),
-        "use CPython 3.9 to 3.15, in its final releases (docs/python.md)",
+        format!("a trial run with {shown} recorded none: {}", why.trim_start_matches("memreel: ")),
+        "use a final release of CPython 3.9 to 3.15 (docs/python.md)",
     )
 }

@@ -77,16 +77,16 @@ impl Recorded {
         memreel: &[std::ffi::OsString],
         program: &[std::ffi::OsString],
     ) -> Result<Recorded, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("no folder can be made: {error}"))?;
+        let folder = tempfile::tempdir().map_err(|error| format!("cannot create a folder: {error}"))?;
         let [first, words @ ..] = memreel else {
-            return Err("the program does not know its own name".into());
+            return Err("the program's own path is unknown".into());
         };
         let mut command = Command::new(first);
         command.args(words).args(["record", "--heap", "-o"]).arg(folder.path().join("run.pickle"));
         command.arg("--").args(program);
         let (is_fine, said) = started(&mut command).map_err(|error| error.to_string())?;
         let why =
-            || said.lines().last().unwrap_or("it failed without a word").trim_start_matches("memreel: ");
+            || said.lines().last().unwrap_or("it failed without a message").trim_start_matches("memreel: ");
         if is_fine { Ok(Recorded { folder, said }) } else { Err(why().to_owned()) }
     }
 

@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     if let Some(limit) = options.limit.filter(|limit| !(LEAST_LIMIT..=MOST_LIMIT).contains(limit)) {
         let what =
-            format!("a limit of {} is not that of a device; write a unit, such as 24GiB", Bytes(limit));
+            format!("a limit of {} is too small for a device; add a unit, such as 24GiB", Bytes(limit));
         return Err(Failure::usage(what));
     }
     let named = options.size.chunks(2).map(|pair| Named::new(&pair[0], &pair[1]));

@@ -104,7 +104,7 @@ impl Runs {
         if let Some(other) = named.iter().find(|of| !of.written.is_like(of_first)) {
             let (one, other) = (first.path.display().to_string(), other.path.display().to_string());
             let what = format!(
-                "the sizes of {} and {} differ in how many numbers they have, or in their names",
+                "the sizes of {} and {} differ in their count of numbers, or in their names",
                 clean(&one),
                 clean(&other)
             );
@@ -143,8 +143,10 @@ impl Runs {
             ([], Devices::One(device)) => Ok(device),
             ([], Devices::All) => Ok(DeviceId(0)),
             (several, _) => {
-                let what =
-                    format!("every run has a history of devices {}; choose one with --device", list(several));
+                let what = format!(
+                    "every run has a history for devices {}; choose one with --device",
+                    list(several)
+                );
                 Err(Failure::usage(what))
             }
         }

@@ -38,7 +38,7 @@ impl Report<'_> {
                 [&check.predicted, &check.recorded].map(|of| of.reserved_peak_bytes.bytes);
             let size = answer.runs.words(check.recorded.size);
             let percent = deviation_percent(predicted, recorded);
-            print_text(format!("check: {size} is predicted from the others to {percent:+.1} %"), out)?;
+            print_text(format!("check: {size} predicted from the others is off by {percent:+.1} %"), out)?;
         }
         if let Some(of) = answer.predictions().next() {
             print_text(self.parts(of), out)?;
@@ -50,7 +50,7 @@ impl Report<'_> {
 
     /// Returns what a device needs beside the limit.
     fn beside(&self) -> String {
-        let what = "note: the CUDA context, NCCL and other processes need memory beside the limit";
+        let what = "note: the CUDA context, NCCL and other processes need memory in addition to the limit";
         match self.answer.beside {
             Some((size, bytes)) => {
                 let (size, bytes) = (self.answer.runs.words(size), Bytes(bytes));
@@ -76,7 +76,7 @@ impl Report<'_> {
             Some(fits) => self.answer.runs.words(fits.size),
         };
         let then = match (&largest.fits, &largest.fails) {
-            (Some(_), None) => ", and nothing depends on the size: are two files the same?".to_owned(),
+            (Some(_), None) => ", and nothing depends on the size: are two files identical?".to_owned(),
             (Some(fits), Some(_)) => peak(fits),
             (None, _) => String::new(),
         };
@@ -105,7 +105,7 @@ impl Report<'_> {
                 let size = self.answer.runs.words(fits.size);
                 print_text(format!("{size} fits under {conf}{}", peak(fits)), out)
             }
-            _ if self.answer.has_sweep => print_text("no setting of the grid lets a larger size fit", out),
+            _ if self.answer.has_sweep => print_text("no setting in the grid fits a larger size", out),
             _ => Ok(()),
         }
     }
@@ -176,7 +176,7 @@ impl Report<'_> {
             doubts.push(format!("{size}: the peak may be {:.0} % off, {what}", spread * 100.0));
         }
         if of.alone_share > 0.03 {
-            let what = "of the bytes are asked for at one size and not at another";
+            let what = "of the bytes are requested at one size but not at another";
             doubts.push(format!("{size}: {:.0} % {what}", of.alone_share * 100.0));
         }
         if of.times > 8.0 {
@@ -186,7 +186,7 @@ impl Report<'_> {
             doubts.push(format!("{size}: whether it fits depends on the order of frees"));
         }
         let nearest = self.answer.runs.words(of.nearest);
-        doubts.push(format!("a run nearer to {size} than {nearest} would settle it"));
+        doubts.push(format!("a run nearer to {size} than {nearest} would decide it"));
         doubts
     }
 }

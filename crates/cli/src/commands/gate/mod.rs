@@ -169,7 +169,7 @@ struct Peak {
 
 fn peak(text: &str) -> Result<Peak, String> {
     let (scope, bytes) = match text.rsplit_once('=') {
-        Some(("", _)) => return Err(format!("{text:?} names no scope; use for example forward=10GiB")),
+        Some(("", _)) => return Err(format!("{text:?} has no scope name; use for example forward=10GiB")),
         Some((scope, bytes)) => (Some(scope.to_owned()), bytes),
         None => (None, text),
     };
@@ -191,7 +191,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     let limits = options.limits();
     if limits == Limits::new() && options.baseline.is_none() {
-        return Err(Failure::usage("no limit is given; use for example --max-peak 10GiB or --baseline FILE"));
+        return Err(Failure::usage("no limit given; use for example --max-peak 10GiB or --baseline FILE"));
     }
     let update = options.updated()?;
     let baseline =
@@ -204,7 +204,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         exit = each_device_of(files, &options.input, out, |asked, out| gate.check(asked, out))?;
     }
     if !matches!(exit, Exit::Fine | Exit::GateFailed) {
-        let why = "a file gave no answer; the log says which one, and why".to_owned();
+        let why = "a file gave no result; the log shows which one, and why".to_owned();
         gate.results.push(Gated::of_files("files", "answered", why));
     }
     for run in &runs {
@@ -315,7 +315,7 @@ impl Options {
         match (&self.baseline, &self.input.files[..]) {
             (Some(path), [file]) if self.update_baseline && runs_in(file).is_empty() => Ok(Some(path)),
             _ if self.update_baseline => Err(Failure::usage(
-                "--update-baseline writes one snapshot; give one file, and not that of a run",
+                "--update-baseline writes one snapshot; give one snapshot file, not a run",
             )),
             _ => Ok(None),
         }
@@ -345,8 +345,8 @@ impl Options {
         };
         let last = of_the_last(&trust);
         let why = format!(
-            "{what} is known {last} alone, and {missing} are not in the file: record with a larger ring, or compare \
-             what is there with --allow-partial"
+            "{what} is only known {last}, because {missing} are not in the file: record with a larger ring, \
+             or compare what is there with --allow-partial"
         );
         Some(("partial", why))
     }
@@ -362,7 +362,7 @@ fn unknown_scopes(history: &DeviceHistory<'_>, limits: &Limits) -> Vec<(&'static
     };
     let unknown = limits.scopes().filter(|scope| !has(scope));
     unknown
-        .map(|scope| ("scope", format!("there is no scope {:?}, so that its peak is unknown", clean(scope))))
+        .map(|scope| ("scope", format!("there is no scope {:?}, so its peak is unknown", clean(scope))))
         .collect()
 }
 
@@ -444,7 +444,7 @@ fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Ve
             Some(_) => "the last one for addresses",
             None => "so the program may need more than it had",
         };
-        format!("note: {n} failed, {so}: `memreel oom` says why")
+        format!("note: {n} failed, {so}: `memreel oom` explains it")
     }));
     all.extend(
         program_failure(history.snapshot())

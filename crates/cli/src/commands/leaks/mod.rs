@@ -85,7 +85,7 @@ impl<'a> Between<'a> {
         let ends = [end(first)?, end(second)?];
         let backwards = || {
             Failure::usage(format!(
-                "device {}: {second} ends {} and {first} {}; exchange them: --between {second} {first}",
+                "device {}: {second} ends {} and {first} {}; swap them: --between {second} {first}",
                 history.device(),
                 words(history, ends[1]),
                 words(history, ends[0]),
@@ -147,7 +147,7 @@ fn print_older(
         return Ok(());
     }
     let older = match n {
-        0 => "no block at the end is from before it".to_owned(),
+        0 => "no block at the end is older than that".to_owned(),
         n => format!("{} in {} from before it may be that old", Bytes(bytes), count(n, "block")),
     };
     print_text(format!("note: the history has only {}; {older}", count(n_entries, "event")), out)
@@ -200,7 +200,7 @@ fn print_sites(
     print_text(finding(history, &found), out)?;
     print_warnings(history, out)?;
     if let Some(failed) = program_failure(history.snapshot()) {
-        print_text(format!("note: {failed}, so what it would have freed later may be listed too"), out)?;
+        print_text(format!("note: {failed}, so the list may include what it would have freed later"), out)?;
     }
     // What is held is last.
     let (leaks, others) = found.split_at(n_leaks + n_grew + n_doubtful);

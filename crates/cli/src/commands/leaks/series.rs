@@ -41,11 +41,8 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
         }
     }
     if let [one] = &opened[..] {
-        let command = command("ask about it alone: ", &["memreel", "leaks", &shell_word(&one.name)]);
-        print_text(
-            format!("{} is the only file that can be read, and shows no series", clean(&one.name)),
-            out,
-        )?;
+        let command = command("for this file alone: ", &["memreel", "leaks", &shell_word(&one.name)]);
+        print_text(format!("{} is the only readable file; a series needs several", clean(&one.name)), out)?;
         writeln!(out, "{command}")?;
     }
     if opened.len() < 2 {
@@ -60,7 +57,7 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
     let shared: Vec<&DeviceId> = devices[0].iter().filter(is_shared).collect();
     if shared.is_empty() {
         return Err(Failure::usage(
-            "the files have no device in common; give snapshots of one process. Those of several ranks are compared by \
+            "the files have no device in common; give snapshots of one process, or compare ranks with \
              memreel ranks",
         ));
     }
@@ -115,7 +112,10 @@ fn print_without_last(
     }
     let grew = count(growing, "site");
     print_text(
-        format!("note: {grew} grew in each file before the last one, which may be that of the program's end"),
+        format!(
+            "note: {grew} grew in each file before the last one, which may have been written as the \
+             program ended"
+        ),
         out,
     )?;
     let files: Vec<String> = opened[..before].iter().map(|file| shell_word(&file.name)).collect();

@@ -120,14 +120,14 @@ impl All {
         notes.extend(self.clocks());
         if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
             let of_two = match self.mostly_failed().is_empty() {
-                true => "; one of two differs only if its requests failed",
+                true => "; of two, a rank only differs if its requests failed",
                 false => "",
             };
-            notes.push(format!("of fewer than {MIN_RANKS} ranks no figure is usual{of_two}"));
+            notes.push(format!("with fewer than {MIN_RANKS} ranks, no figure is usual{of_two}"));
         }
         if self.n_growing > 0 {
             notes.push(format!(
-                "{} {} still written, so that the last step and the end can differ for that reason alone",
+                "{} {} still written, so the last step and the end may differ for that reason alone",
                 count(self.n_growing, "file"),
                 if self.n_growing == 1 { "is" } else { "are" },
             ));
@@ -135,7 +135,8 @@ impl All {
         let n_warned = self.ranks.iter().filter(|one| !one.figures.warnings.is_empty()).count();
         if n_warned > 0 {
             notes.push(format!(
-                "the histories of {} are not whole, so that figures may be too low; memreel summary FILE has the reasons",
+                "the histories of {} are incomplete, so figures may be too low; memreel summary FILE shows \
+                 why",
                 count(n_warned, "rank")
             ));
         }
@@ -170,10 +171,10 @@ impl All {
         let mut notes = Vec::new();
         if !twice.is_empty() {
             let ranks = listed(&twice, twice.len());
-            notes.push(format!("several files are of rank {ranks}; each is compared as a rank of its own"));
+            notes.push(format!("several files belong to rank {ranks}; each is compared as a separate rank"));
         }
         if n_missing > 0 && files.len() > 1 {
-            notes.push(format!("no file is of rank {}", listed(&missing, n_missing)));
+            notes.push(format!("no file for rank {}", listed(&missing, n_missing)));
         }
         notes
     }
@@ -181,9 +182,7 @@ impl All {
     /// Returns which devices are not compared.
     fn not_compared(&self) -> impl Iterator<Item = String> {
         self.hosts.iter().map(|device| {
-            format!(
-                "device {device} is memory of the host and not compared; --device {device} compares it alone"
-            )
+            format!("device {device} is host memory and is not compared; use --device {device} to compare it")
         })
     }
 
@@ -213,7 +212,8 @@ impl All {
         let n_hours = apart_us.saturating_add(HOUR_US / 2) / HOUR_US;
         (apart_us > HOUR_US).then(|| {
             format!(
-                "the first events are {n_hours} h apart: the clocks disagree, or the files are of several runs"
+                "the first events are {n_hours} h apart: the clocks disagree, or the files are from several \
+                 runs"
             )
         })
     }

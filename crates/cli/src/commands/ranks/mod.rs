@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let broken =
         broken.into_iter().map(|(path, why)| Broken { path, rank: None, why, exit: Exit::Unreadable });
     if options.html.is_some() && files.iter().any(|file| is_stdin(file)) {
-        return Err(Failure::usage("standard input is read once; a page is made of files only"));
+        return Err(Failure::usage("standard input can only be read once; --html needs files"));
     }
     let all = All::new(read::read(files, input.device), broken.collect());
     if all.ranks.is_empty() {

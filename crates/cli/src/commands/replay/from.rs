@@ -25,7 +25,7 @@ pub(super) fn entry(text: &str, history: &DeviceHistory<'_>) -> Result<usize, Fa
             history.moment_before(at.time_us(first_us.unwrap_or(0)))
         }
         _ => history.scopes().start_of(text).map_err(|error| {
-            let moments = "--from takes the number of an event, a scope, or a time such as 1.5s";
+            let moments = "--from takes an event number, a scope, or a time such as 1.5s";
             Failure::usage(format!("device {device}: {error}; {moments}"))
         })?,
     };

@@ -117,7 +117,7 @@ impl Report<'_> {
         let found = self.requests.could_hold().filter(|_| self.limit_bytes.is_none())?;
         let (limit, exactly) = (Bytes(found.at_least_bytes), exact(found.at_least_bytes));
         let known = match (found.at_least_bytes < found.at_most_bytes, found.is_limit) {
-            (false, _) => "the recorded run could hold that when a request failed".to_owned(),
+            (false, _) => "that is what the recorded run could hold when a request failed".to_owned(),
             (true, true) => format!(
                 "the process was limited to between that and {} when a request failed, and the device had more",
                 Bytes(found.at_most_bytes)
@@ -142,7 +142,7 @@ impl Report<'_> {
         if row.has(conf) {
             let peak = |answer: &Answer| (answer.outcome.num_ooms, answer.outcome.reserved_peak_bytes);
             let others = match rows.iter().any(|row| peak(row.first()) < peak(best)) {
-                true => "what another may save depends on the order of addresses",
+                true => "what another would save depends on the order of addresses",
                 false => "no other needs less",
             };
             print_text(format!("{name}, the recorded setting; {others}"), out)?;

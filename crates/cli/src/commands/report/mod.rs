@@ -107,7 +107,7 @@ fn summary_path() -> Result<PathBuf, Failure> {
     let path = env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty());
     path.map(PathBuf::from).ok_or_else(|| {
         Failure::usage(
-            "GITHUB_STEP_SUMMARY is not set; --summary is for a job on GitHub, elsewhere use -o report.md",
+            "GITHUB_STEP_SUMMARY is not set; --summary is for GitHub jobs, elsewhere use -o report.md",
         )
     })
 }

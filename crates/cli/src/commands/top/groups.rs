@@ -57,7 +57,7 @@ pub(super) fn print_groups(
     }
     print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
     if listed.iter().any(|group| group.peak_is_at_most == Some(true)) {
-        let text = "note: ≤ is at most: several stacks are one site, and the peak of each need not have come at one time";
+        let text = "note: ≤ means at most: several stacks are one site, and their peaks may not coincide";
         print_text(text, out)?;
     }
     let has_sites =
@@ -69,10 +69,12 @@ pub(super) fn print_groups(
         let trust = history.trust();
         let note = match (trust.names_the_rest, trust.lacks_in_backward) {
             (true, _) => {
-                "note: what was allocated before the recording has no stack: record before the model is built"
+                "note: what was allocated before the recording has no stack: start recording before the \
+                 model is built"
             }
             (_, true) => {
-                "note: a backward runs in threads without Python: record with stacks=\"all\" for their calls, or try --by scope"
+                "note: the backward pass runs in threads without Python: record with stacks=\"all\" for \
+                 their calls, or try --by scope"
             }
             _ => {
                 "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \

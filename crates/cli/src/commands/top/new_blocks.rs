@@ -39,7 +39,7 @@ impl Answer {
         });
         let new = history.new_blocks(since);
         let moment = if options.at == At::Peak { new.peak } else { options.at.moment(history)? };
-        let by_owner = || Failure::usage("--new is about blocks, which have no owners; leave --by owner out");
+        let by_owner = || Failure::usage("--new counts blocks, which have no owners; leave out --by owner");
         let groups = history.new_at(since, moment, options.by.by()).ok_or_else(by_owner)?;
         Ok(Answer { new, moment, groups })
     }
@@ -88,7 +88,7 @@ pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write)
     }
     print_text(answer.head(options, history), out)?;
     if !answer.new.is_complete {
-        print_text("warning: the oldest events are lost; what was allocated by them is not counted", out)?;
+        print_text("warning: the oldest events are lost; what they allocated is not counted", out)?;
     }
     // What was there before the history is not asked.
     for warning in history.trust().warnings() {

@@ -53,7 +53,7 @@ fn every_owner_of_an_address_is_listed() {
     fs::copy(path, &other).unwrap();
     let two = answer(&["at", "--address", &format!("{address:#x}"), "end", path, other.to_str().unwrap()]);
     assert_eq!(two.matches("2 blocks over time").count(), 2);
-    for (wrong, why) in [("7f", "is not an address"), ("0x10..0x10", "has no byte")] {
+    for (wrong, why) in [("7f", "is not an address"), ("0x10..0x10", "is empty")] {
         let output = run(&["at", "--address", wrong, path]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));

@@ -167,8 +167,11 @@ fn the_only_devices_of_two_files_are_compared() {
     memreel_snapshot::pickle::save(&snapshot, &second).unwrap();
     let second = second.to_str().unwrap();
     let text = answer(&["diff", first, second]);
-    let head = format!("device 0 of {first} and device 1 of {second}, each the only one of its file\n");
-    assert!(text.starts_with(&head) && text.ends_with("no site holds more or less than before\n"), "{text}");
+    let head = format!("device 0 of {first} and device 1 of {second}, each the only one in its file\n");
+    assert!(
+        text.starts_with(&head) && text.ends_with("no change: every site holds as much as before\n"),
+        "{text}"
+    );
     let object: Value = serde_json::from_str(&answer(&["diff", "--json", first, second])).unwrap();
     assert_eq!((&object["device"], &object["after_device"]), (&0.into(), &1.into()));
     // A device that is named is that of both files.

@@ -72,7 +72,7 @@ fn what_does_not_fit_new_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         stderr(&output).to_owned()
     };
-    assert!(refused(&["--new", "--by", "owner"]).contains("--new is about blocks, which have no owners"));
+    assert!(refused(&["--new", "--by", "owner"]).contains("--new counts blocks, which have no owners"));
     assert!(refused(&["--since", "1s"]).contains("--new"));
     assert!(refused(&["--new", "--tree"]).contains("cannot be used with"));
     assert!(refused(&["--new", "--since", "soon"]).contains("\"soon\" is not a time"));

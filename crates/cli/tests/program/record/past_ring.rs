@@ -78,7 +78,7 @@ fn a_gate_compares_the_peak_of_the_run_and_fails_what_it_knows_in_part() {
     let (status, said) = gate(&["--max-reserved", "1GiB"]);
     assert_eq!(status, Some(4), "{said}");
     assert!(
-        said.contains("FAILED  reserved is known of the last 4") && said.contains("--allow-partial"),
+        said.contains("FAILED  reserved is only known of the last 4") && said.contains("--allow-partial"),
         "{said}"
     );
     assert_eq!(gate(&["--max-reserved", "1GiB", "--allow-partial"]).0, Some(0));

@@ -106,14 +106,14 @@ fn slim_takes_several_files_and_a_scope() {
             .refuses(&["slim", "--scope", "none", "a.pickle"])
             .contains("no event is in a scope \"none\"; there are \"backward\", \"forward\"")
     );
-    assert!(folder.refuses(&["slim", "--events", "9..3", "a.pickle"]).contains("ends before it begins"));
+    assert!(folder.refuses(&["slim", "--events", "9..3", "a.pickle"]).contains("ends before it starts"));
     assert!(
         folder
             .refuses(&["slim", "--events", "1..3", "--time", "1s..", "a.pickle"])
             .contains("cannot be used")
     );
     let several = folder.refuses(&["slim", "a.pickle", "b.pickle", "-o", "one.pickle"]);
-    assert!(several.contains("several files need a folder"), "{several}");
+    assert!(several.contains("with several files, -o must name"), "{several}");
 }
 
 #[test]
@@ -169,9 +169,8 @@ fn merge_names_every_device_and_what_differs() {
     assert_eq!(lines[2], "  rank1.json: device 1, no history was recorded");
     assert_eq!(
         lines[3..],
-        [
-            "note: the setting expandable_segments is true in rank0.json and false in rank1.json; the merged file has the first"
-        ]
+        ["note: the setting expandable_segments is true in rank0.json and false in rank1.json; the merged \
+          file keeps the first"]
     );
     let line = folder.prints(&["merge", "--json", "rank0.json", "rank1.json"]);
     let line: Value = serde_json::from_str(&line).unwrap();
@@ -211,7 +210,10 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
     folder.prints(&["convert", "--to", "perfetto", "a.pickle", "-o", "."]);
     assert!(folder.path("a.perfetto.json").exists());
-    assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains("several files need a folder"));
+    assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains(
+        "with several files, -o must \
+         name"
+    ));
     assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
     let nowhere = folder.run(&["convert", "a.pickle", "-o", "missing/a.csv"]);
     assert_eq!(nowhere.status.code(), Some(3));
@@ -233,7 +235,10 @@ fn json_that_the_viewer_cannot_hold_comes_with_a_warning() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{message}");
     assert!(
-        message.starts_with("memreel: warning: /dev/null has 520 MB of JSON, and Chrome cannot"),
+        message.starts_with(
+            "memreel: warning: /dev/null has 520 MB of JSON, and in the viewer Chrome \
+             cannot"
+        ),
         "{message}"
     );
     let output = folder.run(&["convert", "--to", "csv", "long.pickle", "--stacks", "-o", "/dev/null"]);
@@ -261,11 +266,7 @@ fn one_device_of_several_is_taken() {
     let n_events = folder.load("a.pickle").device_traces[0].len();
     assert_eq!((&line["format"], &line["n_events"]), (&json!("csv"), &json!(n_events)));
     assert!(folder.refuses(&["convert", "--json", "a.pickle"]).contains("--output"));
-    assert!(
-        folder
-            .refuses(&["convert", "--json", "a.pickle", "-o", "-"])
-            .contains("--json needs a file after -o")
-    );
+    assert!(folder.refuses(&["convert", "--json", "a.pickle", "-o", "-"]).contains("--json needs -o FILE"));
     let compared = folder.prints(&["compare", "--device", "1", "a.pickle", "a.device1.pickle"]);
     assert!(
         compared.contains("only before: 0 segments") && compared.contains("only after: 0 segments"),
