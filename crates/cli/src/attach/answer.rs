@@ -18,8 +18,8 @@ use crate::text::{bytes::Bytes, clean, count, shell_word};
 /// Prints that it records, and how it ends.
 pub(super) fn say_begun(target: &Target, interpreter: &Interpreter, begun: &Begun, time: Option<Duration>) {
     let records = match &*begun.history {
-        "theirs" => "records already, as the program asked for it",
-        "waits" => "records from its first use of CUDA on",
+        "theirs" => "already records, as the program requested",
+        "waits" => "records from its first use of CUDA",
         _ => "records",
     };
     let until = time.map_or_else(String::new, |time| format!("in {} s, ", time.as_secs_f64()));
@@ -46,7 +46,7 @@ impl Answer<'_> {
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let (name, history) = (self.target.name(), self.history());
         let Some(n_events) = self.ended.n_events else {
-            let why = self.ended.failed.as_deref().unwrap_or("the process gave none");
+            let why = self.ended.failed.as_deref().unwrap_or("the process gave no reason");
             eprintln!("memreel: {name}: no snapshot: {}; {history}", clean(why));
             return Ok(());
         };
@@ -62,18 +62,19 @@ impl Answer<'_> {
         )?;
         for Device { device, allocated_bytes, reserved_bytes, .. } in &self.begun.devices {
             let (allocated, reserved) = (Bytes(*allocated_bytes), Bytes(*reserved_bytes));
-            writeln!(out, "device {device}, blocks from before: {allocated} in use, {reserved} reserved")?;
+            writeln!(out, "device {device}, older blocks: {allocated} in use, {reserved} reserved")?;
         }
         for Device { device, reserved_bytes, used_bytes, .. } in &self.ended.devices {
             let (others, used) = (Bytes(used_bytes.saturating_sub(*reserved_bytes)), Bytes(*used_bytes));
             writeln!(
                 out,
-                "device {device}, not PyTorch's at the end: {others} of the {used} that the device reports as used"
+                "device {device}, not PyTorch's at the end: {others} of the {used} that the device reports \
+                 as used"
             )?;
         }
         writeln!(
             out,
-            "Blocks from before have no stack; what is not PyTorch's is of other libraries and processes."
+            "Older blocks have no stack; what is not PyTorch's belongs to other libraries and processes."
         )?;
         writeln!(out, "{history}\nnext: memreel {path}")
     }

@@ -98,7 +98,7 @@ fn become_user(orders: &Orders) -> io::Result<()> {
         set_thread_res_uid(user, user, user)?;
     }
     if geteuid() != user {
-        return Err(io::Error::other("it is of another user, which only root can become"));
+        return Err(io::Error::other("it belongs to another user, which only root can become"));
     }
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
@@ -124,7 +124,7 @@ impl Made<'_> {
         let is_new =
             (found.st_uid, found.st_mode & 0o777, found.st_dev) == (orders.user, 0o700, above.st_dev);
         if !is_new {
-            return Err(io::Error::other("another folder was put in its place"));
+            return Err(io::Error::other("it was replaced with another folder"));
         }
         // From here on the folder goes with this value.
         let made = Made { temporary, folder, name };

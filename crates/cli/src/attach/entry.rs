@@ -56,7 +56,7 @@ impl<'a> Entry<'a> {
         let begun = Instant::now();
         while let Some(tracer) = target.tracer() {
             if begun.elapsed() > gdb::TRACED {
-                return Err(refused(format!("{} is traced already, by process {tracer}", target.name())));
+                return Err(refused(format!("{} is already traced, by process {tracer}", target.name())));
             }
             thread::sleep(LOOK);
         }
@@ -66,17 +66,19 @@ impl<'a> Entry<'a> {
         let minor = interpreter.minor;
         Err(refused(if !target.is_here {
             format!(
-                "{} is in a container, or has a root of its own, which takes gdb from outside; it is not installed. {}",
+                "{} is in a container, or has its own root, which needs gdb from outside; gdb is not \
+                 installed. {}",
                 target.name(),
                 target.inside_command()
             )
         } else if interpreter.has_remote() {
             format!(
-                "{} takes a python3.{minor} in PATH that no other user can replace, or gdb; neither is installed",
+                "{} needs a python3.{minor} in PATH that no other user can replace, or gdb; neither is \
+                 installed",
                 target.name()
             )
         } else {
-            format!("{} is CPython 3.{minor}, which takes gdb; it is not installed", target.name())
+            format!("{} is CPython 3.{minor}, which needs gdb; gdb is not installed", target.name())
         }))
     }
 
@@ -130,7 +132,7 @@ impl<'a> Entry<'a> {
     fn without_folder(&self, error: &io::Error) -> Failure {
         let inside_command =
             if self.target.is_here { String::new() } else { format!(". {}", self.target.inside_command()) };
-        self.target.failed(format_args!("no folder can be made in its {TEMPORARY}: {error}{inside_command}"))
+        self.target.failed(format_args!("cannot create a folder in its {TEMPORARY}: {error}{inside_command}"))
     }
 
     fn give_up(&self, folder: Folder, waited: Duration) -> Failure {
@@ -140,13 +142,13 @@ impl<'a> Entry<'a> {
             folder.leave();
         }
         let or_gdb = if is_remote && gdb::program().is_none() {
-            ", or gdb, which is not installed: it has a script run while the main thread waits"
+            ", or gdb, which is not installed: it runs the script while the main thread waits"
         } else {
             ""
         };
         refused(format!(
-            "{} did not answer within {:.1} s: {}; the request has expired, and does nothing if it is run later. A longer \
-             --wait may help{or_gdb}",
+            "{} did not answer within {:.1} s: {}; the request has expired, and does nothing if it runs \
+             later. A longer --wait may help{or_gdb}",
             self.target.name(),
             waited.as_secs_f64(),
             self.target.what_it_does(),

@@ -88,7 +88,7 @@ impl Folder {
         let mut reader = BufReader::with_capacity(64, &self.channel).take(MAX_LINE);
         match reader.read_line(&mut line) {
             Ok(_) if line.trim_end() == expected => Ok(()),
-            Ok(0) => Err(io::Error::other("memreel could not be started again, as the user of the process")),
+            Ok(0) => Err(io::Error::other("memreel could not be restarted as the user of the process")),
             Ok(_) => Err(io::Error::other(clean(line.trim_end()).into_owned())),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(io::Error::other(format!(
                 "its file system did not answer within {} s",

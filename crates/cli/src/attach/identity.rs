@@ -33,7 +33,7 @@ impl Identity {
         let [users, groups, others] = ["Uid", "Gid", "Groups"].map(|name| numbers(process, name));
         // The real, effective, saved and file system's: the last opens files.
         let last = |numbers: Option<Vec<u32>>| numbers.and_then(|numbers| numbers.get(3).copied());
-        let unknown = || io::Error::new(ErrorKind::InvalidData, "its user is not known");
+        let unknown = || io::Error::new(ErrorKind::InvalidData, "its user is unknown");
         let stat = fs::read(at("stat"))?;
         let stat = String::from_utf8_lossy(&stat);
         let words: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();

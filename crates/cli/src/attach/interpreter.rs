@@ -70,7 +70,7 @@ impl Interpreter {
                 "{} is CPython 3.{minor}; memreel attaches to 3.{OLDEST} and later",
                 target.name()
             ))),
-            None => Err(refused(format!("{}: the version of its CPython is not known", target.name()))),
+            None => Err(refused(format!("{}: its CPython version is unknown", target.name()))),
         }
     }
 
@@ -135,7 +135,7 @@ fn recorded(target: &Target, _library: &Mapping) -> Failure {
         ),
         None => format!("`memreel watch {}` shows it", target.process),
     };
-    Failure::usage(format!("{} is recorded already, by `memreel record`: {how}", target.name()))
+    Failure::usage(format!("{} is already recorded by `memreel record`: {how}", target.name()))
 }
 
 #[cfg(test)]

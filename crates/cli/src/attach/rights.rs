@@ -25,16 +25,14 @@ pub(super) fn check(target: &Target) -> Result<(), Failure> {
 /// Returns why a process may not be traced, and what to do.
 fn why(is_own: bool, scope: Option<u8>) -> &'static str {
     match scope {
-        Some(3) => "kernel.yama.ptrace_scope is 3, which forbids it until the machine starts again",
-        _ if !is_own => "it is of another user; run this as that user or as root (sudo)",
+        Some(3) => "kernel.yama.ptrace_scope is 3, which forbids it until the machine is rebooted",
+        _ if !is_own => "it belongs to another user; run this as that user or as root (sudo)",
         Some(2) => "kernel.yama.ptrace_scope is 2; run this as root (sudo)",
         Some(1) => {
             "kernel.yama.ptrace_scope is 1; run this as root (sudo), or `sysctl kernel.yama.ptrace_scope=0`; in a \
              container, start it with `--cap-add SYS_PTRACE`"
         }
-        _ => {
-            "the system refuses it; run this as root, and in a container start it with `--cap-add SYS_PTRACE`"
-        }
+        _ => "the system refused; run this as root, and start a container with `--cap-add SYS_PTRACE`",
     }
 }
 
@@ -53,7 +51,7 @@ mod tests {
             (false, Some(1), "another user"),
             (true, Some(1), "ptrace_scope=0"),
             (true, Some(2), "sudo"),
-            (true, Some(3), "until the machine starts again"),
+            (true, Some(3), "until the machine is rebooted"),
             (true, Some(0), "SYS_PTRACE"),
             (true, None, "SYS_PTRACE"),
         ] {

@@ -90,7 +90,7 @@ impl<'a> Talk<'a> {
         let name = self.target.name();
         let begun: Begun = self.line(|| match asked.times() {
             0 => Ok(()),
-            _ => Err(refused(format!("{name} had not begun to record when you ended it"))),
+            _ => Err(refused(format!("{name} had not started to record when you stopped it"))),
         })?;
         match &begun.refused {
             Some(why) => Err(Failure::usage(format!("{}: {}", self.target.name(), clean(why)))),
@@ -133,8 +133,8 @@ impl<'a> Talk<'a> {
                     left = left.checked_sub(n_bytes as u64).ok_or_else(|| {
                         let most = Bytes(max_bytes);
                         refused(format!(
-                            "{name}: its snapshot is larger than {most}; nothing is written. A larger --max-size takes it, and a \
-                             smaller --ring makes it smaller"
+                            "{name}: its snapshot is larger than {most}; nothing was written. Raise \
+                             --max-size, or use a smaller --ring"
                         ))
                     })?;
                     file.write_all(&buffer[..n_bytes]).map_err(|error| {
@@ -145,7 +145,7 @@ impl<'a> Talk<'a> {
                 Err(_) => break,
             }
         }
-        let cut = || refused(format!("{name}: its snapshot was cut off; nothing is written"));
+        let cut = || refused(format!("{name}: its snapshot was cut off; nothing was written"));
         let n_bytes = file.stream_position()?.checked_sub(WHOLE.len() as u64).ok_or_else(cut)?;
         let mut end = Vec::new();
         file.seek(SeekFrom::Start(n_bytes))?;
@@ -174,9 +174,8 @@ impl<'a> Talk<'a> {
                 _ => return Err(self.gone()),
             }
         }
-        serde_json::from_slice(&line).map_err(|error| {
-            refused(format!("{}: its answer is not understood: {error}", self.target.name()))
-        })
+        serde_json::from_slice(&line)
+            .map_err(|error| refused(format!("{}: cannot parse its answer: {error}", self.target.name())))
     }
 
     fn gone(&self) -> Failure {
@@ -185,7 +184,7 @@ impl<'a> Talk<'a> {
         while self.target.is_running() && begun.elapsed() < Duration::from_secs(1) {
             thread::sleep(LOOK);
         }
-        let how = if self.target.is_running() { "runs another program now" } else { "has ended" };
+        let how = if self.target.is_running() { "now runs another program" } else { "has ended" };
         refused(format!(
             "{} {how}, without a snapshot: SIGKILL, os._exit and exec leave no time for one",
             self.target.name()
@@ -195,7 +194,7 @@ impl<'a> Talk<'a> {
 
 /// Returns that the user ended it without a snapshot.
 fn unwanted(name: &str) -> Failure {
-    refused(format!("{name}: no snapshot is written, as you asked; its history goes off"))
+    refused(format!("{name}: no snapshot is written, as requested; its history is switched off"))
 }
 
 /// Whether nothing came for the time of a look.

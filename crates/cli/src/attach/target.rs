@@ -48,11 +48,11 @@ impl Target {
                 ErrorKind::NotFound => format!("process {process} has ended, or is a thread of the system"),
                 ErrorKind::PermissionDenied => {
                     format!(
-                        "process {process} may not be looked at: it is of another user, or of a user with more rights; \
-                         root may"
+                        "no permission to inspect process {process}: it belongs to another user, or to a \
+                         user with more rights; run this as root"
                     )
                 }
-                _ => format!("process {process} cannot be looked at: {error}"),
+                _ => format!("cannot inspect process {process}: {error}"),
             })
         })
     }
@@ -100,9 +100,7 @@ impl Target {
         if !self.is_running() {
             return Err(io::Error::other("it has ended"));
         }
-        let changed = || {
-            io::Error::other("it is not what it was: its program, user, root or namespaces changed meanwhile")
-        };
+        let changed = || io::Error::other("its program, user, root or namespaces changed in the meantime");
         is_same.then_some(()).ok_or_else(changed)
     }
 
@@ -123,10 +121,10 @@ impl Target {
     /// Returns why it runs no script now, if that is known.
     pub(super) fn what_it_does(&self) -> String {
         match state(self.process) {
-            Ok('T' | 't') => "it is stopped; `kill -CONT` lets it go on".to_owned(),
+            Ok('T' | 't') => "it is stopped; `kill -CONT` resumes it".to_owned(),
             Ok('D') => "its main thread waits for a device or a disk".to_owned(),
-            Ok('S') => "its main thread waits in a call of C, or for the interpreter's lock".to_owned(),
-            _ => "its main thread is in a long call of C, or another thread has the interpreter's lock"
+            Ok('S') => "its main thread waits in a C call, or for the interpreter's lock".to_owned(),
+            _ => "its main thread is in a long C call, or another thread holds the interpreter's lock"
                 .to_owned(),
         }
     }

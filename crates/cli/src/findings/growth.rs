@@ -22,25 +22,24 @@ pub(crate) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
         return grown;
     }
     if history.is_sampled() {
-        return "no leak is found, but the heap is sampled, and one file cannot tell: three snapshots tell, memreel leaks FIRST \
-                SECOND THIRD"
+        return "no leak found, but the heap is sampled, and one file is not enough: compare three snapshots, \
+                memreel leaks FIRST SECOND THIRD"
             .to_owned();
     }
     let n_growing = sites.iter().filter(|site| site.is_growing && site.made.is_none()).count();
     let found = match history.growth_at(history.end()) {
         Some(_) if history.trust().has_lost && n_growing > 0 => format!(
-            "no leak is certain: the oldest events are lost, and {} held more after each quarter of the others. \
-             Snapshots of two moments tell: memreel leaks FIRST SECOND",
+            "no certain leak: the oldest events are lost, and {} held more after each quarter of the rest. \
+             Compare snapshots of two moments: memreel leaks FIRST SECOND",
             count(n_growing, "site")
         ),
         Some(_) => {
-            "no leak: no site grew beyond what it held before (the blocks of a step that is not over are not \
-                    counted)"
+            "no leak: no site grew beyond what it held before (blocks of an unfinished step are not counted)"
                 .to_owned()
         }
         None => {
-            "no leak is visible: no step or request is repeated in the history, so there is no usual level \
-                 to compare with"
+            "no leak is visible: no step or request repeats in the history, so there is no usual level to \
+             compare with"
                 .to_owned()
         }
     };
@@ -130,7 +129,7 @@ fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let Some(growth) = site.growth else { return String::new() };
     let blocks = count(growth.n_blocks, "block");
     let since = match growth.began.entry() {
-        None => "from the beginning".to_owned(),
+        None => "from the start".to_owned(),
         Some(event) => {
             let step = step_of(&history.scopes().steps(), event);
             let step = step.map_or_else(String::new, |step| format!(" ({})", clean(&step)));

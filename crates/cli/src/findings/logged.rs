@@ -139,10 +139,10 @@ fn print(name: &str, messages: &Messages, logged: &LoggedOom<'_>, out: &mut impl
         writeln!(out, "{}", wrapped(&format!("  {name:24}  {value}"), 28))?;
     }
     let mut notes: Vec<String> = logged.notes();
-    notes.extend(logged.releases().map(|releases| format!("the form of the message is that of {releases}")));
+    notes.extend(logged.releases().map(|releases| format!("the message has the format of {releases}")));
     if messages.n_long_lines > 0 {
         notes.push(format!(
-            "{} of more than 1 MiB: only the first MiB was read",
+            "{} longer than 1 MiB: only the first MiB was read",
             count(messages.n_long_lines, "line")
         ));
     }
@@ -155,7 +155,7 @@ fn head(name: &str, messages: &Messages, last: &Message) -> String {
     let bold = bold();
     let repeated = match messages.n_repeated {
         0 => String::new(),
-        n => format!(", {n} of them the one before again"),
+        n => format!(", {n} of them repeats"),
     };
     let first = match &messages.first {
         Some(first) if first.line != last.line => {
@@ -186,7 +186,7 @@ fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) 
         out,
     )?;
     if causes.is_empty() {
-        print_text("the message does not have the figures that tell why".to_owned(), out)?;
+        print_text("the message lacks the figures that show why".to_owned(), out)?;
         print_text(logged.full_advice(), out)?;
     }
     print_list(causes, out)?;
@@ -253,7 +253,7 @@ pub(crate) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<Str
     let line = format!("line {} of {}", message.line, clean(log));
     if report.device_total_bytes.is_none() {
         return vec![format!(
-            "{line} is of another device: it has {}, less than is free and reserved here",
+            "{line} is about another device: it has {}, less than is free and reserved here",
             Bytes(capacity)
         )];
     }
@@ -261,7 +261,7 @@ pub(crate) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<Str
     parts.extend(
         message.others.iter().map(|other| format!("process {} has {}", other.pid, Bytes(other.bytes))),
     );
-    parts.extend(message.process_bytes.map(|bytes| format!("this process has {} in all", Bytes(bytes))));
+    parts.extend(message.process_bytes.map(|bytes| format!("this process has {} in total", Bytes(bytes))));
     let mut lines = vec![parts.join(", ")];
     if message.requested_bytes.abs_diff(report.segment_bytes) > message.rounding_bytes {
         lines.push(format!("that line is about another request, of {}", Bytes(message.requested_bytes)));

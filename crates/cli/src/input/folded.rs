@@ -105,8 +105,8 @@ const MOST_DRAWN: usize = 16 << 20;
 
 fn too_much(path: &Path) -> Failure {
     let what = format!(
-        "{}: not drawn: the stacks have more than 16 MiB of text; use --folded, and shorten the stacks before with \
-         `memreel slim --depth`",
+        "{}: not drawn: the stacks have more than 16 MiB of text; use --folded, or first shorten the stacks \
+         with `memreel slim --depth`",
         Shown(&path)
     );
     Failure::Message(Exit::Unreadable, what)

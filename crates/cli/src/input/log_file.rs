@@ -32,8 +32,8 @@ const BUFFER: usize = 256 << 10;
 
 /// What a text without a message was searched for.
 const LOOKED_FOR: &str = "out-of-memory messages of PyTorch (\"out of memory. Tried to allocate\"), JAX (RESOURCE_EXHAUSTED), \
-     TensorFlow (\"OOM when allocating tensor\"), CuPy (\"Out of memory allocating\"), llama.cpp (\"failed to allocate … buffer\") \
-     and memreel";
+                          TensorFlow (\"OOM when allocating tensor\"), CuPy (\"Out of memory allocating\"), llama.cpp \
+                          (\"failed to allocate … buffer\") and memreel";
 
 /// Reads the messages of a log. `None` if the file is not a text, or is a snapshot as a text.
 pub(crate) fn read(path: &Path) -> Result<Option<Messages>, Failure> {
@@ -114,9 +114,9 @@ pub(crate) fn no_message(path: &Path, messages: &Messages) -> Failure {
     let lines = count(messages.n_lines, "line");
     let why = match messages.without_figures_line {
         Some(line) => format!(
-            "line {line} reports a failure without the figures of a request ({} in {lines}): the driver or a library refused, not an \
-             allocator that prints them; record the program with: memreel record -- PROGRAM (of JAX: \
-             jax.profiler.save_device_memory_profile)",
+            "line {line} reports a failure without the figures of a request ({} in {lines}): the driver or a \
+             library refused, not an allocator that prints them; record the program with: memreel record -- \
+             PROGRAM (for JAX: jax.profiler.save_device_memory_profile)",
             count(messages.n_without_figures, "such line"),
         ),
         None => match tried(path) {
@@ -140,7 +140,7 @@ pub(crate) fn named(path: &Path) -> Option<Failure> {
     let (n, program) = (count(messages.n_messages, "out-of-memory message"), last.program.name());
     let file = crate::text::shell_word(&name(path));
     let what = format!(
-        "a log with {n}, the last of {program} in line {}, and not a snapshot; it is explained by: memreel oom {}",
+        "a log, not a snapshot: it has {n}, the last of {program} in line {}; to explain it: memreel oom {}",
         last.line,
         clean(&file),
     );

@@ -181,7 +181,7 @@ pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
 /// much memory again, because both files are mapped.
 pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
     if is_stdin(before) && is_stdin(after) {
-        return Err(Failure::usage("standard input is one snapshot; give a file for the other"));
+        return Err(Failure::usage("standard input is only one snapshot; give a file for the other"));
     }
     let open_named = |path: &Path| open(path).map_err(|failure| failure.of_file(&name(path)));
     Ok([open_named(before)?, open_named(after)?])
@@ -280,7 +280,7 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 /// Reads a snapshot from the bytes of a pickle or of JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if Recovered::is_beginning(bytes) {
-        let why = "a tape is read from a file only; give its path instead of a pipe";
+        let why = "a tape can only be read from a file; give its path instead of a pipe";
         return Err(Failure::Message(Exit::Unreadable, why.to_owned()));
     }
     if profile::is_profile(bytes) {
@@ -293,7 +293,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
         // The error is memreel's own, about the content and not about a line of the text.
         Category::Data => error.to_string(),
         Category::Eof => format!("not a readable snapshot: the JSON was cut off: {error}"),
-        _ => format!("not a readable snapshot: it begins like JSON but is not valid JSON: {error}"),
+        _ => format!("not a readable snapshot: it starts like JSON but is not valid JSON: {error}"),
     };
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     serde_json::from_slice(text).map_err(|error| Failure::Message(Exit::Unreadable, why(error)))

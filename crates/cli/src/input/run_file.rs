@@ -94,13 +94,16 @@ impl RunFile {
         let read = open_plain(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
         read.map_err(|error| format!("cannot be read: {error}"))?;
         let run: RunFile = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("is not the file of a run of memreel record: {error}"))?;
+            .map_err(|error| format!("is not a run file of memreel record: {error}"))?;
         match run.memreel_run {
             VERSION => {}
-            other => return Err(format!("is of version {other}; this memreel reads version {VERSION}")),
+            other => return Err(format!("has version {other}; this memreel reads version {VERSION}")),
         }
         match run.processes.iter().find(|process| !process.is_beside(path)) {
-            Some(RunProcess { file, .. }) => Err(format!("names {file:?}, which is no file in its folder")),
+            Some(RunProcess { file, .. }) => Err(format!(
+                "names {file:?}, which is not a file in its \
+                 folder"
+            )),
             None => Ok(run),
         }
     }
@@ -176,7 +179,7 @@ mod tests {
             let run = RunFile { processes: vec![process(outside, false)], ..run.clone() };
             fs::write(&path, serde_json::to_vec(&run).unwrap()).unwrap();
             let why = RunFile::read(&path).unwrap_err();
-            assert_eq!(why, format!("names {outside:?}, which is no file in its folder"));
+            assert_eq!(why, format!("names {outside:?}, which is not a file in its folder"));
         }
         run.memreel_run = VERSION + 1;
         fs::write(&path, serde_json::to_vec(&run).unwrap()).unwrap();

@@ -97,11 +97,11 @@ fn note(facts: &Value) -> Option<String> {
     match facts["history"].as_str()? {
         "off" if facts["by_program"] == true => {
             let when = since.map(|time_us| format!(" at {}", utc(time_us))).unwrap_or_default();
-            Some(format!("PyTorch's history was switched off by the program{when}"))
+            Some(format!("the program switched PyTorch's history off{when}"))
         }
         "unavailable" => {
             let why = facts["why"].as_str().unwrap_or("no reason given");
-            Some(format!("PyTorch has no history of its blocks: {why}"))
+            Some(format!("PyTorch has no history for its blocks: {why}"))
         }
         _ => None,
     }
@@ -122,7 +122,7 @@ mod tests {
         fs::write(folder.path().join("7-torch.json"), facts).unwrap();
         let found = TorchDump::beside(&tape, 7);
         assert!(found.pickle.unwrap().ends_with("7-torch.pickle"));
-        let note = "PyTorch's history was switched off by the program at 01:02:03 UTC";
+        let note = "the program switched PyTorch's history off at 01:02:03 UTC";
         assert_eq!(found.note.as_deref(), Some(note));
         assert!(TorchDump::beside(&tape, 8).pickle.is_none());
     }

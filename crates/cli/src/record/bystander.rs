@@ -34,20 +34,20 @@ pub(super) enum Why {
 impl Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Cleared => f.write_str("its environment was cleared, LD_PRELOAD with it"),
-            Why::NotPreloaded => f.write_str("its environment has no LD_PRELOAD any more"),
+            Why::Cleared => f.write_str("its environment was cleared, including LD_PRELOAD"),
+            Why::NotPreloaded => f.write_str("LD_PRELOAD was removed from its environment"),
             Why::Replaced(by) => {
                 write!(f, "its LD_PRELOAD has {} in place of memreel's libraries", clean(by))
             }
             Why::Behind => {
-                f.write_str("another library's malloc is in front of memreel's, and its heap is missing")
+                f.write_str("another library's malloc comes before memreel's, so its heap is missing")
             }
             Why::OtherUser => f.write_str("it runs as another user"),
             Why::OtherRoot => {
-                f.write_str("it runs in another root or container, where memreel's libraries are not")
+                f.write_str("it runs in another root or container, without memreel's libraries")
             }
             Why::Program(why) => f.write_str(why),
-            Why::LeftOut => f.write_str("its loader left memreel's libraries out"),
+            Why::LeftOut => f.write_str("its loader skipped memreel's libraries"),
         }
     }
 }
@@ -166,9 +166,9 @@ mod tests {
         let lines: Vec<String> = grouped(&all).iter().map(ToString::to_string).collect();
         assert_eq!(
             lines[0],
-            "b ran unrecorded, 2 processes: its environment was cleared, LD_PRELOAD with it"
+            "b ran unrecorded, 2 processes: its environment was cleared, including LD_PRELOAD"
         );
-        assert_eq!(lines[1], "a ran unrecorded: its environment was cleared, LD_PRELOAD with it");
+        assert_eq!(lines[1], "a ran unrecorded: its environment was cleared, including LD_PRELOAD");
         assert!(grouped(&all)[2].is_minor);
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn memreel(options: &Options, names: &Names) -> Result<String, Failur
         |key: &str| of_user.split(',').any(|item| item.split('=').next().is_some_and(|k| k.trim() == key));
     if has("tape") || env::var_os("MEMREEL_TAPE").is_some() {
         return Err(Failure::usage(
-            "memreel record has tapes of its own; remove tape= from MEMREEL and the variable MEMREEL_TAPE, and use \
+            "memreel record uses its own tapes; remove tape= from MEMREEL and unset MEMREEL_TAPE, and use \
              --keep-tape to keep them",
         ));
     }

@@ -50,7 +50,7 @@ impl Folder {
 
     fn below(above: place::Folder, parent: &Path) -> Result<Folder, Failure> {
         let unwritable = |error: io::Error| {
-            let advice = "-o names another folder, as in -o ~/snapshot.pickle";
+            let advice = "use -o to choose another folder, as in -o ~/snapshot.pickle";
             Failure::unwritable(parent, format!("{error}; {advice}"))
         };
         // Only the user may read the tapes: they have paths, and names of functions and scopes.

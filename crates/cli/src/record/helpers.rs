@@ -57,7 +57,7 @@ pub(super) fn fold(
     }
     let folder = folder.strip_prefix(".").unwrap_or(&folder);
     let least = Bytes(LEAST_BYTES);
-    Some(format!("{n_moved} helpers, each with a peak of less than {least}: {}", Shown(&folder.join(""))))
+    Some(format!("{n_moved} helpers, each with a peak below {least}: {}", Shown(&folder.join(""))))
 }
 
 /// Returns the folder that a path is in: nothing for the current one.

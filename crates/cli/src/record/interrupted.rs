@@ -38,7 +38,7 @@ pub(super) fn heed(folder: PathBuf, ended: Arc<OnceLock<Instant>>) {
 /// Ends this process.
 fn end(signal: i32, folder: &Path) -> ! {
     let (text, (done, is_done)) =
-        (line("interrupted while snapshots were saved", "interrupted", folder), mpsc::channel());
+        (line("interrupted while saving snapshots", "interrupted", folder), mpsc::channel());
     // Another thread may have the lock of standard error, and wait for its reader.
     let written = thread::Builder::new().spawn(move || {
         say(&text);
@@ -55,7 +55,7 @@ fn end(signal: i32, folder: &Path) -> ! {
 pub(super) fn line(why: &str, otherwise: &str, folder: &Path) -> String {
     let n_tapes = tapes_in(folder).map_or(0, |tapes| tapes.len());
     if n_tapes == 0 {
-        return format!("{otherwise}; every snapshot is saved");
+        return format!("{otherwise}; all snapshots are saved");
     }
     format!(
         "{why}; `memreel recover {}/*.tape -o .` makes those of the {} that {} left",

@@ -56,7 +56,7 @@ impl Names {
             return Ok(Names { folder: PathBuf::from("."), own: None, stem, program });
         };
         let name = output.file_name().filter(|_| !output.is_dir()).ok_or_else(|| {
-            Failure::usage(format!("-o takes the name of a file, and {} is a folder", Shown(&output)))
+            Failure::usage(format!("-o needs a file name, but {} is a folder", Shown(&output)))
         })?;
         // A name that is not UTF-8 has no placeholders.
         let name = name.to_str().map_or_else(|| escaped(&name.to_string_lossy()), str::to_owned);
@@ -88,7 +88,8 @@ impl Names {
         let of = n_ranks.map_or_else(String::new, |n| format!(" of {n}"));
         let name = self.filled(&self.own.as_ref()?.name, &Facts { rank: &rank.to_string(), pid: "" }).ok()?;
         Some(format!(
-            "this is rank {rank}{of}, so the snapshot is {}; {{rank}} in -o chooses the place of the rank",
+            "this is rank {rank}{of}, so the snapshot is {}; use {{rank}} in -o to choose where the rank \
+             goes",
             Shown(&self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name))
         ))
     }
@@ -172,7 +173,8 @@ impl Names {
                 Ok(format!("{open}{missing}-{{cause}}-{{n}}.pickle"))
             }
             _ => Err(Failure::usage(format!(
-                "dumps cannot be written beside {}: the path has a comma or is not UTF-8; name another with -o",
+                "dumps cannot be written next to {}: the path has a comma or is not UTF-8; choose another \
+                 with -o",
                 Shown(&path)
             ))),
         }

@@ -69,7 +69,7 @@ pub(super) struct Processes {
 }
 
 /// What another program did.
-const CUT: &str = "another program made its tape shorter";
+const CUT: &str = "another program truncated its tape";
 
 /// The programs that one process ran, the first first, with whose tape each is; `None` for what cannot be read.
 type Tapes = Vec<(TapeFile, Option<TapeProcess>)>;
@@ -136,7 +136,8 @@ impl Processes {
                 let folder = Shown(&self.folder);
                 let what = match error.kind() {
                     io::ErrorKind::NotFound => format!(
-                        "{folder} was removed while the program ran, with what was recorded; --tapes FOLDER chooses another place"
+                        "{folder} was removed while the program ran, with all recordings; use --tapes FOLDER \
+                         to choose another place"
                     ),
                     _ => format!("cannot read {folder}: {error}"),
                 };
@@ -312,7 +313,8 @@ impl Processes {
                 let processes = if n == 1 { "1 process".to_owned() } else { format!("{n} processes") };
                 writeln!(
                     out,
-                    "memreel: {processes} ran unrecorded, because {MOST} recordings of others waited to be saved"
+                    "memreel: {processes} ran unrecorded, because {MOST} other recordings were waiting to be \
+                     saved"
                 )?;
             }
         }
@@ -321,8 +323,8 @@ impl Processes {
             let tapes = if n == 1 { "1 process".into() } else { format!("{n} processes") };
             writeln!(
                 out,
-                "memreel: {tapes} wrote no tape, because of an early end, a full disk or a limit of file sizes (ulimit -f); \
-                 --tapes FOLDER chooses another disk"
+                "memreel: {tapes} wrote no tape, because of an early end, a full disk or a file size limit \
+                 (ulimit -f); use --tapes FOLDER to choose another disk"
             )?;
         }
         match self.n_without_right {
@@ -331,7 +333,7 @@ impl Processes {
                 let programs = count(n, "program");
                 writeln!(
                     out,
-                    "memreel: {programs} ran unrecorded, as another user, who has no right to write a tape"
+                    "memreel: {programs} ran unrecorded, as another user without the right to write a tape"
                 )?;
             }
         }
@@ -374,11 +376,11 @@ impl Processes {
         run.not_recorded = grouped(bystanders);
         let n_seen = bystanders.iter().filter(|of| of.why == Why::OtherUser).count() as u64;
         let others = [
-            (self.keeper.n_unrecorded(), "because many recordings of others waited to be saved"),
+            (self.keeper.n_unrecorded(), "because many other recordings were waiting to be saved"),
             (self.n_unwritten as u64, "because they wrote no tape"),
             (
                 self.n_without_right.saturating_sub(n_seen),
-                "as another user, who has no right to write a tape",
+                "as another user without the right to write a tape",
             ),
         ];
         let other = |(n_processes, why): (u64, &str)| NotRecorded {
@@ -438,7 +440,7 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
         return writeln!(out, "{line}");
     }
     let rank = tape.rank.as_ref().map_or_else(String::new, |rank| format!(", rank {rank}"));
-    let running = if *is_running { ", which still runs" } else { "" };
+    let running = if *is_running { ", still running" } else { "" };
     let what = match path {
         Some(path) => {
             let dropped = match n_dropped {
@@ -466,11 +468,11 @@ fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
     let hint = match options.heap {
         true => "",
         false if options.program[1..].iter().any(|word| word == "--heap") => {
-            "; --heap is an option of memreel in front of the program's name, and behind it one of the program"
+            "; put --heap before the program's name: after it, it is an option of the program"
         }
-        false => "; --heap records the heap of any program",
+        false => "; use --heap to record its heap",
     };
-    let what = if options.heap { "allocated nothing that is recorded" } else { "allocated no GPU memory" };
+    let what = if options.heap { "allocated nothing to record" } else { "allocated no GPU memory" };
     writeln!(out, "memreel: {} {what}{hint}", short_name(&options.program[0]))
 }
 

@@ -80,7 +80,7 @@ pub(super) fn print(
     }
     if groups.len() > MOST_LINES && !is_json {
         let n: u64 = groups[MOST_LINES..].iter().map(|group| group.n_processes).sum();
-        writeln!(out, "memreel: {n} more ran unrecorded, which {} has", Shown(&shown))?;
+        writeln!(out, "memreel: {n} more ran unrecorded, listed in {}", Shown(&shown))?;
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ pub(super) fn write(run: &RunFile, path: &Path, is_json: bool, out: &mut impl Wr
         Err(failure) => writeln!(out, "memreel: {failure}"),
         Ok(()) if is_json => writeln!(out, "{}", json!({"run": shown.display().to_string()})),
         Ok(()) if run.processes.len() > usize::from(run.not_recorded.is_empty()) => {
-            writeln!(out, "memreel: the run is {}: `memreel gate` checks all of it", Shown(&shown))
+            writeln!(out, "memreel: the run is {}; check all of it with `memreel gate`", Shown(&shown))
         }
         Ok(()) => Ok(()),
     }

@@ -115,10 +115,10 @@ pub(super) fn finish(saving: &io::Result<Beside>, folder: &Path, output: &Path) 
             Ok(status) if status.code().is_some_and(|code| code > 128) => return status.code(),
             ended => {
                 interrupted::remove_unfinished_of(beside.process(), output);
-                format!("what saves the snapshots ended early ({})", of(&ended))
+                format!("the process that saves snapshots ended early ({})", of(&ended))
             }
         },
-        Err(error) => format!("what saves the snapshots could not be started ({error})"),
+        Err(error) => format!("cannot start the process that saves snapshots ({error})"),
     };
     say(&interrupted::line(&why, &why, folder));
     None

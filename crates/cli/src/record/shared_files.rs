@@ -73,7 +73,8 @@ fn line(folder: &Path, left: &[Left]) -> String {
         names.push(format!("{} more", left.len() - MOST_NAMES));
     }
     format!(
-        "{} has {} in {} made during the run that no process has open, and keeps them until they are removed: {}",
+        "{} has {} in {} created during the run that no process has open, and keeps them until they are \
+         removed: {}",
         Shown(&folder),
         Bytes(sum(left)),
         count(left.len(), "file"),

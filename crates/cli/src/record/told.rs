@@ -72,7 +72,7 @@ impl Display for FailedCall {
         let named = STATUSES.iter().find(|(number, _)| number == status);
         let named = named.map_or_else(|| format!("status {status}"), |(_, name)| (*name).to_owned());
         let is_back = *status == 1 && GIVING_BACK.iter().any(|name| function.starts_with(name));
-        let why = if is_back { ": what it names was given back before, or never was there" } else { "" };
+        let why = if is_back { ": what it names was already freed, or never existed" } else { "" };
         write!(f, "process {process}: {} failed{times} ({named}){why}", clean(function))
     }
 }

@@ -61,10 +61,11 @@ fn refused(process: u32, error: &io::Error) -> Failure {
         ErrorKind::NotFound => format!("there is no process {process}"),
         ErrorKind::PermissionDenied => {
             format!(
-                "process {process} may not be looked at: it is of another user, or of a user with more rights"
+                "no permission to inspect process {process}: it belongs to another user, or to a user with \
+                 more rights"
             )
         }
-        _ => format!("process {process} cannot be looked at: {error}"),
+        _ => format!("cannot inspect process {process}: {error}"),
     })
 }
 

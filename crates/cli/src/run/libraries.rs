@@ -80,8 +80,8 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
         Failure::Message(
             Exit::Unreadable,
             format!(
-                "{library} is not here ({looked}); in a checkout of memreel, `{BUILD}` builds it, and \
-                 MEMREEL_PRELOAD=FOLDER names its folder"
+                "{library} was not found ({looked}); in a checkout of memreel, build it with `{BUILD}`, or \
+                 name its folder with MEMREEL_PRELOAD=FOLDER"
             ),
         )
     })?;
@@ -91,8 +91,8 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
         return Err(Failure::Message(
             Exit::Unreadable,
             format!(
-                "{found} cannot be loaded in front of a program, because its path has a blank or a colon; copy the libraries \
-                 to another folder and name it with MEMREEL_PRELOAD=FOLDER"
+                "{found} cannot be preloaded, because its path has a space or a colon; copy the libraries to \
+                 another folder and name it with MEMREEL_PRELOAD=FOLDER"
             ),
         ));
     }
@@ -117,8 +117,9 @@ fn in_hook_places(places: &[PathBuf]) -> Result<PathBuf, String> {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         let (file, looked) = (HOOK[1], looked.join(", "));
         format!(
-            "Python's hook {file} is not here ({looked}), so PyTorch's own blocks are not recorded and Python frames are \
-             not checked; MEMREEL_PYTHON_HOOK=FOLDER names its folder, which is python/memreel_record in a checkout"
+            "the Python hook {file} was not found ({looked}), so PyTorch's own blocks are not recorded and \
+             Python frames are not checked; name its folder with MEMREEL_PYTHON_HOOK=FOLDER \
+             (python/memreel_record in a checkout)"
         )
     })
 }
@@ -156,7 +157,7 @@ mod tests {
         let (library, checkout) = ("elsewhere/debug/libmemreel_preload.so", "clone/python/memreel_record");
         let why = found(None, library, checkout).unwrap_err();
         assert!(why.contains("elsewhere/debug/python/memreel_record), so PyTorch's own blocks"), "{why}");
-        assert!(why.contains("; MEMREEL_PYTHON_HOOK=FOLDER names its folder"), "{why}");
+        assert!(why.contains("; name its folder with MEMREEL_PYTHON_HOOK=FOLDER"), "{why}");
         assert_eq!(found(Some(checkout), library, checkout), Ok(checkout.into()));
         let why = found(Some("wrong"), library, checkout).unwrap_err();
         assert!(why.contains("/wrong), so"), "{why}");

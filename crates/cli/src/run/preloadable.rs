@@ -96,8 +96,8 @@ fn of_owner(path: &Path) -> Option<String> {
     let has_rights = user != 0 && rustix::fs::getxattr(path, c"security.capability", &mut rights).is_ok();
     (sets_user || sets_group || has_rights).then(|| {
         format!(
-            "{} runs with rights of its own (setuid, setgid or capabilities), so no library can be loaded in \
-                 front of it",
+            "{} runs with its own privileges (setuid, setgid or capabilities), so no library can be \
+             preloaded",
             Shown(&path)
         )
     })
@@ -112,11 +112,11 @@ fn of_binary(path: &Path) -> Option<Unrecorded> {
     let Ok(header) = FileHeader64::<Endianness>::parse(file) else {
         let is_program = start_of(path)?.starts_with(b"\x7fELF");
         return is_program
-            .then(|| Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
+            .then(|| Unrecorded::ignores(format!("{named} is a program for another architecture")));
     };
     let endian = header.endian().ok()?;
     if header.e_machine(endian) != MACHINE {
-        return Some(Unrecorded::ignores(format!("{named} is a program of another kind of machine")));
+        return Some(Unrecorded::ignores(format!("{named} is a program for another architecture")));
     }
     let segments = header.program_headers(endian, file).ok()?;
     let Some(loader) = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP) else {
@@ -125,13 +125,13 @@ fn of_binary(path: &Path) -> Option<Unrecorded> {
         if parts.is_some_and(|parts| parts.iter().any(|part| part.d_tag(endian) == DT_SONAME)) {
             return None;
         }
-        let why = format!("{named} is linked statically, so no library can be loaded in front of it");
+        let why = format!("{named} is statically linked, so no library can be preloaded");
         return Some(Unrecorded::ignores(why));
     };
     let loader = loader.data(endian, file).ok()?;
     let loader = String::from_utf8_lossy(loader.split(|byte| *byte == 0).next()?).into_owned();
     let why = || {
-        format!("{named} needs another C library than glibc ({loader}), and memreel's libraries need glibc")
+        format!("{named} uses a C library other than glibc ({loader}), and memreel's libraries need glibc")
     };
     (!loader.contains("ld-linux")).then(|| Unrecorded { why: why(), refuses: true })
 }

@@ -30,7 +30,7 @@ impl AddressFile {
                 self.0 = Some(file);
                 format!("the address is in {path}, which only you can read; --print-address prints it")
             }
-            Err(error) => format!("no file can have the address ({error}); --print-address prints it"),
+            Err(error) => format!("cannot write the address to a file ({error}); --print-address prints it"),
         }
     }
 }

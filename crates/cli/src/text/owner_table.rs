@@ -65,7 +65,7 @@ fn print_table(
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
-        print_text("the bytes are those of blocks: the segments have no request of their own", out)?;
+        print_text("bytes are those of blocks: the segments have no requests of their own", out)?;
     } else if !table.rows.is_empty() {
         print_text(
             "the device reported no usage, so the peak is the moment with the most recorded bytes",
@@ -120,8 +120,9 @@ fn below_zero_line(table: &DeviceOwners) -> Option<String> {
     };
     let most = below.into_iter().filter_map(bytes).max()?;
     Some(format!(
-        "the rows have {} more than the device reports: memory was booked twice, or is not in the GPU's memory, or this process \
-         is checkpointed (cuCheckpointProcessCheckpoint), which gives its memory back without a free",
+        "the rows have {} more than the device reports: memory was counted twice, or is not in the GPU's \
+         memory, or this process is checkpointed (cuCheckpointProcessCheckpoint), which returns its memory \
+         without a free",
         Bytes(most)
     ))
 }
@@ -131,8 +132,8 @@ fn rounded_line(table: &DeviceOwners) -> Option<String> {
     let unused_bytes = table.rounded_bytes / 2;
     (unused_bytes >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "{} of PyTorch with {} in all have sizes that are powers of two: it rounds requests up to them, so up to {} may be \
-             unused. With {} larger requests keep their sizes",
+            "{} of PyTorch, {} in total, have sizes that are powers of two: PyTorch rounds requests up to \
+             them, so up to {} may be unused. With {} larger requests keep their sizes",
             count(table.n_rounded, "block"),
             Bytes(table.rounded_bytes),
             Bytes(unused_bytes),
@@ -146,7 +147,8 @@ fn addresses_line(table: &DeviceOwners) -> Option<String> {
     let (now, peak) = (table.reserved_address_bytes, table.reserved_address_peak_bytes);
     (peak > 0).then(|| {
         format!(
-            "{} of address space is reserved for mappings, {} at most. It is not memory; a process has {} of it (x86-64)",
+            "{} of address space is reserved for mappings, at most {}. It is not memory; a process has {} of \
+             it (x86-64)",
             Bytes(now),
             Bytes(peak),
             Bytes(ADDRESS_SPACE_BYTES)
@@ -159,8 +161,8 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.sample_bytes > 0 {
         lines.push(
-            "the heap was sampled: rows of blocks are estimates, and what no sampled block is in counts as unused, so that the \
-             rows do not add up; without --sample they do"
+            "the heap was sampled: block rows are estimates, and memory without a sampled block counts as \
+             unused, so the rows do not add up; without --sample they do"
                 .to_owned(),
         );
     } else if host.unused_page_bytes >= LEAST_ADVICE_BYTES {
@@ -218,7 +220,7 @@ fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
     (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "of what malloc keeps, {} is in {} of threads: with MALLOC_ARENA_MAX=1 it would keep up to {} less, but \
+            "of what malloc keeps, {} is in {} of threads: MALLOC_ARENA_MAX=1 would save up to {}, but \
              threads would wait for each other",
             Bytes(kept),
             count(host.n_arenas, "arena"),

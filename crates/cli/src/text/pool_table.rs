@@ -57,7 +57,7 @@ pub(crate) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::
     of_graphs.into_iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
         let reserved = Bytes(*reserved_bytes);
         print_text(
-            format!("note: pool {pool}: 0 B in use, {reserved} reserved, used by nobody: a failed capture?"),
+            format!("note: pool {pool}: 0 B in use, {reserved} reserved, unused: a failed capture?"),
             out,
         )
     })

@@ -9,7 +9,7 @@ pub(crate) fn parse(text: &str) -> Result<f64, String> {
     // 0.02 may be meant as two percent.
     if number.is_some_and(|number| number > 0.0 && number < 1.0) && !text.ends_with('%') {
         return Err(format!(
-            "{text:?} needs a unit: {text}% is less than one percent; 2 and 2% are two percent"
+            "{text:?} needs a unit: {text}% is less than one percent; 2 and 2% both mean two percent"
         ));
     }
     number.ok_or_else(|| format!("{text:?} is not a share; use for example 20%"))

@@ -24,10 +24,10 @@ pub(super) const KEYS: [(&str, &str); 9] = [
     ("up, down, k, j", "select a process"),
     ("page up, page down", "scroll"),
     ("o", "order by bytes, allocations or rank"),
-    ("/", "show only what has a text; Esc ends it"),
-    ("f, space", "freeze the screen, or go on"),
+    ("/", "show only what contains a text; Esc cancels"),
+    ("f, space", "freeze or resume the screen"),
     ("s", "write a snapshot of the process"),
-    ("p", "write a snapshot, and open its page"),
+    ("p", "write a snapshot and open its page"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
 ];

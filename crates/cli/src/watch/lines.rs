@@ -36,7 +36,7 @@ pub(super) fn used(figures: &Figures) -> String {
 pub(super) fn oom(oom: &Oom) -> String {
     let bytes = oom.requested_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
     let why = oom.why.as_ref().map_or_else(String::new, |why| format!(": {}", clean(why)));
-    format!("{}, the newest{bytes}{why}", count(oom.n_ooms, "failed request"))
+    format!("{}, the latest{bytes}{why}", count(oom.n_ooms, "failed request"))
 }
 
 /// Returns a line for this second.
@@ -58,7 +58,7 @@ pub(super) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let (peak, blocks) = (Bytes(figures.live_peak_bytes), figures.n_live);
     print_text(format!("  {}, at most {peak} live; {}", used(figures), count(blocks, "block")), out)?;
     let (rate, bytes) = (figures.allocations_per_s, Bytes(figures.allocated_bytes_per_s));
-    print_text(format!("  {rate} allocations a second, {bytes} a second"), out)?;
+    print_text(format!("  {rate} allocations per second, {bytes} per second"), out)?;
     if !figures.owners.is_empty() {
         writeln!(out, "  owners")?;
         for row in &figures.owners {
@@ -83,6 +83,6 @@ pub(super) fn lists(figures: &Figures) -> [(String, &[SiteBytes]); 3] {
     [
         ("hold most".into(), &figures.holders),
         (format!("grew most in {} s", seconds.min(60)), &figures.grown_in_a_minute),
-        (format!("grew most since the watch began, {seconds} s"), &figures.grown_since_begin),
+        (format!("grew most since the watch started, {seconds} s"), &figures.grown_since_begin),
     ]
 }

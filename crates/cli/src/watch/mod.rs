@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     all.refused.values().for_each(|why| eprintln!("memreel: {why}"));
     if all.is_empty() && !(metrics.is_some() && all.is_of_this_user()) {
         return Err(Failure::usage(
-            "no recorded process is there to watch; `memreel record -- PROGRAM` starts one",
+            "no recorded process to watch; start one with `memreel record -- PROGRAM`",
         ));
     }
     if let Some(metrics) = metrics {

@@ -94,7 +94,7 @@ fn help() -> Vec<Line<'static>> {
 fn list(view: &View, height: usize) -> Vec<Line<'static>> {
     let shown = view.shown();
     if shown.is_empty() {
-        return vec![line("no recorded process is there; this waits for one", Style::new())];
+        return vec![line("no recorded process yet; waiting for one", Style::new())];
     }
     let mut lines = vec![line("  rank process       bytes  allocs/s", Style::new())];
     let at = shown.iter().position(|process| Some(&process.path) == view.selected.as_ref()).unwrap_or(0);

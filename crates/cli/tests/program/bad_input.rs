@@ -80,7 +80,7 @@ fn unreadable_files_are_refused_with_advice() {
             "the opcode GLOBAL would run code or reach outside the file, and a snapshot is data alone; do not load this \
              file with Python either unless you trust who made it; it seems to be a checkpoint (a state_dict)",
         ),
-        ("settings", b"[section]\nkey = 1\n".to_vec(), "it begins like JSON but is not valid JSON"),
+        ("settings", b"[section]\nkey = 1\n".to_vec(), "it starts like JSON but is not valid JSON"),
         ("odd", b"\x80\x04\x01".to_vec(), "is this a snapshot file?"),
         ("cut", cut.to_vec(), "the file ends"),
         ("json", b"{\"segments\": [".to_vec(), "the JSON was cut off"),

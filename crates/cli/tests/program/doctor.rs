@@ -127,7 +127,7 @@ fn a_program_that_cannot_be_recorded_is_named() {
     let named = other.display().to_string();
     assert_eq!(of(&named), (Some(1), format!("{named} is not executable")));
     fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(of(&named), (Some(1), format!("{named} is a program of another kind of machine")));
+    assert_eq!(of(&named), (Some(1), format!("{named} is a program for another architecture")));
     assert_eq!(of("missing"), (Some(1), "there is no program missing".to_owned()));
 }
 
@@ -140,7 +140,7 @@ fn a_program_without_the_loader_is_no_trial() {
     let found = parts(&doctor(&["--json"], programs.path(), &libraries()).output().unwrap());
     for part in ["record", "GPU driver", "other processes on the GPU"] {
         assert_eq!(found[part]["state"], "not_known", "{}", found[part]);
-        assert!(found[part]["why"].as_str().unwrap().ends_with("is a program of another kind of machine"));
+        assert!(found[part]["why"].as_str().unwrap().ends_with("is a program for another architecture"));
     }
     assert_eq!(found["record --heap"]["state"], "works", "{}", found["record --heap"]);
 }

@@ -277,7 +277,7 @@ fn other_devices_and_later_settings_are_read_without_complaint() {
 fn a_pool_that_nobody_uses_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), "odd.json", &odd());
-    let why = "pool (3, 0): 0 B in use, 2.00 MiB reserved, used by nobody: a failed capture?";
+    let why = "pool (3, 0): 0 B in use, 2.00 MiB reserved, unused: a failed capture?";
     for words in [&["summary"][..], &["fragmentation"]] {
         let text = stdout(&run(&[words, &[&path]].concat())).replace("\n  ", " ");
         assert!(text.contains(why), "{words:?}: {text}");

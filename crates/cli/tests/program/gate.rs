@@ -386,7 +386,7 @@ fn a_run_has_all_of_its_snapshots_and_no_others() {
         let others = [gate(&path), gate(&in_folder), run(&["top", &path])];
         for refused in others {
             assert_eq!(refused.status.code(), Some(3), "{outside} {}", stdout(&refused));
-            let why = format!("names {outside:?}, which is no file in its folder");
+            let why = format!("names {outside:?}, which is not a file in its folder");
             assert!(stderr(&refused).contains(&why), "{}", stderr(&refused));
         }
     }

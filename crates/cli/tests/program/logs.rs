@@ -72,7 +72,7 @@ fn a_log_has_the_answer_of_its_last_message() {
     );
     let output = run(&["top", log]);
     let (_, err) = both(&output);
-    let is_named = err.contains("a log with 2 out-of-memory messages") && err.contains("memreel oom");
+    let is_named = err.contains("it has 2 out-of-memory messages") && err.contains("memreel oom");
     assert!(output.status.code() == Some(3) && is_named, "{err}");
 }
 
@@ -130,7 +130,7 @@ fn a_message_without_figures_has_a_next_step() {
     };
     let some = file("some.log", "RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.\n");
     let (out, _) = both(&run(&["oom", &some]));
-    for part in ["does not have the figures", "jax.checkpoint", "save_device_memory_profile"] {
+    for part in ["lacks the figures", "jax.checkpoint", "save_device_memory_profile"] {
         assert!(out.contains(part), "{part}\n{out}");
     }
     let none = file("none.log", "a\nRESOURCE_EXHAUSTED: Out of memory.\n");
@@ -206,7 +206,7 @@ fn a_log_beside_a_snapshot_has_the_size_of_the_device() {
     // A device that is too small for what the file has is another.
     fs::write(&log, message(0, "2.00 GiB", "0 bytes").replace("8.00 GiB", "1.00 GiB")).unwrap();
     let (other, _) = both(&run(&["oom", snapshot, "--log", log_name]));
-    assert!(other.contains("is of another device") && other.contains("out of memory, full"), "{other}");
+    assert!(other.contains("is about another device") && other.contains("out of memory, full"), "{other}");
     for (log, status) in [("missing.log", 3), (snapshot, 3)] {
         assert_eq!(run(&["oom", snapshot, "--log", log]).status.code(), Some(status), "{log}");
     }

@@ -159,7 +159,8 @@ fn several_files_have_one_table_a_device() {
         "{}",
         stdout(&text)
     );
-    let line = "the rows have 104.00 MiB more than the device reports: memory was booked twice, or is not in the GPU's";
+    let line = "the rows have 104.00 MiB more than the device reports: memory was counted twice, or is not \
+                in the GPU's";
     assert!(stdout(&text).replace("\n  ", " ").contains(line), "{}", stdout(&text));
     let positive = run(&folder, &["owners", "one.pickle"]);
     assert!(!stdout(&positive).contains("more than the device reports"), "{}", stdout(&positive));
@@ -222,9 +223,9 @@ fn pinned_memory_that_pytorch_rounds_has_advice() {
     let one = pinned(&[1 << 15, 1 << 15, 3 << 10]);
     let folder = folder(&[("one.pickle", one), ("few.pickle", pinned(&[16, 15]))]);
     let text = run(&folder, &["owners", "one.pickle"]);
-    assert!(stdout(&text).contains("2 blocks of PyTorch with 64.00 GiB in all"), "{}", stdout(&text));
+    assert!(stdout(&text).contains("2 blocks of PyTorch, 64.00 GiB in total"), "{}", stdout(&text));
     let text = run(&folder, &["owners", "few.pickle"]);
-    assert!(!stdout(&text).contains("PyTorch with"), "{}", stdout(&text));
+    assert!(!stdout(&text).contains("of PyTorch, "), "{}", stdout(&text));
     let json = run(&folder, &["owners", "--json", "one.pickle", "few.pickle"]);
     let line: Value = serde_json::from_str(stdout(&json)).unwrap();
     assert_eq!(

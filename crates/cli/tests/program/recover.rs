@@ -166,7 +166,7 @@ fn a_pipe_is_read_once() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = of_pipe(&folder.path().join("run.tape"));
     assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
-    assert!(stderr(&output).contains("a tape is read from a file only"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a tape can only be read from a file"), "{}", stderr(&output));
 }
 
 /// PyTorch's blocks take the place of the driver's in the segments of both.

@@ -109,7 +109,7 @@ fn memory_of_pools_has_what_returns_it() {
             " 1 graph pool keeps 20.00 MiB free, 20.00 MiB of it in empty segments: deleting the graphs and then \
              torch.cuda.empty_cache() returns them, empty_cache alone does not",
             " 1 MemPool keeps 30.00 MiB free, 30.00 MiB of it in empty segments: deleting the MemPool returns them, ",
-            "note: pool (1, 0): 0 B in use, 20.00 MiB reserved, used by nobody: a failed capture?",
+            "note: pool (1, 0): 0 B in use, 20.00 MiB reserved, unused: a failed capture?",
         ] {
             assert!(text.contains(part), "{words:?} {part}: {text}");
         }

@@ -121,8 +121,8 @@ fn what_cannot_be_watched_is_said() {
         ("/there/is/no.tape", 3, "cannot be read"),
         ("999999999", 3, "there is no process 999999999"),
         (other.to_str().unwrap(), 3, "not a tape"),
-        (folder.path().to_str().unwrap(), 2, "no recorded process is there to watch"),
-        (&unrecorded, 2, "no recorded process is there to watch"),
+        (folder.path().to_str().unwrap(), 2, "no recorded process to watch"),
+        (&unrecorded, 2, "no recorded process to watch"),
     ] {
         let output = run(&["watch", "--once", source]);
         assert_eq!(output.status.code(), Some(status), "{source}: {}", stderr(&output));

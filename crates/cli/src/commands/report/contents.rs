@@ -117,7 +117,7 @@ fn figures(opened: &Opened, history: &DeviceHistory<'_>, explanation: Option<&Ex
     row("events", count(history.entries().len(), "event"));
     let mut limits = warnings(history);
     if limits.is_empty() {
-        limits.push("the history is whole".to_owned());
+        limits.push("the history is complete".to_owned());
     }
     row("recorded", limits.join("; "));
     row("reported by", format!("memreel {}", env!("CARGO_PKG_VERSION")));

@@ -42,7 +42,7 @@ pub(crate) fn follow(words: &[PathBuf]) -> Result<Arc<Live>, Failure> {
     all.begin()?;
     if all.is_empty() {
         let why = all.refused.values().next().cloned();
-        let none = "no recorded process is there to follow; `memreel record -- PROGRAM` starts one";
+        let none = "no recorded process to follow; start one with `memreel record -- PROGRAM`";
         return Err(Failure::usage(why.unwrap_or_else(|| none.to_owned())));
     }
     on_a_thread(all).map_err(|error| {
@@ -80,6 +80,7 @@ fn look_again_and_again(mut all: All, live: &Live) {
 
 /// Writes a snapshot of each tape into the current folder.
 fn save(tapes: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    let folder = std::env::current_dir().map_err(|error| format!("there is no current folder: {error}"))?;
+    let folder =
+        std::env::current_dir().map_err(|error| format!("cannot find the current folder: {error}"))?;
     tapes.iter().map(|tape| Ok(folder.join(write(tape)?))).collect()
 }

@@ -26,13 +26,10 @@ impl Access {
     pub(super) fn of(address: SocketAddr, token_file: Option<&Path>) -> Result<Access, Failure> {
         let read = |path: &Path| {
             let text = fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!(
-                    "the token of the metrics cannot be read from {}: {error}",
-                    Shown(path)
-                ))
+                Failure::usage(format!("cannot read the metrics token from {}: {error}", Shown(path)))
             })?;
             match text.trim() {
-                "" => Err(Failure::usage(format!("{} has no token; write one into it", Shown(path)))),
+                "" => Err(Failure::usage(format!("{} is empty; write a token into it", Shown(path)))),
                 token => Ok(token.to_owned()),
             }
         };
@@ -49,9 +46,13 @@ impl Access {
         match (self.is_loopback, &self.token) {
             (true, _) => None,
             (false, None) => Some(
-                "every machine that reaches this address can read the metrics; 127.0.0.1 is for this machine alone, and --metrics-token FILE asks for a token",
+                "every machine that reaches this address can read the metrics; use 127.0.0.1 for this \
+                 machine only, or --metrics-token FILE to require a token",
             ),
-            (false, Some(_)) => Some("other machines reach this address, and the token is sent unencrypted"),
+            (false, Some(_)) => Some(
+                "other machines can reach this address, and the token is sent \
+                 unencrypted",
+            ),
         }
     }
 
@@ -60,7 +61,7 @@ impl Access {
         if self.is_loopback && !is_local(headers) {
             return Some((
                 StatusCode::FORBIDDEN,
-                "the host is not an address of this machine's own, nor localhost\n",
+                "the host is neither an address of this machine nor localhost\n",
             ));
         }
         let expected = self.token.as_deref()?;

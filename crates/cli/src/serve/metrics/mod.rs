@@ -117,10 +117,10 @@ fn look_while(mut all: All, text: &Text, asked: &Asked, goes_on: impl Fn(&All) -
 fn refused(address: &str, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => {
-            format!("the address {address} of the metrics is taken; choose another port, or 0 for a free one")
+            format!("the metrics address {address} is in use; choose another port, or 0 for a free one")
         }
         ErrorKind::PermissionDenied => {
-            format!("the address {address} of the metrics is not permitted; choose a port above 1023")
+            format!("the metrics address {address} is not permitted; choose a port above 1023")
         }
         _ => format!("metrics cannot be served at {address}: {error}"),
     }

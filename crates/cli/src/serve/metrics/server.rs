@@ -77,13 +77,19 @@ impl Server {
         }
         let (status, kind, body) = match (refused, request.uri().path()) {
             (Some((status, why)), _) => (status, PLAIN, why.into()),
-            (None, _) if !is_read => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is answered\n".into()),
+            (None, _) if !is_read => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                PLAIN,
+                "only GET is \
+                 supported\n"
+                    .into(),
+            ),
             (None, "/metrics") => match self.text.get() {
                 none if none.is_empty() => not_yet(),
                 text => (StatusCode::OK, OPENMETRICS, text),
             },
             (None, heap::PATH) if asks_for_more(request.uri().query()) => {
-                (StatusCode::BAD_REQUEST, PLAIN, "only what is held now is served, as a profile\n".into())
+                (StatusCode::BAD_REQUEST, PLAIN, "only the current state is served, as a profile\n".into())
             }
             (None, heap::PATH) => match self.ask.profile().await {
                 None => not_yet(),

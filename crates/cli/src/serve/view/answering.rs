@@ -57,7 +57,7 @@ pub(super) fn answer_about<R>(paths: &[PathBuf], queues: &Queues, work: impl FnO
 /// Reads the files, one after the other.
 pub(super) fn read<'a>(files: &Files<'a>) {
     for (source, recording) in files.sources.iter().zip(files.recordings) {
-        let defect = || "reading failed; this is a defect of memreel".to_owned();
+        let defect = || "reading failed; this is a bug in memreel".to_owned();
         // The other files are still shown.
         let read = panic::catch_unwind(AssertUnwindSafe(|| {
             source.read();

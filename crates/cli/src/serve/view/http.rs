@@ -32,7 +32,7 @@ pub(super) struct Door {
 
 /// Nothing is loaded from elsewhere, and no script but the page's own files runs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
-    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Waits for requests and answers them, until it is told to end.
 pub(super) fn serve(listener: TcpListener, door: Door) -> io::Result<()> {
@@ -103,7 +103,11 @@ async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, end
             let saved = in_a_thread(move || live.save()).await;
             saved.unwrap_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
         }
-        _ if *request.method() != Method::GET => text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"),
+        _ if *request.method() != Method::GET => text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "only GET is \
+             supported",
+        ),
         ("live", Some(live)) => match Request::new(path, request.uri().query()).number("after") {
             Ok(Some(us)) => live.after(us).await,
             Ok(None) => live.now(),
@@ -116,7 +120,7 @@ async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, end
                     let look = look.and_then(|look| door.live.as_ref()?.look(look));
                     match look.as_ref().or(door.files.as_ref()) {
                         Some(desk) => question(Request::new(path, request.uri().query()), desk).await,
-                        None => Refusal::missing("this look has ended; follow the program, and pause again")
+                        None => Refusal::missing("this pause has ended; follow the program, and pause again")
                             .into(),
                     }
                 }
@@ -165,11 +169,11 @@ fn is_from_here(headers: &HeaderMap) -> bool {
         && origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
 }
 
-const FAILED: &str = "the answer failed; this is a defect of memreel";
+const FAILED: &str = "the answer failed; this is a bug in memreel";
 
 async fn question(request: Request, desk: &Desk) -> Answer {
     let Some(answer) = desk.ask(request) else {
-        return text(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
+        return text(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     };
     answer.await.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
 }

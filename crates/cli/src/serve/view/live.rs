@@ -82,13 +82,13 @@ impl Live {
     pub(super) fn pause(&self) -> Answer {
         let mut state = self.lock();
         if state.tapes.is_empty() {
-            return Refusal::missing("no tape is there to look at: no recorded process runs").into();
+            return Refusal::missing("no tape to show: no recorded process is running").into();
         }
         let (desk, queues) = desk();
         let tapes = state.tapes.clone();
         let work = move || answer_about(&tapes, &queues, |_| ());
         if let Err(error) = thread::Builder::new().name("look".into()).spawn(work) {
-            return Refusal::missing(format!("no look can begin: {error}")).into();
+            return Refusal::missing(format!("cannot pause: {error}")).into();
         }
         state.n_looks += 1;
         let look = state.n_looks;
@@ -106,9 +106,9 @@ impl Live {
             (state.tapes.clone(), state.save)
         };
         let saved = match save {
-            Some(_) if tapes.is_empty() => Err("no tape is there: no recorded process runs".to_owned()),
+            Some(_) if tapes.is_empty() => Err("no tape: no recorded process is running".to_owned()),
             Some(save) => save(&tapes),
-            None => Err("nothing is followed".to_owned()),
+            None => Err("nothing is being followed".to_owned()),
         };
         match saved {
             Ok(paths) => {

@@ -84,7 +84,7 @@ pub(crate) fn listener(port: u16) -> io::Result<TcpListener> {
 pub(crate) fn refused(port: u16, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken; choose another with --port, or leave it out")
+            format!("port {port} is in use; choose another with --port, or leave it out")
         }
         io::ErrorKind::PermissionDenied => format!("port {port} is not permitted; choose one above 1023"),
         _ => format!("the page cannot be served: {error}"),

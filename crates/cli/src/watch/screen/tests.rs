@@ -53,8 +53,8 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
         "rank 1 device 0",
         "live 29.00 MiB",
         "out of memory",
-        "1 failed request, the newest of 2.00 GiB: ",
-        "grew most since the watch began",
+        "1 failed request, the latest of 2.00 GiB: ",
+        "grew most since the watch started",
         "20.00 MiB  ",
         "? help",
     ] {
@@ -77,7 +77,7 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
     press(&mut view, KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
     type_keys(&mut view, "f?");
     let help = screen(&view, 80, 30);
-    assert!(help.contains("frozen") && help.contains("write a snapshot, and open its page"), "{help}");
+    assert!(help.contains("frozen") && help.contains("write a snapshot and open its page"), "{help}");
     type_keys(&mut view, "?oo");
     assert!(screen(&view, 80, 30).contains("by rank"));
     assert_eq!(view.processes[0].rank.as_deref(), Some("0"));

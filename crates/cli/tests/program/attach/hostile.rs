@@ -213,7 +213,7 @@ fn a_cpython_of_a_container_lends_no_program() {
     }
     let scene = Scene::start(&Start { python: Some("bin/python3.14"), kind: "waits", ..OF_A_CONTAINER });
     // Its program would be found beside it and in PATH; it is the container's, which could have replaced it.
-    scene.is_refused(&["--wait", "1s"], &["takes gdb", "memreel attach 1`"]);
+    scene.is_refused(&["--wait", "1s"], &["needs gdb", "memreel attach 1`"]);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_cpython_whose_folder_is_a_link_leads_nowhere() {
     let before = changed();
     let output = scene.attach(&["--wait", "50ms"]);
     assert_eq!(changed(), before, "a folder was made where the link points");
-    assert!(stderr(&output).contains("no folder can be made in its /tmp"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot create a folder in its /tmp"), "{}", stderr(&output));
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_cpython_that_changes_meanwhile_is_not_touched() {
         scene.gdb(&format!("PID={}\n{}", scene.process, until(change[0], change[1])));
         scene.is_refused(
             &["--wait", "50ms"],
-            &[if kind == "ends" { "has ended" } else { "is not what it was" }],
+            &[if kind == "ends" { "has ended" } else { "changed in the meantime" }],
         );
         assert_eq!(fs::read_to_string(scene.at("ordered")).unwrap_or_default(), "", "{kind}");
     }

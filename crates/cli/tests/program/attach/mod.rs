@@ -169,7 +169,7 @@ fn attach_and_leave(version: &str, python: &Path, kind: &str) {
     assert_eq!(output.status.code(), Some(0), "{version} {kind}: {}", stderr(&output));
     let text = stdout(&output);
     for part in [
-        "device 0, blocks from before: ",
+        "device 0, older blocks: ",
         "1.00 GiB reserved",
         "at the end: 2.00 GiB of the 3.00 GiB",
         "PyTorch's history is off, as before",
@@ -270,7 +270,7 @@ fn a_cpython_keeps_the_history_that_it_has_and_is_awaited() {
     let python = python();
     let mut running = Running::start(&python, "recording");
     let output = running.attach(&["--for", "50ms"]).output().unwrap();
-    assert!(output.status.success() && stderr(&output).contains("records already"), "{}", stderr(&output));
+    assert!(output.status.success() && stderr(&output).contains("already records"), "{}", stderr(&output));
     assert!(stdout(&output).contains("as the program set it"), "{}", stdout(&output));
     assert_eq!(running.calls(), ["record all all all 99", "snapshot False"]);
     assert_eq!(running.end(), "new in sys: []\nmain: []\nhistory: True False\n");
@@ -341,7 +341,7 @@ fn a_cpython_without_a_history_is_refused() {
     let mut running = Running::start(&python, "plain");
     let output = running.attach(&[]).env("PATH", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("takes gdb; it is not installed"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("needs gdb; gdb is not installed"), "{}", stderr(&output));
     running.end();
 }
 

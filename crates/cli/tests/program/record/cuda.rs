@@ -55,21 +55,23 @@ fn recorded(options: &[&str], words: &[&str]) -> Run {
 #[test]
 fn calls_that_failed_have_a_line() {
     let text = "#include <dlfcn.h>\n#include <stdint.h>\nint main(void) {\n\
-        void *driver = dlopen(\"libcuda.so.1\", RTLD_NOW);\n\
-        int (*create)(uint64_t *, unsigned long, int *, unsigned long long) = dlsym(driver, \"cuMemCreate\");\n\
-        int (*release)(uint64_t) = dlsym(driver, \"cuMemRelease\");\n\
-        int prop[32] = {1, 0, 1, 0}; uint64_t handle = 0, other = 0;\n\
-        if (create(&handle, 2 << 20, prop, 0) || create(&other, 2 << 20, prop, 0)) return 9;\n\
-        int n = release(handle) == 0;\n\
-        for (int i = 0; i < 40; i++) n += release(handle) == 1;\n\
-        return n == 41 ? 0 : n; }\n";
+                void *driver = dlopen(\"libcuda.so.1\", RTLD_NOW);\n\
+                int (*create)(uint64_t *, unsigned long, int *, unsigned long long) = dlsym(driver, \
+                \"cuMemCreate\");\n\
+                int (*release)(uint64_t) = dlsym(driver, \"cuMemRelease\");\n\
+                int prop[32] = {1, 0, 1, 0}; uint64_t handle = 0, other = 0;\n\
+                if (create(&handle, 2 << 20, prop, 0) || create(&other, 2 << 20, prop, 0)) return 9;\n\
+                int n = release(handle) == 0;\n\
+                for (int i = 0; i < 40; i++) n += release(handle) == 1;\n\
+                return n == 41 ? 0 : n; }\n";
     let start = record(&["-o", "run.pickle"], &["./releases"]).env("LD_LIBRARY_PATH", mock());
     fs::write(start.path("releases.c"), text).unwrap();
     let (source, program) = (start.path("releases.c"), start.path("releases"));
     cc(&["-o", program.to_str().unwrap(), source.to_str().unwrap(), "-ldl"]);
     let run = start.run();
     assert_eq!(run.status, Some(0), "{}", run.err);
-    let line = "cuMemRelease failed 32 times or more (CUDA_ERROR_INVALID_VALUE): what it names was given back before";
+    let line = "cuMemRelease failed 32 times or more (CUDA_ERROR_INVALID_VALUE): what it names was already \
+                freed";
     assert!(run.err.contains(line), "{}", run.err);
     let file: Value =
         serde_json::from_slice(&fs::read(run.folder.path().join("run.memreel")).unwrap()).unwrap();

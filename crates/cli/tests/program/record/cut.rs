@@ -4,7 +4,7 @@
 
 use super::{cc, record, source};
 
-const SHORTER: &str = "another program made its tape shorter";
+const SHORTER: &str = "another program truncated its tape";
 
 #[test]
 fn a_tape_that_is_cut_short_ends_nothing() {

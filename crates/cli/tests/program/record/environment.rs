@@ -53,7 +53,7 @@ fn a_missing_hook_is_reported() {
     assert_eq!((run.status, &*run.out), (Some(1), ""), "{}", run.err);
     let first = run.err.lines().next().unwrap();
     assert!(
-        first.starts_with("memreel: Python's hook sitecustomize.py is not here (/no/such/folder), "),
+        first.starts_with("memreel: the Python hook sitecustomize.py was not found (/no/such/folder), "),
         "{first}"
     );
     assert!(!record(&[], &["true"]).run().err.contains("hook"));
@@ -119,8 +119,8 @@ fn a_static_program_runs_unrecorded() {
     assert_eq!((run.status, &*run.out), (Some(5), "0\n"));
     assert_eq!(
         run.err,
-        "memreel: ./alone is linked statically, so no library can be loaded in front of it; it runs unrecorded\n\
-         memreel: alone allocated nothing that is recorded\n"
+        "memreel: ./alone is statically linked, so no library can be preloaded; it runs unrecorded\n\
+         memreel: alone allocated nothing to record\n"
     );
     assert_eq!(run.files(), ["alone"]);
 }
@@ -166,9 +166,9 @@ fn a_program_with_rights_of_its_own_runs_unrecorded() {
         assert_eq!((run.status, &*run.out), (Some(5), "1\n"), "{}", run.err);
         assert_eq!(
             run.err,
-            "memreel: ./owned runs with rights of its own (setuid, setgid or capabilities), so no library can be \
-             loaded in front of it; it runs unrecorded\n\
-             memreel: owned allocated nothing that is recorded\n"
+            "memreel: ./owned runs with its own privileges (setuid, setgid or capabilities), so no library \
+             can be preloaded; it runs unrecorded\n\
+             memreel: owned allocated nothing to record\n"
         );
         assert_eq!(run.files(), ["owned"]);
     }

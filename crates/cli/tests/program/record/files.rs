@@ -84,7 +84,7 @@ fn the_folder_of_a_run_is_not_in_the_current_one() {
 fn a_folder_that_is_removed_is_reported() {
     let run = record(&FILE, &["sh", "-c", "ls >/dev/null; rm -rf $MEMREEL_RECORD; exit 3"]).run();
     assert_eq!(run.status, Some(3), "{}", run.err);
-    assert!(run.err.contains(" was removed while the program ran, with what was recorded; "), "{}", run.err);
+    assert!(run.err.contains(" was removed while the program ran, with all recordings; "), "{}", run.err);
     assert!(!run.err.contains("allocated nothing"), "{}", run.err);
 }
 
@@ -123,7 +123,7 @@ fn a_folder_that_takes_no_files_is_named() {
     let run = record(&["-o", "/proc/self/../snapshot.pickle"], &["touch", "ran"]).run();
     assert_eq!((run.status, run.files().len()), (Some(3), 0));
     let told = run.err.strip_prefix("memreel: cannot write /proc: ").unwrap();
-    assert!(told.ends_with("; -o names another folder, as in -o ~/snapshot.pickle\n"), "{told}");
+    assert!(told.ends_with("; use -o to choose another folder, as in -o ~/snapshot.pickle\n"), "{told}");
 }
 
 /// It would be taken for that of a run that recorded nothing.
@@ -232,7 +232,7 @@ fn the_tape_of_a_process_that_lives_is_kept() {
     let script = "sleep 60 >/dev/null 2>&1 & echo $!; while ! grep -qs memreel $MEMREEL_RECORD/$!-*.tape; do ls >/dev/null; done";
     let run = record(&["--heap", "--min-size", "1TiB"], &["sh", "-c", script]).run();
     let process = run.out.trim();
-    let line = format!("memreel: process {process}, which still runs: ");
+    let line = format!("memreel: process {process}, still running: ");
     // The shell's child may have a tape before it runs `sleep`.
     let (tape, files) = (format!("/{process}-"), run.files());
     assert!(Command::new("kill").arg(process).status().unwrap().success());
@@ -270,7 +270,7 @@ fn a_program_that_outruns_the_saver_goes_on_unrecorded() {
         exec ls / >/dev/null";
     let run = record(&FILE, &["timeout", "60", "sh", "-c", script]).run();
     assert_eq!((run.status, &*run.out), (Some(0), ""), "{}", run.err);
-    let line = |line: &&str| line.contains(" ran unrecorded, because 512 recordings of others waited");
+    let line = |line: &&str| line.contains(" ran unrecorded, because 512 other recordings were waiting");
     // The shell's `sleep` may be another one.
     assert_eq!(run.err.lines().filter(line).count(), 1, "{}", run.err);
     let files = run.files();
@@ -329,6 +329,6 @@ fn a_process_of_another_namespace_lives() {
         let process = run.out.trim();
         assert!(Command::new("kill").arg(process).status().unwrap().success());
         let number = number.replace("$!", process);
-        assert!(run.err.contains(&format!("memreel: process {number}, which still runs: ")), "{}", run.err);
+        assert!(run.err.contains(&format!("memreel: process {number}, still running: ")), "{}", run.err);
     }
 }

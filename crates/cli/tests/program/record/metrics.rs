@@ -246,7 +246,7 @@ fn an_address_that_cannot_be_had_is_said_before_the_program_starts() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap().to_string();
     for (address, status, message) in [
-        (&*taken, 3, "is taken; choose another port"),
+        (&*taken, 3, "is in use; choose another port"),
         ("127.0.0.1", 2, "is not an address and a port; use for example 127.0.0.1:9464"),
         ("192.0.2.1:9464", 3, "metrics cannot be served at 192.0.2.1:9464"),
     ] {

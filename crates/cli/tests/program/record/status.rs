@@ -18,7 +18,7 @@ use crate::{
     terminal::terminal,
 };
 
-const IDLE: &str = "allocated no GPU memory; --heap records the heap of any program\n";
+const IDLE: &str = "allocated no GPU memory; use --heap to record its heap\n";
 
 #[test]
 fn a_program_without_a_gpu_keeps_its_status() {
@@ -40,7 +40,7 @@ fn a_program_without_a_gpu_keeps_its_status() {
 fn an_option_behind_the_program_is_the_programs() {
     let run = record(&[], &["true", "--heap"]).run();
     assert!(
-        run.err.ends_with("in front of the program's name, and behind it one of the program\n"),
+        run.err.ends_with("put --heap before the program's name: after it, it is an option of the program\n"),
         "{}",
         run.err
     );
@@ -114,7 +114,7 @@ fn wrong_usage_is_2_before_the_program_runs() {
         (&["--stacks", "some"], "memreel: MEMREEL: "),
         (&["--ring", "many"], "memreel: MEMREEL: "),
         (&["--min-size", "12q"], "memreel: MEMREEL: "),
-        (&["-o", "."], "memreel: -o takes the name of a file, and . is a folder\n"),
+        (&["-o", "."], "memreel: -o needs a file name, but . is a folder\n"),
         (&["--no-such-option"], "error: unexpected argument '--no-such-option'"),
     ];
     for (options, message) in wrong {
@@ -139,7 +139,7 @@ fn a_missing_library_or_folder_is_3_before_the_program_runs() {
     let folder = start.path("");
     let run = start.env("MEMREEL_PRELOAD", &folder).run();
     assert_eq!(run.status, Some(3));
-    assert!(run.err.starts_with("memreel: libmemreel_preload.so is not here ("), "{}", run.err);
+    assert!(run.err.starts_with("memreel: libmemreel_preload.so was not found ("), "{}", run.err);
     assert!(run.err.contains(BUILD) && run.files().is_empty(), "{}", run.err);
     // Only the library of the heap is missing.
     let start = record(&["--heap"], &["touch", "ran"]);
@@ -148,7 +148,7 @@ fn a_missing_library_or_folder_is_3_before_the_program_runs() {
     fs::copy(libraries().join("libmemreel_preload.so"), folder.join("libmemreel_preload.so")).unwrap();
     let run = start.env("MEMREEL_PRELOAD", &folder).run();
     assert_eq!(run.status, Some(3));
-    assert!(run.err.starts_with("memreel: libmemreel_heap.so is not here ("), "{}", run.err);
+    assert!(run.err.starts_with("memreel: libmemreel_heap.so was not found ("), "{}", run.err);
     assert!(run.err.contains(BUILD), "{}", run.err);
     assert_eq!(run.files(), ["libraries"]);
     for output in ["missing/run.pickle", "/proc/run.pickle"] {
@@ -245,7 +245,8 @@ fn what_kills_the_saving_changes_no_status() {
     let kill = "for p in $(cat /proc/$PPID/task/$PPID/children); do [ $p = $$ ] || kill -KILL $p; done; ls /; exit 5";
     let run = record(&["--heap", "-o", "run.pickle"], &["sh", "-c", kill]).run();
     assert_eq!(run.status, Some(5), "{}", run.err);
-    let line = "memreel: what saves the snapshots ended early (signal: 9 (SIGKILL)); `memreel recover ";
+    let line = "memreel: the process that saves snapshots ended early (signal: 9 (SIGKILL)); `memreel \
+                recover ";
     assert!(run.err.starts_with(line), "{}", run.err);
     let command = run.err.split('`').nth(1).unwrap().replacen("memreel", env!("CARGO_BIN_EXE_memreel"), 1);
     let recovered = Command::new("sh").args(["-c", &command]).current_dir(&run.folder).output().unwrap();
@@ -328,7 +329,7 @@ fn a_signal_ends_the_saving_and_keeps_the_tapes() {
         let seconds = begun.elapsed().as_secs_f64();
         assert_eq!(run.status, Some(status), "{signal}: {}", run.err);
         assert!(seconds < 1.0, "{signal}: {seconds} s");
-        assert!(run.err.starts_with("memreel: interrupted while snapshots were saved; `"), "{}", run.err);
+        assert!(run.err.starts_with("memreel: interrupted while saving snapshots; `"), "{}", run.err);
         let command = run.err.split('`').nth(1).unwrap_or_else(|| panic!("{}", run.err));
         let (program, arguments) = command.split_once(' ').unwrap();
         assert_eq!(program, "memreel");

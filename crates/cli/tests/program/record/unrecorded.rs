@@ -42,7 +42,7 @@ fn what_runs_without_the_libraries_is_named_and_fails_the_gate() {
         env -i sleep 1 & env -i sleep 1 & LD_PRELOAD=$0 sleep 1 & env -u LD_PRELOAD sleep 1; wait";
     let run = record(&FILE, &["sh", "-c", script, &other]).run();
     assert_eq!((run.status, &*run.out), (Some(0), ""), "{}", run.err);
-    let cleared = "its environment was cleared, LD_PRELOAD with it";
+    let cleared = "its environment was cleared, including LD_PRELOAD";
     let replaced = "its LD_PRELOAD has libshim.so in place of memreel's libraries";
     let mut found = not_recorded(&run);
     found.sort();
@@ -52,7 +52,7 @@ fn what_runs_without_the_libraries_is_named_and_fails_the_gate() {
         group("ls", 1, replaced),
         group("sleep", 2, cleared),
         group("sleep", 1, replaced),
-        group("sleep", 1, "its environment has no LD_PRELOAD any more"),
+        group("sleep", 1, "LD_PRELOAD was removed from its environment"),
     ];
     expected.sort();
     assert_eq!(found, expected, "{}", run.err);
@@ -62,7 +62,7 @@ fn what_runs_without_the_libraries_is_named_and_fails_the_gate() {
         run.err
     );
     assert!(
-        run.err.contains("memreel: the run is run.memreel: `memreel gate` checks all of it\n"),
+        run.err.contains("memreel: the run is run.memreel; check all of it with `memreel gate`\n"),
         "{}",
         run.err
     );
@@ -97,7 +97,7 @@ fn a_static_program_is_named_and_the_tools_of_the_loader_fail_no_gate() {
     let run = start.run();
     let named: Vec<(String, u64)> = not_recorded(&run).into_iter().map(|(name, n, _)| (name, n)).collect();
     assert!(named.contains(&("static".into(), 1)), "{named:?} {}", run.err);
-    assert!(run.err.contains("static ran unrecorded: ./static is linked statically"), "{}", run.err);
+    assert!(run.err.contains("static ran unrecorded: ./static is statically linked"), "{}", run.err);
     let minor: Vec<bool> =
         file_of(&run)["not_recorded"].as_array().unwrap().iter().map(|of| of["is_minor"] == true).collect();
     let (status, text) = gate(&run, &["--max-peak", "1GiB"]);
@@ -118,7 +118,7 @@ fn a_worker_in_another_root_is_named() {
     }
     let run = start.run();
     assert_eq!(run.status, Some(0), "{}", run.err);
-    let why = "it runs in another root or container, where memreel's libraries are not";
+    let why = "it runs in another root or container, without memreel's libraries";
     assert_eq!(not_recorded(&run), [("sleep".into(), 1, why.into())], "{}", run.err);
 }
 
@@ -149,7 +149,7 @@ fn an_allocator_in_front_is_named() {
         "{}",
         run.err
     );
-    let why = "another library's malloc is in front of memreel's, and its heap is missing";
+    let why = "another library's malloc comes before memreel's, so its heap is missing";
     assert_eq!(not_recorded(&run), [("ls".into(), 1, why.into())], "{}", run.err);
 }
 
@@ -163,7 +163,7 @@ fn an_allocator_in_front_is_named_though_a_start_fails() {
     fs::write(&none, "no program").unwrap();
     fs::set_permissions(&none, fs::Permissions::from_mode(0o755)).unwrap();
     let run = start.run();
-    let why = "another library's malloc is in front of memreel's, and its heap is missing";
+    let why = "another library's malloc comes before memreel's, so its heap is missing";
     assert_eq!(
         (run.status, not_recorded(&run)),
         (Some(0), vec![("starts".into(), 1, why.into())]),
@@ -175,7 +175,7 @@ fn an_allocator_in_front_is_named_though_a_start_fails() {
 /// As a container has a filter of system calls, and a sandbox one that ends what it does not know.
 #[test]
 fn what_starts_under_a_filter_is_named() {
-    let cleared = "its environment was cleared, LD_PRELOAD with it";
+    let cleared = "its environment was cleared, including LD_PRELOAD";
     for way in ["contained", "filtered", "at"] {
         let run = record(&FILE, &[&program("starts"), way]).run();
         assert_eq!(run.status, Some(0), "{way}: {}", run.err);
@@ -252,10 +252,8 @@ fn many_helpers_are_one_line_and_one_folder() {
     let run = record(&FILE, &["sh", "-c", &script, "2", &script, &program("program")]).run();
     let shown: Vec<String> = run.files().into_iter().filter(|name| !name.starts_with("mine")).collect();
     assert_eq!(shown, ["run-helpers", "run.pickle"], "{}", run.err);
-    let line = run
-        .err
-        .lines()
-        .find(|line| line.contains(" helpers, each with a peak of less than 1.00 MiB: run-helpers/"));
+    let line =
+        run.err.lines().find(|line| line.contains(" helpers, each with a peak below 1.00 MiB: run-helpers/"));
     let line = line.unwrap_or_else(|| panic!("{}", run.err));
     let n: usize = line.split(' ').nth(1).unwrap().parse().unwrap();
     let in_folder = fs::read_dir(run.folder.path().join("run-helpers")).unwrap().count();
