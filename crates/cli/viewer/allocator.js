@@ -24,7 +24,7 @@ export function create(app) {
   let answer = null;
   const steps = create_steps(app);
   const summary = element("p", "quiet summary");
-  const fit = button("Fit each row", "Give every segment the whole width, instead of one scale for all", () => {
+  const fit = button("Fit each row", "Give every segment the full width, instead of one common scale", () => {
     view.is_fitted = !view.is_fitted;
     fit.setAttribute("aria-pressed", String(view.is_fitted));
     surface.request();
@@ -52,7 +52,7 @@ export function create(app) {
     try {
       got = await ask(app.source.state, {...app.query(), moment: app.moment(), colour});
     } catch (error) {
-      summary.textContent = `The state cannot be shown: ${plain(reason_of(error))}`;
+      summary.textContent = `Cannot show the state: ${plain(reason_of(error))}`;
       return;
     }
     if (!got) return;

@@ -24,7 +24,7 @@ export function create(app) {
     input.addEventListener("change", () => {
       const text = input.value.replaceAll(",", "").trim();
       if (/^\d{0,15}$/.test(text)) app.set({[key]: text === "" ? null : Number(text)});
-      else app.announce(`"${plain(input.value, 40)}" is not a moment; use a number of events, or nothing for the peak`);
+      else app.announce(`"${plain(input.value, 40)}" is not a moment; use a number of events, or leave it empty for the peak`);
     });
     return input;
   };
@@ -104,7 +104,7 @@ export function create(app) {
     } catch (error) {
       changes = [];
       fill();
-      words.replaceChildren(element("p", "error", `The difference cannot be shown: ${plain(reason_of(error))}`));
+      words.replaceChildren(element("p", "error", `Cannot show the difference: ${plain(reason_of(error))}`));
     }
   }
 
@@ -120,7 +120,7 @@ export function create(app) {
     const share = got.before.active_bytes ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / got.before.active_bytes)})` : "";
     words.replaceChildren(
       side("Before", "reserved-ink", got.before, "cursor"), side("After", "accent-ink", got.after, "other_moment"),
-      element("p", "", null, [element("b", "", change ? `${signed(change)}${share} of active memory` : "Active memory is equal"), `; ${counted(changes.length, "stack")}`]),
+      element("p", "", null, [element("b", "", change ? `${signed(change)}${share} of active memory` : "Active memory is unchanged"), `; ${counted(changes.length, "stack")}`]),
     );
     Object.assign(whole.dataset, {before: got.before.active_bytes, after: got.after.active_bytes, changes: changes.length});
   }

@@ -21,8 +21,8 @@ const MOST_LETTERS = 240;
  */
 export function create(app) {
   const whole = element("div", "", null, [
-    button("Copy", "Copy the view as text", () => copyText(app)), button("PNG", "Copy the view as a picture, or save it", () => savePng(app)),
-    button("SVG", "Save the view as a drawing", () => saveSvg(app)),
+    button("Copy", "Copy the view as text", () => copyText(app)), button("PNG", "Copy the view as an image, or save it", () => savePng(app)),
+    button("SVG", "Save the view as SVG", () => saveSvg(app)),
   ]);
   return {element: whole, show() {}, hide() {}, update() {}};
 }
@@ -39,7 +39,7 @@ export function copyText(app) {
       app.announce(`Copied ${number(text.length)} characters`);
     } catch {
       save(new Blob([text], {type: "text/plain"}), `${name_of(app)}.txt`);
-      app.announce("Saved the text: the browser denies the clipboard");
+      app.announce("Saved the text: the browser denied access to the clipboard");
     }
     return text;
   });
@@ -81,7 +81,7 @@ async function attempt(app, act) {
   try {
     return await act();
   } catch (error) {
-    app.announce(`The view was not copied: ${plain(reason_of(error))}`);
+    app.announce(`Cannot copy the view: ${plain(reason_of(error))}`);
     return null;
   }
 }
@@ -127,7 +127,7 @@ async function png_of(app) {
   write_head(context, app);
   if (canvas) context.drawImage(canvas, 0, HEAD, width, height);
   else write_lines(context, lines);
-  return new Promise((keep, fail) => { copy.toBlob(blob => (blob ? keep(blob) : fail(new Error("the picture is too large"))), "image/png"); });
+  return new Promise((keep, fail) => { copy.toBlob(blob => (blob ? keep(blob) : fail(new Error("the image is too large"))), "image/png"); });
 }
 
 /** @param {App} app */

@@ -97,7 +97,7 @@ export function create(app) {
 
 /** @param {Block} block */
 function birth(block) {
-  if (block.is_from_before) return "before the history begins";
+  if (block.is_from_before) return "before the history starts";
   return `event ${number(block.from - 1)}`;
 }
 

@@ -40,7 +40,7 @@ export function create(app) {
   const room = element("div", "segments-room", null, [scroller]);
   const tip = create_tip(app, room);
   const path = element("div", "icicle-path scroll");
-  path.setAttribute("aria-label", "Path of the chosen frame");
+  path.setAttribute("aria-label", "Path of the selected frame");
   const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(of => of.button), out, summary]), room, path]);
 
   function params() {
@@ -57,7 +57,7 @@ export function create(app) {
     try {
       got = await ask(app.source.icicle, params());
     } catch (error) {
-      summary.textContent = `The stacks cannot be shown: ${plain(reason_of(error))}`;
+      summary.textContent = `Cannot show the stacks: ${plain(reason_of(error))}`;
       return;
     }
     if (!got) return;

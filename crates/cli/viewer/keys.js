@@ -34,16 +34,16 @@ export function open(app, views) {
   const global = [
     [["[", "]"], "One event back or forward", key => step(key === "[" ? -1 : 1)],
     [["{", "}"], "100 events back or forward", key => step(key === "{" ? -100 : 100)],
-    [["n", "p"], "Next or previous mark of the kind chosen last", key => jump(mark, key === "n" ? 1 : -1)],
+    [["n", "p"], "Next or previous mark of the last selected kind", key => jump(mark, key === "n" ? 1 : -1)],
     ...marks,
     [views.map((_, index) => String(index + 1)), views.map(([, title]) => title).join(", "), key => app.set({view: views[Number(key) - 1][0]})],
-    [["c", "C"], "Next or previous colouring", key => app.set({colour: COLOURINGS[(COLOURINGS.indexOf(app.state.colour) + (key === "c" ? 1 : COLOURINGS.length - 1)) % COLOURINGS.length]})],
-    [["x"], "Axis by events or by time", () => change_axis(app, app.state.axis === "events" ? "time" : "events")],
+    [["c", "C"], "Next or previous colour scheme", key => app.set({colour: COLOURINGS[(COLOURINGS.indexOf(app.state.colour) + (key === "c" ? 1 : COLOURINGS.length - 1)) % COLOURINGS.length]})],
+    [["x"], "Switch the axis between events and time", () => change_axis(app, app.state.axis === "events" ? "time" : "events")],
     [["/"], "Search", focus_search],
     [["g"], "Go to an event or an address", place],
-    [["t"], "Light or dark", () => app.toggle_theme()],
-    [["?"], "These keys", () => show()],
-    [["Escape"], "Unpin the block, then remove the interval, then show everything", () => escape(app)],
+    [["t"], "Switch between light and dark", () => app.toggle_theme()],
+    [["?"], "Show these keys", () => show()],
+    [["Escape"], "Unpin the block, then clear the interval, then show everything", () => escape(app)],
   ];
 
   const show = () => {
@@ -53,7 +53,7 @@ export function open(app, views) {
       for (const key of keys) names.append(element("kbd", "", NAMES[key] ?? key), " ");
       list.append(names, element("span", "", text));
     }
-    const mouse = element("p", "quiet", "Pointer in the timeline: drag pans, the wheel zooms (with shift: in height), shift-drag marks an interval, a click pins a block, a double click shows its life.");
+    const mouse = element("p", "quiet", "Pointer in the timeline: drag pans, the wheel zooms (with Shift: vertically), Shift and drag marks an interval, a click pins a block, a double click shows its life.");
     const note = app.note ? [element("p", "", app.note)] : [];
     content.replaceChildren(list, mouse, ...note);
     dialog.showModal();
@@ -138,20 +138,20 @@ function ask_place(app) {
     message.textContent = "";
     if (/^\d{1,15}$/.test(text)) {
       if (Number(text) >= app.shown().n_events) {
-        message.textContent = `The history has ${number(app.shown().n_events)} events, from 0 on.`;
+        message.textContent = `The history has ${number(app.shown().n_events)} events, numbered from 0.`;
         return;
       }
       app.goto(Number(text) + 1);
     } else if (/^0x[0-9a-f]{1,16}$/.test(text)) {
       try { await app.select(text); } catch (error) { message.textContent = reason_of(error); return; }
     } else {
-      message.textContent = `"${field.value}" is not a number of an event or an address; use for example 1234 or 0x7f12000000.`;
+      message.textContent = `"${field.value}" is neither an event number nor an address; use for example 1234 or 0x7f12000000.`;
       return;
     }
     dialog.close();
   };
   field.addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); go(); } });
-  content.append(element("p", "quiet", "The number of an event, or an address (the block that is there at the cursor)."), field, message);
+  content.append(element("p", "quiet", "An event number, or an address (of a block at the cursor)."), field, message);
   return () => {
     message.textContent = "";
     dialog.showModal();

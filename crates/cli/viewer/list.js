@@ -14,7 +14,7 @@ import {ROW, create as create_virtual} from "./virtual.js";
 /** @type {Column[]} */
 const COLUMNS = [
   ["bytes", "Size", "number", of => bytes(of.bytes), "7em", "Bytes after rounding"],
-  ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program asked for"],
+  ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program requested"],
   ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "6em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
   [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "Frame of the allocation"],
@@ -95,7 +95,7 @@ export function create(app) {
 
   /** @param {number} n */
   function describe(n) {
-    if (pages.error) count.textContent = `The list cannot be shown: ${plain(pages.error)}`;
+    if (pages.error) count.textContent = `Cannot show the list: ${plain(pages.error)}`;
     else if (pages.n === 0) count.textContent = app.device()?.n_lives === 0 ? "No block was recorded." : "No block matches the filters. Remove one of them in the bar above.";
     else if (n) {
       const first = Math.floor(virtual.first) + 1;

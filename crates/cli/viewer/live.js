@@ -80,14 +80,14 @@ const rows_of = sites => sites.map(({bytes: count, stack}) => [count, stack?.sli
 function details(device) {
   const limit = device.limit_bytes === null ? "" : ` of ${bytes(device.limit_bytes)}`;
   const used = device.used_bytes === null ? "" : `used ${bytes(device.used_bytes)}${limit}, `;
-  const text = `${used}live ${bytes(device.live_bytes)} in ${counted(device.n_live, "block")}, at most ${bytes(device.live_peak_bytes)}, reserved ${bytes(device.reserved_bytes)}; ${number(device.allocations_per_s)} allocations a second`;
+  const text = `${used}live ${bytes(device.live_bytes)} in ${counted(device.n_live, "block")}, at most ${bytes(device.live_peak_bytes)}, reserved ${bytes(device.reserved_bytes)}; ${number(device.allocations_per_s)} allocations per second`;
   const lines = [element("h2", "", title_of(device)), element("p", "", text)];
-  if (!device.is_running) lines.push(element("p", "warning", "The recording has ended: the process exited, was killed or replaced itself. These are the figures of the last look."));
+  if (!device.is_running) lines.push(element("p", "warning", "The recording has ended: the process exited, was killed or replaced itself. These are the last figures."));
   if (device.oom) lines.push(element("p", "error", plain(`${counted(device.oom.n_ooms, "failed request")}${device.oom.why ? `: ${device.oom.why}` : ""}`, 1000)));
   lines.push(...device.problems.map(problem => element("p", "warning", plain(problem, 1000))));
   lines.push(
     ...table("Owners", device.owners.map(of => [of.bytes, of.owner])), ...table("Hold most", rows_of(device.holders)),
-    ...table("Grew most in a minute", rows_of(device.grown_in_a_minute)), ...table("Grew most since the page began", rows_of(device.grown_since_begin)),
+    ...table("Grew most in the last minute", rows_of(device.grown_in_a_minute)), ...table("Grew most since the page was opened", rows_of(device.grown_since_begin)),
   );
   return lines;
 }
@@ -112,7 +112,7 @@ function draw() {
   const device = devices.find(of => key_of(of) === selected);
   at("details").replaceChildren(...(device ? details(device) : []));
   const n_running = new Set(devices.filter(of => of.is_running).map(of => of.file)).size;
-  const none = devices.length ? "All recordings have ended." : "No recording has begun yet.";
+  const none = devices.length ? "All recordings have ended." : "No recording has started yet.";
   at("state").textContent = n_running ? `Following ${counted(n_running, "recording")}.` : none;
   document.documentElement.dataset.nowUs = String(last.now_us);
   document.documentElement.dataset.state = "ready";
@@ -125,7 +125,7 @@ async function poll() {
     last = await ask(last ? `live?after=${last.now_us ?? 0}` : "live");
     draw();
   } catch (error) {
-    at("state").textContent = `The server has ended or does not answer (${reason_of(error)}); what it said last is shown.`;
+    at("state").textContent = `The server has stopped or does not answer (${reason_of(error)}); the last figures are shown.`;
     wait_ms = AGAIN_MS;
   }
   setTimeout(poll, wait_ms);
@@ -148,5 +148,5 @@ connect("pause", async () => {
   return "";
 });
 connect("snapshot", async () => `Wrote ${(await ask("snapshot", {method: "POST"})).files.join(", ")}`);
-connect("end", async () => (confirm("End memreel view? The programs run on.") ? ask("end", {method: "POST"}) : ""));
+connect("end", async () => (confirm("Stop memreel view? The programs keep running.") ? ask("end", {method: "POST"}) : ""));
 poll();

@@ -55,8 +55,8 @@ function fail(title, text, next) {
 
 /** What to do about a file that cannot be shown. @param {string} name */
 function next_of(name) {
-  const others = app.all_files().some(file => file.state === "ready") ? "The other files in the bar above can be shown. " : "";
-  return `${others}Give the file that torch.cuda.memory._dump_snapshot or memreel wrote, or write it again: memreel view FILE. What is wrong with the format is in the answer of: memreel validate ${name}`;
+  const others = app.all_files().some(file => file.state === "ready") ? "Select another file in the bar above. " : "";
+  return `${others}Use a file that torch.cuda.memory._dump_snapshot or memreel wrote, or write it again: memreel view FILE. To see what is wrong with the format: memreel validate ${name}`;
 }
 
 /** @param {string} path @param {HTMLElement} [place] @returns {Promise<View>} */
@@ -77,9 +77,9 @@ async function open() {
   const mine = ++turn;
   const file = app.file();
   if (!app.files) return;
-  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`, "Choose a file in the bar above.");
+  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`, "Select a file in the bar above.");
   if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error ?? "", next_of(file.name));
-  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries of this device.", "Choose a device in the bar above.");
+  if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries for this device.", "Select a device in the bar above.");
   document.documentElement.dataset.state = "loading";
   const name = file.state === "reading" ? "timeline" : app.state.view;
   if (!loaded.has(name)) loaded.set(name, await load(VIEWS.find(([of]) => of === name)?.[2] ?? ""));
@@ -137,10 +137,10 @@ function connect_bar() {
   at("colour").addEventListener("change", () => app.set({colour: /** @type {Colouring} */ (at("colour").value)}));
   at("axis").addEventListener("change", () => change_axis(app, /** @type {Axis} */ (at("axis").value)).catch(error => app.announce(reason_of(error))));
   at("end").addEventListener("click", async () => {
-    if (!confirm("End memreel view? The page stays, but it can ask for nothing more.")) return;
+    if (!confirm("Stop memreel view? The page stays open, but cannot load anything more.")) return;
     try {
       await app.source.end();
-      app.announce("The server has ended.");
+      app.announce("The server has stopped.");
       at("end").disabled = true;
     } catch (error) {
       app.announce(reason_of(error));
@@ -203,7 +203,7 @@ async function poll() {
   try {
     answer = await app.source.files();
   } catch (error) {
-    return fail("The server does not answer", reason_of(error), "Start memreel view again; the address then is a new one.");
+    return fail("The server does not answer", reason_of(error), "Start memreel view again; it will have a new address.");
   }
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
@@ -226,7 +226,7 @@ async function show_note() {
   try {
     app.note = await app.source.note?.() ?? null;
   } catch (error) {
-    app.note = `What this file has is not known: ${reason_of(error)}`;
+    app.note = `Cannot read what is in this file: ${reason_of(error)}`;
   }
   at("note").textContent = app.note;
 }

@@ -61,7 +61,7 @@ function median(numbers) {
 
 /** @param {Member[]} far @param {number} n_devices */
 function verdict(far, n_devices) {
-  if (!far.length) return n_devices < 3 ? "An outlier by its peak needs at least three." : "No peak is far from the median.";
+  if (!far.length) return n_devices < 3 ? "Finding outliers needs at least three." : "No peak is far from the median.";
   return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
 }
 

@@ -3,7 +3,7 @@
 import {element, number, reason_of} from "./text.js";
 import {button} from "./controls.js";
 
-const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], ["segment", "Segment", "event of a segment"]];
+const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], ["segment", "Segment", "segment event"]];
 
 /**
  * Returns {element, update()}. Moving it sets the cursor.
@@ -19,7 +19,7 @@ export function create(app) {
     step("◀", `Previous ${words}`, () => jump(kind, words, -1)), element("span", "quiet", name), step("▶", `Next ${words}`, () => jump(kind, words, 1)),
   ]));
   const whole = element("div", "steps", null, [
-    step("−", "One event back", () => app.goto(app.moment() - 1)), slider, step("+", "One event on", () => app.goto(app.moment() + 1)), field, length, ...jumps,
+    step("−", "One event back", () => app.goto(app.moment() - 1)), slider, step("+", "One event forward", () => app.goto(app.moment() + 1)), field, length, ...jumps,
   ]);
 
   /** @param {string} kind @param {string} words @param {number} direction */

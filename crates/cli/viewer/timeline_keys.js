@@ -13,9 +13,9 @@ export function keys_of(app, lens, tiles) {
     [["ArrowLeft", "ArrowRight"], "Pan", key => pan(key === "ArrowLeft" ? -0.1 : 0.1)],
     [["Shift+ArrowLeft", "Shift+ArrowRight"], "Step one event", key => app.goto(app.moment() + (key.endsWith("Left") ? -1 : 1))],
     [["ArrowUp", "ArrowDown"], "Pan vertically", key => pan_bytes(key === "ArrowUp" ? 0.1 : -0.1)],
-    [["Shift+ArrowUp", "Shift+ArrowDown"], "Zoom in height", key => zoom_bytes(key.endsWith("Up") ? 0.8 : 1.25, 0)],
+    [["Shift+ArrowUp", "Shift+ArrowDown"], "Zoom vertically", key => zoom_bytes(key.endsWith("Up") ? 0.8 : 1.25, 0)],
     [["+", "=", "-"], "Zoom around the cursor", key => zoom(key === "-" ? 1.4 : 1 / 1.4, middle())],
-    [["Home", "End"], "The beginning or the end", key => {
+    [["Home", "End"], "Go to the start or the end", key => {
       const width = view().to - view().from;
       if (key === "Home") move(0, width);
       else move(tiles.span() - width, tiles.span());
@@ -26,7 +26,7 @@ export function keys_of(app, lens, tiles) {
     [["f"], "Show the life of the pinned block", async () => {
       if (app.state.life !== null) app.show_life(await app.source.block({...app.query(), life: app.state.life}));
     }],
-    [["b"], "Mark the visible interval for the stacks, or remove the mark", () => {
+    [["b"], "Mark the visible interval for Stacks, or clear the mark", () => {
       const {view: {from, to}, moment_at} = geometry();
       app.set({interval: app.state.interval ? null : [moment_at(from), moment_at(to)]});
     }],

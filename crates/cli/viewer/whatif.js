@@ -17,8 +17,8 @@ export function create(app) {
   const ask = create_latest_request();
   const ask_curve = create_latest_request();
   const field = element("input", "code");
-  Object.assign(field, {type: "text", placeholder: EXAMPLES[0], ariaLabel: "Settings of PyTorch's allocator", autocomplete: "off", spellcheck: false});
-  const go = button("Replay", "Run the requests of the history under these settings", () => run(field.value.trim()));
+  Object.assign(field, {type: "text", placeholder: EXAMPLES[0], ariaLabel: "PyTorch allocator settings", autocomplete: "off", spellcheck: false});
+  const go = button("Replay", "Replay the requests of the history under these settings", () => run(field.value.trim()));
   const stop = button("Clear", "Remove the curve", () => run(""));
   const examples = element("div", "whatif-examples", null, EXAMPLES.map(conf => button(conf, "Use this setting", () => {
     field.value = conf;

@@ -25,7 +25,7 @@ const FILES = {
 // What each view says: a part of the sentence about what it is, and of the one about what to do. The other views say nothing of it.
 const SAYS = [
   ["no_memory.json", VIEWS, "No block was recorded on this device", "record the process that uses the device"],
-  ["no_events.json", ["timeline"], "No events were recorded, so the timeline has one moment", "the memory at the end, as State, Stacks and Blocks show it"],
+  ["no_events.json", ["timeline"], "No events were recorded, so the timeline has one moment", "the memory at the end, as in State, Stacks and Blocks"],
   ["no_events.json", VIEWS, "no events", "_record_memory_history(enabled=\"all\")"],
   ["no_history.json", VIEWS, "no history: the file has segments alone", "write it with torch.cuda.memory._dump_snapshot"],
   ["no_stacks.json", ["stacks"], "No block has a stack", "_record_memory_history(stacks=\"python\")"],
@@ -73,10 +73,10 @@ async function broken(context) {
       check(await settled(page) === "error", `${name}: the state is not error`);
       await page.waitForLoadState("networkidle");
       await page.waitForFunction(n => document.querySelectorAll("#file option").length === n, 1 + others.length);
-      if (others.length) await page.waitForFunction(() => document.querySelector("#view").innerText.includes("The other files"), null, {timeout: 5000}).catch(() => {});
+      if (others.length) await page.waitForFunction(() => document.querySelector("#view").innerText.includes("Select another file"), null, {timeout: 5000}).catch(() => {});
       const text = await page.textContent("#view");
       for (const part of [`${name} cannot be shown`, why, "write it again", "memreel validate"]) check(text.includes(part), `${name}: "${part}" is missing: ${text}`);
-      check(text.includes("The other files in the bar above can be shown") === others.length > 0, `${name}: ${text}`);
+      check(text.includes("Select another file in the bar above") === others.length > 0, `${name}: ${text}`);
       check(await page.evaluate(() => document.getElementById("notice").innerText) === "", `${name}: a notice`);
       await page.close();
       server.end();
@@ -87,7 +87,7 @@ async function broken(context) {
 /** Places of an address that are not there. */
 async function missing(context) {
   const server = await serve([path.join(folder, "whole.json")]);
-  for (const [hash, what, todo] of [["#file=3", "There is no such file", "Choose a file in the bar above"], ["#device=7", "has no device", "Choose a device in the bar above"]]) {
+  for (const [hash, what, todo] of [["#file=3", "There is no such file", "Select a file in the bar above"], ["#device=7", "has no device", "Select a device in the bar above"]]) {
     const page = await open(context, server.address, {hash});
     const text = await page.textContent("#view");
     check(text.includes(what) && text.includes(todo), `${hash}: ${text}`);
