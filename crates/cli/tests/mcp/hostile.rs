@@ -181,7 +181,7 @@ fn files_outside_of_the_roots_are_refused() {
     let mut session = Session::begin(&["--root", inside.to_str().unwrap()]);
     let of_run = session.call("summary", &json!({"files": [inside.join("run.memreel")]}));
     let said = of_run.texts.concat();
-    assert!(of_run.is_error && said.contains("none of the folders whose files may be read"), "{said}");
+    assert!(of_run.is_error && said.contains("outside the folders whose files may be read"), "{said}");
     let ask = |session: &mut Session, path: &Path| session.call("summary", &json!({"files": [path]}));
     let answer = ask(&mut session, &inside.join("a.pickle"));
     assert!(!answer.is_error && answer.texts[0].contains("960.00 MiB"), "{answer:?}");

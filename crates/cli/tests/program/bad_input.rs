@@ -77,8 +77,9 @@ fn unreadable_files_are_refused_with_advice() {
         (
             "state_dict",
             b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01.".to_vec(),
-            "the opcode GLOBAL would run code or reach outside the file, and a snapshot is data alone; do not load this \
-             file with Python either unless you trust who made it; it seems to be a checkpoint (a state_dict)",
+            "the opcode GLOBAL would run code or reach outside the file, but a snapshot contains only data; \
+             do not load this file with Python unless you trust its author; it seems to be a checkpoint (a \
+             state_dict)",
         ),
         ("settings", b"[section]\nkey = 1\n".to_vec(), "it starts like JSON but is not valid JSON"),
         ("odd", b"\x80\x04\x01".to_vec(), "is this a snapshot file?"),

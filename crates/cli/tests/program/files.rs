@@ -146,7 +146,7 @@ fn a_trace_without_segments_answers_what_it_can() {
         let output = run(&words);
         let text = stdout(&output);
         assert!(output.status.success() && text.contains(part), "{words:?}: {text}");
-        assert!(text.contains("there are no segments, as in traces of an allocator that has none"), "{text}");
+        assert!(text.contains("there are no segments, as in traces of an allocator without them"), "{text}");
     }
 }
 
@@ -161,7 +161,7 @@ fn a_file_without_a_history_says_which_call_was_missing() {
         ("none", file(&[segment(&[])], &[]), "no history: call torch.cuda.memory._record_memory_history()"),
         ("state", file(&[segment(&stack)], &[]), "no events: recording was stopped"),
         ("one", file(&[segment(&[])], &[one]), "one event: recording was switched on with"),
-        ("list", json!([segment(&[])]), "no history: the file has segments alone"),
+        ("list", json!([segment(&[])]), "no history: the file only has segments"),
     ];
     for (name, json, part) in cases {
         let path = write(folder.path(), &format!("{name}.json"), &json);
@@ -211,7 +211,7 @@ fn a_page_is_the_snapshot_in_it() {
     fs::write(&cut, "<html></html>").unwrap();
     let output = run(&["top", cut.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("a web page that holds none"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a web page without one"), "{}", stderr(&output));
 }
 
 /// The program's text has no line of the allocator's, and a dictionary has keys.

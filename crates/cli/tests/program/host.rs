@@ -69,7 +69,7 @@ fn host_memory_alone_is_no_file_without_memory() {
     for part in [
         "host (pinned memory): 26 events in 25.000 s, complete history",
         "  end   128.00 MiB in use, 384.00 MiB freed and waiting for events, 576.00 MiB reserved",
-        " is freed and waits for events: it can be used again when ",
+        " is freed and waits for events: it can be reused when ",
         "pin (offload.py:30)",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -71,8 +71,8 @@ fn memory_that_streams_keep_is_said_without_a_failure() {
     let summary = asked(&["summary"], &world(), folder.path());
     for part in [
         "16 streams keep 64.00 MiB each, allocated by ",
-        "at most 128.00 MiB was in use there at once; their memory grew by 128.00 MiB in each of 7 steps: make the streams once \
-         and use them again, or use one stream",
+        "at most 128.00 MiB was in use there at once; their memory grew by 128.00 MiB in each of 7 steps: \
+         create the streams once and reuse them, or use one stream",
     ] {
         assert!(summary.contains(part), "{part}: {summary}");
     }
@@ -106,8 +106,8 @@ fn memory_of_pools_has_what_returns_it() {
             " pool reserved in blocks free empty segments default ",
             " MemPool (0, 1) 30.00 MiB 0 B 30.00 MiB 30.00 MiB 1 ",
             " graph (1, 0) 20.00 MiB 0 B 20.00 MiB 20.00 MiB 1 ",
-            " 1 graph pool keeps 20.00 MiB free, 20.00 MiB of it in empty segments: deleting the graphs and then \
-             torch.cuda.empty_cache() returns them, empty_cache alone does not",
+            " 1 graph pool keeps 20.00 MiB free, 20.00 MiB of it in empty segments: deleting the graphs and \
+             then calling torch.cuda.empty_cache() returns them, empty_cache alone does not",
             " 1 MemPool keeps 30.00 MiB free, 30.00 MiB of it in empty segments: deleting the MemPool returns them, ",
             "note: pool (1, 0): 0 B in use, 20.00 MiB reserved, unused: a failed capture?",
         ] {

@@ -90,7 +90,7 @@ impl fmt::Display for Absence {
                  process that does (a worker, not its parent), after its first tensor",
             ),
             Absence::SegmentsOnly => f.write_str(
-                "no history: the file has segments alone; write it with torch.cuda.memory._dump_snapshot",
+                "no history: the file only has segments; write it with torch.cuda.memory._dump_snapshot",
             ),
             Absence::Off => write!(f, "no history: call {CALL}() before the model is built"),
             Absence::StateOnly | Absence::Erased => {
@@ -101,7 +101,8 @@ impl fmt::Display for Absence {
                 write!(
                     f,
                     "no events: recording was stopped before the file was written, which erases the history (dump first, then \
-                     call {CALL}(enabled=None)), or enabled=\"state\" kept the state alone (call {CALL}(enabled=\"all\") before the \
+                     call {CALL}(enabled=None)), or enabled=\"state\" only kept the state (call \
+                     {CALL}(enabled=\"all\") before the \
                      model is built){left_out}"
                 )
             }
@@ -112,7 +113,8 @@ impl fmt::Display for Absence {
                  trace_alloc_max_entries=100000))"
             ),
             Absence::NotRecorded => f.write_str("no history was recorded"),
-            Absence::Profile => f.write_str("no events: a profile has the live bytes of each stack at one moment"),
+            Absence::Profile => f.write_str("no events: a profile only has the live bytes of each stack at \
+                                             one moment"),
         }
     }
 }

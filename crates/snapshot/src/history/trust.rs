@@ -269,9 +269,9 @@ impl Trust {
         }
         if self.lacks_segments {
             all.push(
-                "there are no segments, as in traces of an allocator that has none (MLX): figures are those of blocks, \
-                 reserved bytes are unknown or too low, and blocks that are live from before the history to its end are \
-                 missing"
+                "there are no segments, as in traces of an allocator without them (MLX): figures are those \
+                 of blocks, reserved bytes are unknown or too low, and blocks live from before the history \
+                 to its end are missing"
                     .into(),
             );
         } else if self.lacks_segment_events {
@@ -294,8 +294,8 @@ impl Trust {
         if self.n_stacks_refused > 0 {
             let n = self.n_stacks_refused;
             all.push(format!(
-                "the recorder's table of stacks was full for {n} captures: their blocks have their innermost frames \
-                 alone, or the frame \"stack table full\""
+                "the recorder's stack table was full for {n} captures: their blocks only have their \
+                 innermost frames, or the frame \"stack table full\""
             ));
         }
         all

@@ -56,9 +56,7 @@ pub fn merge_torch(driver: Snapshot, mut torch: Snapshot) -> Result<Snapshot> {
     let mut torch = fix(torch).snapshot;
     let has_time = |entry: &TraceEntry| torch.shapes.get(entry.shape).has(Field::TimeUs);
     if !torch.device_traces.iter().flatten().all(has_time) {
-        return Err(Error::misuse(
-            "PyTorch's snapshot has events without times; use PyTorch 2.2 or newer, whose events have them",
-        ));
+        return Err(Error::misuse("PyTorch's snapshot has events without times; use PyTorch 2.2 or newer"));
     }
     let dumped_us = settings::dumped_us(&torch);
     let mut merged = driver;

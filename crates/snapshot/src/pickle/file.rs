@@ -16,7 +16,7 @@ use crate::{
 
 const CANNOT_LOAD: &str = "cannot read the snapshot; check the path and your permissions:";
 
-const CHANGED: &str = "the file was changed while it was being read; read it again once it is complete";
+const CHANGED: &str = "the file changed while it was being read; retry when it is complete";
 
 /// Up to this length, a file is held in memory where only parts of it are needed at a time.
 const MAX_HELD_BYTES: u64 = 16 << 20;

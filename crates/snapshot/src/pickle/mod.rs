@@ -32,8 +32,8 @@ use crate::{
 use read::Means;
 pub use read::{LazySnapshot, Reading};
 
-const CANNOT_SAVE: &str = "cannot save the snapshot, and what was there is untouched; check that the folder exists, \
-     may be written to and has space, or save elsewhere:";
+const CANNOT_SAVE: &str = "cannot save the snapshot, and an existing file is untouched; check that the \
+                           folder exists, is writable and has space, or save elsewhere:";
 
 /// The result of reading a file: its snapshot, and the invariants that its bytes break.
 #[derive(Debug)]

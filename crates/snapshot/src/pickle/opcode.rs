@@ -102,8 +102,8 @@ pub(super) fn unknown_to_viewer(op: u8) -> Option<&'static str> {
 pub(super) fn refusal(op: u8) -> String {
     if let Some(name) = named(RUN_CODE, op) {
         return format!(
-            "the opcode {name} would run code or reach outside the file, and a snapshot is data alone; \
-             do not load this file with Python either unless you trust who made it"
+            "the opcode {name} would run code or reach outside the file, but a snapshot contains only data; \
+             do not load this file with Python unless you trust its author"
         );
     }
     match named(NO_PART, op) {

@@ -40,8 +40,8 @@ pub(super) fn pickle_in(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let Some(text) = value(bytes) else {
-        let what = "not a memory snapshot: a web page that holds none; give the file of _dump_snapshot, or a page of \
-                    PyTorch's trace_plot";
+        let what = "not a memory snapshot: a web page without one; give the file of _dump_snapshot, or a \
+                    page of PyTorch's trace_plot";
         return Err(Error::foreign(what.to_owned()));
     };
     let damaged = |_| {
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn a_page_without_a_snapshot_says_so() {
         for (bytes, why) in [
-            (&b"<html></html>"[..], "a web page that holds none"),
-            (b"<html>\"base64\": 5", "a web page that holds none"),
+            (&b"<html></html>"[..], "a web page without one"),
+            (b"<html>\"base64\": 5", "a web page without one"),
             (&page("", "gAR9*"), "damaged"),
         ] {
             let error = pickle_in(bytes).unwrap_err().to_string();

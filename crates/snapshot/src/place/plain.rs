@@ -57,7 +57,7 @@ pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
 }
 
 fn is_outside() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "it is in none of the folders whose files may be read")
+    io::Error::new(io::ErrorKind::PermissionDenied, "it is outside the folders whose files may be read")
 }
 
 #[cfg(target_os = "linux")]

@@ -105,7 +105,7 @@ impl Values {
                 .map(|of| format!("{} ({})", profile.text(of.kind), profile.text(of.unit)));
             let types: Vec<String> = types.take(8).collect();
             Error::foreign(format!(
-                "not a profile of live memory: its values are {}, and not inuse_space or space in bytes",
+                "not a profile of live memory: its values are {}, not inuse_space or space in bytes",
                 types.join(", "),
             ))
         })?;

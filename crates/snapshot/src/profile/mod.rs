@@ -38,6 +38,6 @@ pub fn is_profile(head: &[u8]) -> bool {
 pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
     let bytes = unpacked::whole(bytes)?;
     let profile = message::Profile::decode(&*bytes)
-        .map_err(|error| Error::foreign(format!("not a readable profile of pprof: {error}")))?;
+        .map_err(|error| Error::foreign(format!("not a readable pprof profile: {error}")))?;
     made::snapshot(&profile)
 }

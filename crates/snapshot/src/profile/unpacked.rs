@@ -38,9 +38,9 @@ pub(super) fn whole(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     let mut whole = Vec::new();
     let read = MultiGzDecoder::new(bytes).take(MAX_BYTES + 1).read_to_end(&mut whole);
     match read {
-        Err(error) => Err(Error::foreign(format!("not a readable profile of pprof: gzip: {error}"))),
+        Err(error) => Err(Error::foreign(format!("not a readable pprof profile: gzip: {error}"))),
         Ok(_) if whole.len() as u64 > MAX_BYTES => {
-            Err(Error::foreign("not a readable profile of pprof: more than 1 GiB, decompressed"))
+            Err(Error::foreign("not a readable pprof profile: more than 1 GiB, decompressed"))
         }
         Ok(_) => Ok(Cow::Owned(whole)),
     }

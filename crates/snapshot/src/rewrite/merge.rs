@@ -294,7 +294,7 @@ fn places(parts: &[Part<impl SnapshotSource>]) -> Result<Vec<Vec<(usize, usize)>
         }
         None if is_apart => {
             if let Some(device) = all.last().filter(|device| **device >= MAX_DEVICES) {
-                return Err(Error::misuse(format!("the device {device} is too large")));
+                return Err(Error::misuse(format!("the device number {device} is too large")));
             }
             return Ok(found.into_iter().map(|f| f.into_iter().map(|d| (d, d)).collect()).collect());
         }

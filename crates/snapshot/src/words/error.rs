@@ -74,7 +74,7 @@ impl Error {
     /// Creates the error of a request of no bytes.
     #[cold]
     pub fn zero_size() -> Error {
-        let reason = "a block has at least one byte; skip the request, or ask for one";
+        let reason = "a block has at least one byte; skip the request, or request one byte";
         Error(Box::new(Kind::InvalidSize { bytes: 0, absurd: false, reason }))
     }
 

@@ -53,11 +53,12 @@ impl Claim {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doubt::FewRepeats(n) => write!(f, "it grew in the last {n} steps alone"),
-            Doubt::NothingRepeated => f.write_str("no step or request is repeated in the history"),
+            Doubt::FewRepeats(n) => write!(f, "it only grew in the last {n} steps"),
+            Doubt::NothingRepeated => f.write_str("no step or request repeats in the history"),
             Doubt::FewSamples(n) => write!(
                 f,
-                "the heap is sampled, and {n} samples are few: three snapshots tell, memreel leaks FIRST SECOND THIRD"
+                "the heap is sampled, and {n} samples are few: compare three snapshots, memreel leaks FIRST \
+                 SECOND THIRD"
             ),
         }
     }

@@ -92,8 +92,8 @@ impl Explanation<'_, '_> {
             bytes: self.report.reserved_address_bytes.unwrap_or(0),
             finding: self.report.why(),
             advice: Some(
-                "give back ranges that nothing is mapped in (cuMemAddressFree); each import of an expandable segment reserves \
-                 more than the whole device, so import it once and keep it"
+                "free address ranges that nothing is mapped in (cuMemAddressFree); each import of an \
+                 expandable segment reserves more than the whole device, so import it once and keep it"
                     .to_owned(),
             ),
             conf: None,

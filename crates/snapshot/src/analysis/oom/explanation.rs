@@ -182,8 +182,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
             ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
             (
                 "fits compacted",
-                if report.fits_compacted() { "yes" } else { "no, what is free here is too little" }
-                    .to_owned(),
+                if report.fits_compacted() { "yes" } else { "no, too little is free here" }.to_owned(),
             ),
             ("with expandable segments", self.with_expandable_text()),
         ]);
@@ -193,12 +192,12 @@ impl<'h, 'a> Explanation<'h, 'a> {
     fn with_expandable_text(&self) -> String {
         match self.tried.with_expandable {
             _ if self.report.is_expandable => "no; they were on".to_owned(),
-            _ if self.report.is_freed_late => "not needed: the repeated request is served".to_owned(),
+            _ if self.report.is_freed_late => "not needed: repeating the request is enough".to_owned(),
             fit => match self.reader.line("expandable_segments:True") {
                 None if matches!(self.reader, SettingsReader::Other(_)) => {
-                    "not known: the file does not show which PyTorch wrote it".to_owned()
+                    "unknown: the file does not show which PyTorch wrote it".to_owned()
                 }
-                None => "this PyTorch has none".to_owned(),
+                None => "not supported by this PyTorch".to_owned(),
                 Some(line) if fit == Fit::Yes => {
                     let how = if self.report.fits_compacted() {
                         ""
@@ -220,7 +219,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
             notes.push("blocks were allocated and freed afterwards, so the free figures are upper bounds");
         }
         if self.report.pool.is_none() {
-            notes.push("the file does not name the request's pool; `free here` is that of the default pool");
+            notes.push("the file does not name the request's pool; `free here` is for the default pool");
         }
         notes
     }

@@ -95,7 +95,7 @@ impl Explanation<'_, '_> {
         let most = self.report.could_hold_at_most_bytes();
         if self.report.requested_bytes > most {
             return Some(format!(
-                "the request alone is more than the {} that the process could hold: ask for less at once",
+                "the request alone exceeds the {} that the process could hold: allocate less at once",
                 Bytes(most)
             ));
         }
@@ -111,7 +111,7 @@ impl Explanation<'_, '_> {
                         Bytes(of.bytes)
                     )
                 });
-                format!("half the batch would free about {half} of activations{checkpoint}")
+                format!("half the batch size would save about {half} of activations{checkpoint}")
             }
             Made::Gradients => format!(
                 "the gradients would take {half} less with half the trainable parameters on this device (sharded over two, or frozen), \

@@ -17,7 +17,7 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Limited,
             bytes: report.device_free_bytes,
             finding: format!(
-                "the {} had {} free and refused {}; this process has {}: {}",
+                "the {} had {} free but refused {}; this process holds {}: {}",
                 if self.is_of_host() { "host" } else { "device" },
                 Bytes(report.device_free_bytes),
                 Bytes(report.segment_bytes),
@@ -25,7 +25,7 @@ impl Explanation<'_, '_> {
                 self.limit_words(),
             ),
             advice: self.tried.needed_bytes.map(|needed| match self.is_of_host() {
-                true => format!("a limit of {} would have served this request", Bytes(needed)),
+                true => format!("a limit of {} would have been enough for this request", Bytes(needed)),
                 false => self.limit_advice(needed),
             }),
             conf: None,
@@ -49,7 +49,8 @@ impl Explanation<'_, '_> {
         let line = self.reader.line(&format!("per_process_memory_fraction:{fraction}"));
         let also = line.map_or_else(String::new, |line| format!(" or {line}"));
         format!(
-            "a limit of {} would have served this request: torch.cuda.set_per_process_memory_fraction({fraction}){also}",
+            "a limit of {} would have been enough for this request: \
+             torch.cuda.set_per_process_memory_fraction({fraction}){also}",
             Bytes(needed_bytes),
         )
     }
@@ -64,9 +65,9 @@ impl Explanation<'_, '_> {
         let option = conf.and_then(|conf| limiting_option(conf));
         let outside = match self.reader {
             SettingsReader::Torch { is_windows: true, .. } => {
-                "Windows, which keeps a part of the device for others (WDDM)"
+                "Windows, which keeps part of the device for others (WDDM)"
             }
-            _ => "one from outside (MPS, a container's share), or a map that failed",
+            _ => "an external limit (MPS, a container's share), or a failed mapping",
         };
         match option {
             Some(option) => format!("a limit of this process, {option}"),

@@ -16,7 +16,7 @@ impl Explanation<'_, '_> {
             bytes,
             finding,
             advice: Some(
-                "nvidia-smi lists the processes of the device; `memreel record` shows what this one holds outside of \
+                "nvidia-smi lists the device's processes; `memreel record` shows what this one holds outside \
                  its allocator"
                     .to_owned(),
             ),
@@ -53,7 +53,8 @@ impl Explanation<'_, '_> {
         let report = &self.report;
         let bytes = report.pool_slack_bytes;
         let is_enough = report.all_free_bytes().saturating_add(bytes) >= report.requested_bytes;
-        (is_enough && bytes > 0 && !report.is_limited() && report.verdict_of_free().is_none()).then(|| Cause {
+        (is_enough && bytes > 0 && !report.is_limited() && report.verdict_of_free().is_none()).then(|| {
+            Cause {
             kind: CauseKind::Unusable(Verdict::Elsewhere),
             bytes,
             finding: format!(
@@ -61,10 +62,11 @@ impl Explanation<'_, '_> {
                 Bytes(bytes)
             ),
             advice: Some(
-                "cuMemPoolTrimTo gives them back, and a lower release threshold of the pools does so by itself"
+                "cuMemPoolTrimTo releases it; a lower release threshold of the pools does so automatically"
                     .to_owned(),
             ),
             conf: None,
+        }
         })
     }
 }

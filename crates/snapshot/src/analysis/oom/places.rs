@@ -101,7 +101,7 @@ impl Explanation<'_, '_> {
         let (own, most) = (self.report.pool.filter(|_| *empty_in_own_pool > 0), in_pools.first());
         match own.or_else(|| most.filter(|(_, bytes)| bytes > on_streams).map(|(pool, _)| *pool)) {
             Some(PoolId::DEFAULT) => Some(
-                "what is cached in the default pool is not given back within torch.cuda.use_mem_pool or a capture: call \
+                "the default pool's cache is not released within torch.cuda.use_mem_pool or a capture: call \
                  torch.cuda.empty_cache() before it"
                     .to_owned(),
             ),
@@ -111,4 +111,5 @@ impl Explanation<'_, '_> {
     }
 }
 
-const NOT_GIVEN_BACK: &str = "PyTorch gives the empty segments of a live private pool back for no request, not even for one that fails";
+const NOT_GIVEN_BACK: &str = "PyTorch never releases the empty segments of a live private pool for a \
+                              request, not even for one that fails";

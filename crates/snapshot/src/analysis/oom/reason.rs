@@ -18,7 +18,7 @@ impl OomReport {
         match verdict {
             Verdict::Unused => {
                 let piece = Bytes(self.largest_free_bytes);
-                format!("a piece of {piece} was free and not used: {}", self.why_unused())
+                format!("a piece of {piece} was free but not used: {}", self.why_unused())
             }
             Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
                 format!("{here} is free in segments of its stream and pool, but no piece of {request}")
@@ -62,7 +62,7 @@ impl OomReport {
                 let more = self.requested_bytes.saturating_sub(self.all_free_bytes());
                 let more = Bytes(more.saturating_sub(self.pending_bytes));
                 format!(
-                    "all free memory, {all}, is less than {request}: free live blocks, or provide {more} more memory"
+                    "all free memory, {all}, is less than {request}: free live blocks, or provide {more} more"
                 )
             }
         }
@@ -76,7 +76,10 @@ impl OomReport {
         }
         let mut reasons = Vec::new();
         if self.pool.is_none() {
-            reasons.push("the request was for a private pool (files before PyTorch 2.12 do not name it)");
+            reasons.push(
+                "the request was for a private pool (files from before PyTorch 2.12 do not name \
+                 it)",
+            );
         }
         if self.has_max_split != Some(false) {
             reasons.push("max_split_size_mb keeps large blocks whole");

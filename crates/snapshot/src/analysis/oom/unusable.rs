@@ -21,7 +21,7 @@ impl Explanation<'_, '_> {
         };
         if verdict == Verdict::Unused && report.is_freed_late {
             let advice =
-                "repeat the request, which is served then, or call torch.cuda.synchronize() before it";
+                "repeat the request, which then succeeds, or call torch.cuda.synchronize() before it";
             return Some(cause(report.why_of(verdict), "", Some(advice.to_owned()), None));
         }
         let why = match verdict {
@@ -47,7 +47,9 @@ impl Explanation<'_, '_> {
                 setting.num_device_calls,
             ),
             None if self.tried.settings.iter().any(|setting| setting.served.is_served()) => {
-                "settings that serve it fail other requests that were served (memreel replay --sweep lists them)".to_owned()
+                "settings that serve it would fail other requests (memreel replay --sweep lists \
+                 them)"
+                    .to_owned()
             }
             None => "no setting that was tried serves it (memreel replay --sweep lists them)".to_owned(),
         })

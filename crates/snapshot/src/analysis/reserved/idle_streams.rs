@@ -126,7 +126,7 @@ impl SiteFinding for IdleStreams {
     }
 
     fn advice(&self) -> Option<&'static str> {
-        Some("make the streams once and use them again, or use one stream for these calls")
+        Some("create the streams once and reuse them, or use one stream for these calls")
     }
 }
 

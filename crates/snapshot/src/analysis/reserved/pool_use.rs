@@ -50,8 +50,9 @@ impl PoolOf {
         match self {
             PoolOf::Default => "torch.cuda.empty_cache() returns them",
             PoolOf::Graph => {
-                "deleting the graphs and then torch.cuda.empty_cache() returns them, empty_cache alone does not; graphs that are \
-                 captured with one pool (torch.cuda.graph(g, pool=first.pool())) share them"
+                "deleting the graphs and then calling torch.cuda.empty_cache() returns them, empty_cache \
+                 alone does not; graphs captured with one pool (torch.cuda.graph(g, pool=first.pool())) \
+                 share them"
             }
             PoolOf::Program => "deleting the MemPool returns them, torch.cuda.empty_cache() does not",
         }

@@ -58,12 +58,13 @@ impl SiteFinding for Waiting {
     fn advice(&self) -> Option<&'static str> {
         Some(match self.is_of_host {
             true => {
-                "it can be used again when the copies that use it are done (torch.cuda.synchronize()); PyTorch looks at the events in \
-                 their order, so one that is not done keeps the memory of those after it (pytorch#183501)"
+                "it can be reused when the copies that use it are done (torch.cuda.synchronize()); PyTorch \
+                 checks the events in order, so an unfinished one keeps the memory of those after it \
+                 (pytorch#183501)"
             }
             false => {
-                "it can be used again when the streams of Tensor.record_stream are done: synchronise them earlier, or free it on the \
-                 stream that allocated it"
+                "it can be reused when the streams of Tensor.record_stream are done: synchronise them \
+                 earlier, or free it on the stream that allocated it"
             }
         })
     }

@@ -13,29 +13,23 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"PK\x03\x04", "a ZIP archive, as torch.save writes it; give the file of _dump_snapshot"),
     (LEGACY_SAVE, "a file of torch.save, as PyTorch before 1.6 wrote it; give the file of _dump_snapshot"),
     (b"\x89HDF\r\n", "an HDF5 file; give the file of _dump_snapshot"),
-    (b"\x93NUMPY", "an array of NumPy; give the file of _dump_snapshot"),
-    (b"\x89PNG\r\n\x1a\n", "a picture (PNG); give the file of _dump_snapshot"),
-    (b"\xff\xd8\xff", "a picture (JPEG); give the file of _dump_snapshot"),
+    (b"\x93NUMPY", "a NumPy array; give the file of _dump_snapshot"),
+    (b"\x89PNG\r\n\x1a\n", "an image (PNG); give the file of _dump_snapshot"),
+    (b"\xff\xd8\xff", "an image (JPEG); give the file of _dump_snapshot"),
     (b"%PDF-", "a PDF document; give the file of _dump_snapshot"),
-    (b"SQLite format 3\0", "a database of SQLite; give the file of _dump_snapshot"),
+    (b"SQLite format 3\0", "an SQLite database; give the file of _dump_snapshot"),
     (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
 ];
 
 /// Texts of other formats: how each begins, what it is, and what to do.
 const TEXTS: &[(&str, &str)] = &[
-    (
-        "version https://git-lfs",
-        "a pointer of Git LFS in place of the file; fetch the file with: git lfs pull",
-    ),
+    ("version https://git-lfs", "a Git LFS pointer instead of the file; fetch the file with: git lfs pull"),
     (
         "|=======",
         "a text of torch.cuda.memory_summary(), which has sums and no blocks; give the file of _dump_snapshot, after \
          _record_memory_history()",
     ),
-    (
-        "heap_v2/",
-        "a heap dump of jemalloc as text, without names; convert it with jeprof to a profile of pprof",
-    ),
+    ("heap_v2/", "a jemalloc heap dump as text, without names; convert it with jeprof to a pprof profile"),
     (
         "Thread,Time,Action,Pointer,Size,Stream",
         "a log of RMM's logging adaptor, which has no stacks; record the program with: memreel record -- PROGRAM",

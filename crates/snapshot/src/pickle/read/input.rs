@@ -58,7 +58,7 @@ impl<'a> Input<'a> {
             Ok(length) => Ok(length as usize),
             Err(_) if length > (self.bytes.len() - self.pos) as u64 => Err(self.ends_early()),
             Err(_) => {
-                Err(Error::malformed(pos as u64, "a text or bytes of 4 GiB and more; no snapshot has one"))
+                Err(Error::malformed(pos as u64, "a text or bytes of 4 GiB or more; no snapshot has one"))
             }
         }
     }

@@ -130,7 +130,7 @@ impl Literals<'_, '_> {
         let text = String::from_utf8_lossy(bytes);
         // Each byte that is not UTF-8 takes three.
         if u32::try_from(text.len()).is_err() {
-            return Err(Error::malformed(start as u64, "a text of 4 GiB and more; no snapshot has one"));
+            return Err(Error::malformed(start as u64, "a text of 4 GiB or more; no snapshot has one"));
         }
         self.findings.text(bytes, &text, start);
         Ok(self.words.add(bytes, &text))

@@ -281,7 +281,7 @@ impl Nodes {
     fn measured(&mut self, item: Item, holder: NodeId, start: usize) -> Result<(u32, u8)> {
         match item {
             Item::Node(id) if id == holder => {
-                Err(Error::malformed(start as u64, "a container holds itself; no snapshot does"))
+                Err(Error::malformed(start as u64, "a container contains itself; no snapshot does"))
             }
             Item::Node(id) => {
                 let node = self.get_mut(id);
@@ -331,7 +331,8 @@ fn add(node: &mut Node, items: &[Item], ranges: &mut Vec<(u32, u32)>) {
 
 #[cold]
 fn grows_after_use(start: usize) -> Error {
-    let what =
-        "a container grows after another took it, as only one that holds itself does; no snapshot has one";
+    let what = "a container grows after being put into another, as only one that contains itself does; no \
+                snapshot \
+                has one";
     Error::malformed(start as u64, what)
 }

@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
     fn fetch(&mut self, index: u32, start: usize) -> Result<()> {
         match self.memo.get(index) {
             Item::Absent => {
-                Err(Error::malformed(start as u64, format!("nothing was put aside as number {index}")))
+                Err(Error::malformed(start as u64, format!("nothing was memoized as number {index}")))
             }
             item => {
                 self.nodes.mark_fetched(item);
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
         let id = match self.operands.get(from - 1) {
             Item::Node(id) if self.nodes.get(id).kind == kind => id,
             Item::Entry(_) | Item::Frame(_) | Item::Stack(_) => return Err(Failure::Fallback),
-            _ => return Err(Error::malformed(start as u64, "nothing here can take what is added").into()),
+            _ => return Err(Error::malformed(start as u64, "nothing here can hold what is added").into()),
         };
         if kind == Kind::Dict {
             self.check_keys(from, start)?;
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
             match pair[0] {
                 Item::Node(id) if self.nodes.get(id).kind == Kind::Tuple => {}
                 Item::Node(_) | Item::Entry(_) | Item::Frame(_) | Item::Stack(_) => {
-                    return Err(Error::malformed(start as u64, "a list or a dict is the key of a dict"));
+                    return Err(Error::malformed(start as u64, "a dict key is a list or a dict"));
                 }
                 _ => {}
             }

@@ -71,7 +71,7 @@ fn foreign_error(bytes: &[u8]) -> Option<Error> {
 
 /// Returns why a file of this length is refused before its first byte is read.
 pub(in crate::pickle) fn refusal(n_bytes: u64) -> Option<Error> {
-    let what = "files of 1 TiB and more are not read; record fewer events (max_entries)";
+    let what = "files of 1 TiB or more are not read; record fewer events (max_entries)";
     (n_bytes >= Offset::END).then(|| Error::malformed(Offset::END, what))
 }
 

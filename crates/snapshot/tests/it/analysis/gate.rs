@@ -57,7 +57,7 @@ fn a_history_that_is_not_whole_fails_with_the_reason() {
             message(|| memreel_snapshot::assert_live!(snapshot, 1 << 40)),
         ] {
             let message = message.unwrap_or_else(|| panic!("{what}: it passes"));
-            assert!(message.starts_with("the history of device 0 is not whole: "), "{what}: {message}");
+            assert!(message.starts_with("the history of device 0 is incomplete: "), "{what}: {message}");
             assert!(message.contains(why), "{what}: {message}");
             assert!(message.ends_with("or a last argument `allow_partial`"), "{what}: {message}");
         }

@@ -296,7 +296,8 @@ fn a_full_device_says_what_less_would_free() {
     );
     assert_eq!(
         cause.advice.unwrap(),
-        "half the batch would free about 20.00 MiB of activations, and a checkpoint around each call at train (train.py:7) 10.00 MiB of it, \
+        "half the batch size would save about 20.00 MiB of activations, and a checkpoint around each call at \
+         train (train.py:7) 10.00 MiB of it, \
          if this trains; this request lacks 19.00 MiB"
     );
     let advice = failed(22 * MIB, &nothing).advice.unwrap();
@@ -307,7 +308,7 @@ fn a_full_device_says_what_less_would_free() {
     tried.settings = vec![setting.clone()];
     let cause = failed(20 * MIB, &tried);
     let advice = cause.advice.unwrap();
-    assert!(advice.starts_with("half the batch would free about 20.00 MiB"), "{advice}");
+    assert!(advice.starts_with("half the batch size would save about 20.00 MiB"), "{advice}");
     assert!(advice.contains("lacks 19.00 MiB; this only postpones the failure: PYTORCH_"), "{advice}");
     assert_eq!(cause.conf, None);
     (setting.num_after, setting.num_served_after) = (7, 7);
@@ -442,7 +443,7 @@ fn a_request_larger_than_the_device_is_named() {
         (
             CauseKind::Full,
             Some(
-                "the request alone is more than the 31.00 MiB that the process could hold: ask for less at once"
+                "the request alone exceeds the 31.00 MiB that the process could hold: allocate less at once"
             )
         )
     );

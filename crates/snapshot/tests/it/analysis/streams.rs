@@ -129,7 +129,7 @@ fn streams_are_the_cause_of_a_failure() {
         "{finding}"
     );
     let advice = cause.advice.expect("an advice");
-    assert!(advice.starts_with("make the streams once and use them again"), "{advice}");
+    assert!(advice.starts_with("create the streams once and reuse them"), "{advice}");
     // What would not have been enough is a minor cause.
     let (at, cause) = elsewhere(&failed(6, 500 * MIB)).expect("a cause");
     assert!(at > 0 && cause.finding.starts_with("6 streams keep"), "{cause:?}");

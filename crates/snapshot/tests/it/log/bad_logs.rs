@@ -146,7 +146,7 @@ fn a_later_version_is_read_as_far_as_it_is_known() {
     assert_eq!(found.unallocated_bytes, Some(200 * MIB));
     let notes = LoggedOom::new(&found).notes();
     assert!(
-        notes.iter().any(|note| note.contains("not known to this memreel") && note.contains("3.50 GiB")),
+        notes.iter().any(|note| note.contains("unknown to this memreel") && note.contains("3.50 GiB")),
         "{notes:?}"
     );
 }
@@ -343,7 +343,7 @@ fn more_than_the_device_is_a_wrong_size() {
     let huge = Figures { asked: 130_206 * GIB, ..figures(0) };
     let (kinds, text) = explained(&huge);
     assert_eq!(kinds, ["full"]);
-    assert!(text.contains("a shape or a size is wrong"), "{text}");
+    assert!(text.contains("a shape or size is wrong"), "{text}");
 }
 
 /// Private pools serve no other request.

@@ -266,7 +266,7 @@ fn the_parts_are_summed() {
     let figures = LoggedOom::new(&found).figures();
     let value = |name: &str| figures.iter().find(|(found, _)| found == name).map(|(_, value)| &**value);
     assert_eq!(value("reserved"), Some("46.00 GiB"));
-    assert_eq!(value("outside of its allocator"), Some("1.00 GiB: context, libraries"));
+    assert_eq!(value("outside its allocator"), Some("1.00 GiB: context, libraries"));
     assert_eq!(value("process 7"), Some("20.00 GiB"));
     assert!(
         value("not in these figures").is_some_and(|value| value.starts_with("12.00 GiB: the driver")),

@@ -174,7 +174,7 @@ fn memo_numbers_beyond_reason_take_no_memory() {
     (0..100_000u32)
         .for_each(|n| many.extend([b"r".as_slice(), &(u32::MAX - n * 40_000).to_le_bytes()].concat()));
     assert!(pickle::from_slice(&with_value(&many)).is_ok());
-    assert!(error(b"\x80\x04h\x07.").contains("nothing was put aside as number 7"));
+    assert!(error(b"\x80\x04h\x07.").contains("nothing was memoized as number 7"));
 }
 
 #[test]
@@ -240,16 +240,16 @@ fn frames_that_are_dictionaries_each_time_are_read() {
 
 #[test]
 fn containers_that_hold_themselves_are_errors() {
-    assert!(error(&with_value(b"]q\x00h\x00a")).contains("holds itself"));
+    assert!(error(&with_value(b"]q\x00h\x00a")).contains("contains itself"));
     // A list in a dict in that list, and a tuple in between.
-    assert!(error(&with_value(b"]q\x00}\x8c\x01kh\x00sa")).contains("grows after another took it"));
-    assert!(error(&with_value(b"]q\x00h\x00\x85a")).contains("grows after another took it"));
+    assert!(error(&with_value(b"]q\x00}\x8c\x01kh\x00sa")).contains("grows after being put into another"));
+    assert!(error(&with_value(b"]q\x00h\x00\x85a")).contains("grows after being put into another"));
     // A trace that holds itself, and an entry whose frames are its own trace.
     let trace = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]q\x00h\x00au.";
-    assert!(error(trace).contains("holds itself"));
+    assert!(error(trace).contains("contains itself"));
     let entry =
         b"\x80\x04}(\x8c\x0ddevice_traces]q\x00]q\x01}(\x8c\x06action\x8c\x05alloc\x8c\x06framesh\x01uaau.";
-    assert!(error(entry).contains("grows after another took it"));
+    assert!(error(entry).contains("grows after being put into another"));
 }
 
 #[test]

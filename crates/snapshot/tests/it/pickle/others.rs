@@ -56,7 +56,7 @@ fn a_link_that_another_user_planted_is_not_followed() {
     let Some(folder) = shared.plant("folder", shared.own.path(), Some(OTHER)) else { return };
     for path in [link, folder.join("authorized_keys"), folder.join("new")] {
         let error = pickle::save(&Snapshot::default(), &path).unwrap_err().to_string();
-        let wrong = format!("is a link of another user (uid {OTHER}) in a folder that others may write into");
+        let wrong = format!("is a link of another user (uid {OTHER}) in a folder that others can write to");
         assert!(error.contains(&wrong), "{error}");
         let error = pickle::replace(&path, |file| file.write_all(b"text")).unwrap_err().to_string();
         assert!(error.contains(&wrong), "{error}");

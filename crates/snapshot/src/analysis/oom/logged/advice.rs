@@ -15,18 +15,23 @@ impl LoggedOom<'_> {
         let needed = Bytes(needed_bytes);
         match self.message.program {
             Program::CuPy => format!(
-                "a limit of {needed} would have served this request (cupy.get_default_memory_pool().set_limit(size={needed_bytes}), or \
+                "a limit of {needed} would have been enough for this request \
+                 (cupy.get_default_memory_pool().set_limit(size={needed_bytes}), or \
                  CUPY_GPU_MEMORY_LIMIT)"
             ),
-            Program::Mps => "PYTORCH_MPS_HIGH_WATERMARK_RATIO sets the limit; above the memory of the machine the system itself may \
-                             fail"
+            Program::Mps => "PYTORCH_MPS_HIGH_WATERMARK_RATIO sets the limit; above the machine's memory, \
+                             the system itself may fail"
                 .to_owned(),
-            _ if self.message.is_beyond_reserve => "a higher expandable_segments_reserve (or …_by_class) serves it: it is a part of \
-                                                    the device, such as 0.5, or a size, such as 40G"
-                .to_owned(),
-            _ if self.message.limit_bytes.is_none() => "repeat the request: another process may have had the memory for a moment. If \
-                                                        it fails again, the system limits this process: WDDM on Windows, a slice of \
-                                                        the GPU, a container"
+            _ if self.message.is_beyond_reserve => {
+                "raise expandable_segments_reserve (or …_by_class): it is \
+                 a fraction of the device, such as 0.5, or a size, such \
+                 as 40G"
+                    .to_owned()
+            }
+            _ if self.message.limit_bytes.is_none() => "repeat the request: another process may have held \
+                                                        the memory briefly. If it fails again, the system \
+                                                        limits this process: WDDM on Windows, a slice of the \
+                                                        GPU, a container"
                 .to_owned(),
             _ => self.fraction_advice(needed_bytes),
         }
@@ -45,27 +50,27 @@ impl LoggedOom<'_> {
             true => format!(", or {option} in {}", self.reader.variable()),
             false => String::new(),
         };
-        format!("a limit of {} would have served this request ({call}{also})", Bytes(needed_bytes))
+        format!("a limit of {} would have been enough for this request ({call}{also})", Bytes(needed_bytes))
     }
 
     /// Returns what to do about memory that could not be used, and the setting.
     pub(super) fn unusable_advice(&self, verdict: Verdict) -> (Option<String>, Option<String>) {
         if verdict == Verdict::Elsewhere {
-            let advice = "capture fewer graphs, or let graphs share a pool (torch.cuda.graph(pool=…)); empty_cache returns nothing of \
-                          a pool whose graph is alive";
+            let advice = "capture fewer graphs, or let graphs share a pool (torch.cuda.graph(pool=…)); \
+                          empty_cache returns nothing from a pool whose graph is alive";
             return (Some(advice.to_owned()), None);
         }
         if self.is_of_pool() {
-            let advice = "TF_GPU_ALLOCATOR=cuda_malloc_async takes the driver's pool, which is not divided in this way; a snapshot \
-                          does not show this pool";
+            let advice = "TF_GPU_ALLOCATOR=cuda_malloc_async uses the driver's pool, which is not divided in \
+                          this way; a snapshot does not show this pool";
             return (Some(advice.to_owned()), None);
         }
-        let unproved = "the message does not show whether it would have served the request";
+        let unproved = "the message does not show whether that would have been enough";
         let expandable = "expandable_segments:True";
         if let Some(line) = self.reader.line(expandable) {
             let advice = format!(
-                "{line}, unless it is set already or this is Windows, where it has no effect: segments then grow, and pieces \
-                 become whole; {unproved}"
+                "{line}, unless it is already set or this is Windows, where it has no effect: segments then \
+                 grow, so free memory is in one piece; {unproved}"
             );
             return (Some(advice), Some(expandable.to_owned()));
         }
@@ -88,9 +93,13 @@ impl LoggedOom<'_> {
     pub(super) fn occupied_advice(&self, outside_bytes: u64) -> String {
         let of_others = self.parts.others_bytes();
         if of_others > outside_bytes / 2 {
-            return "end these processes, or use another device (CUDA_VISIBLE_DEVICES); nvidia-smi names them".to_owned();
+            return "end these processes (nvidia-smi lists them), or use another device \
+                    (CUDA_VISIBLE_DEVICES)"
+                .to_owned();
         }
-        "nvidia-smi lists the processes of the device; `memreel record` shows what this one holds outside of its allocator".to_owned()
+        "nvidia-smi lists the device's processes; `memreel record` shows what this one holds outside its \
+         allocator"
+            .to_owned()
     }
 
     /// Returns what to do about a device that is full, or without the figures that tell the cause.
@@ -99,21 +108,22 @@ impl LoggedOom<'_> {
         let asked_bytes = self.message.requested_bytes;
         if let Some(device_bytes) = self.message.capacity_bytes.filter(|bytes| *bytes < asked_bytes) {
             return format!(
-                "the request alone is more than the {} of the device: a shape or a size is wrong, or ask for less at once",
+                "the request alone exceeds the device's {}: a shape or size is wrong, or allocate less at \
+                 once",
                 Bytes(device_bytes)
             );
         }
         match self.message.program {
             Program::Torch | Program::Mps | Program::Memreel => {
-                "a smaller batch, shorter sequences or checkpointed activations need less; a message does not say what holds the \
-                 memory, a snapshot does"
+                "a smaller batch, shorter sequences or checkpointed activations need less; a snapshot shows \
+                 what holds the memory, a message does not"
             }
             Program::Xla => {
                 "a smaller batch, or jax.checkpoint, needs less; XLA_PYTHON_CLIENT_MEM_FRACTION=.95 makes the pool larger (it is 0.75 \
                  of the device by default)"
             }
             Program::TensorFlow => "a smaller batch needs less",
-            Program::CuPy => "cupy.get_default_memory_pool().free_all_blocks() gives back what is cached",
+            Program::CuPy => "cupy.get_default_memory_pool().free_all_blocks() releases what is cached",
             Program::Ggml => {
                 "fewer layers on the device (--n-gpu-layers), a shorter context (--ctx-size) or smaller batches (--ubatch-size) need \
                  less"

@@ -86,8 +86,8 @@ impl LoggedOom<'_> {
         let free_here = Bytes(report.free_here_bytes);
         let finding = match verdict {
             Verdict::Elsewhere => format!(
-                "{} is free in private pools (CUDA graphs, MemPools), which no other request can use; {free_here} is free \
-                 outside of them, and {asked} was requested",
+                "{} is free in private pools (CUDA graphs, MemPools), which no other request can use; \
+                 {free_here} is free elsewhere, and {asked} was requested",
                 Bytes(report.free_elsewhere_bytes),
             ),
             _ if self.is_of_pool() => format!(
@@ -119,7 +119,7 @@ impl LoggedOom<'_> {
             .map(|other| format!("process {} has {}", other.pid, Bytes(other.bytes)))
             .collect();
         if let Some(context) = self.parts.context_bytes.filter(|context| *context > 0) {
-            parts.push(format!("this process has {} outside of its allocator", Bytes(context)));
+            parts.push(format!("this process has {} outside its allocator", Bytes(context)));
         }
         if let Some(unexplained) =
             self.parts.unexplained_bytes.filter(|rest| *rest > self.message.rounding_bytes * 4)
@@ -171,7 +171,7 @@ impl LoggedOom<'_> {
         (bytes > capacity / 10 && is_enough).then(|| Cause {
             kind: CauseKind::Occupied,
             bytes,
-            finding: format!("{named} of {}; the message lacks its end", Bytes(capacity)),
+            finding: format!("{named} of {}; the end of the message is missing", Bytes(capacity)),
             advice: Some(self.occupied_advice(bytes)),
             conf: None,
         })
@@ -181,7 +181,7 @@ impl LoggedOom<'_> {
     fn too_large(&self) -> Option<Cause> {
         let (message, asked) = (self.message, self.message.requested_bytes);
         let what = match (message.limit_bytes, message.free_bytes) {
-            (Some(limit), _) if limit < asked => format!("the device has {} in all", Bytes(limit)),
+            (Some(limit), _) if limit < asked => format!("the device has {} in total", Bytes(limit)),
             (_, Some(free)) if free < asked => format!("{} is free", Bytes(free)),
             _ => return None,
         };

@@ -23,11 +23,11 @@ impl LoggedOom<'_> {
         row(
             "live",
             message.allocated_bytes,
-            if message.private_pool_bytes.is_some() { ", with what private pools have" } else { "" },
+            if message.private_pool_bytes.is_some() { ", including private pools" } else { "" },
         );
         row("free in private pools", message.private_pool_bytes, "");
         row("reserved, in no block", message.unallocated_bytes, "");
-        row("outside of its allocator", parts.context_bytes, ": context, libraries");
+        row("outside its allocator", parts.context_bytes, ": context, libraries");
         row("other allocations", message.other_bytes, "");
         for other in &parts.others {
             row(&format!("process {}", other.pid), Some(other.bytes), "");
@@ -36,7 +36,7 @@ impl LoggedOom<'_> {
             row(
                 &format!("process {}", process.pid),
                 Some(process.bytes),
-                ": probably this one, whose PID in a container is another",
+                ": probably this one, with another PID in its container",
             );
         }
         row(
@@ -77,8 +77,8 @@ impl LoggedOom<'_> {
         let mut notes = Vec::new();
         if message.is_cut {
             notes.push(
-                "the message has no end: it was cut, or is of a form that this memreel does not know; what it does not have is \
-                 missing above"
+                "the message has no end: it was cut off, or has a format unknown to this memreel; figures \
+                 that it lacks are missing above"
                     .to_owned(),
             );
         }
@@ -86,26 +86,26 @@ impl LoggedOom<'_> {
             message
                 .unread
                 .iter()
-                .map(|part| format!("not known to this memreel, perhaps of a later version: \"{part}\"")),
+                .map(|part| format!("unknown to this memreel, perhaps from a later version: \"{part}\"")),
         );
         if let Some(reserved) = message.reserved_bytes()
             && message.capacity_bytes.is_some_and(|capacity| reserved > capacity)
         {
             notes.push(
-                "more is reserved than the device has: the driver keeps the rest in the memory of the system (Windows), or it is \
-                 managed memory"
+                "more is reserved than the device has: the driver keeps the rest in system memory (Windows), \
+                 or it is managed memory"
                     .to_owned(),
             );
         } else if self.parts.excess_bytes > message.rounding_bytes * 4 {
             notes.push(format!(
-                "the parts are {} more than the device: memory that processes share counts for each, and the figures are of \
-                 different moments",
+                "the parts exceed the device by {}: shared memory counts for each process, and the figures \
+                 are from different moments",
                 Bytes(self.parts.excess_bytes),
             ));
         }
         if self.is_close() {
             notes.push(format!(
-                "the figures are rounded by up to {}, and the cause depends on less",
+                "figures are rounded by up to {}, and the cause depends on less",
                 Bytes(message.rounding_bytes)
             ));
         }
