@@ -65,7 +65,7 @@ impl<'a> Sizes<'a> {
         const LEAST_IN_COMMON: f64 = 0.5;
         let is_twice = |(at, run): (usize, &&SizedRun)| runs[..at].iter().any(|other| other.size == run.size);
         if runs.len() < 2 || runs.iter().enumerate().any(is_twice) {
-            return Err(Error::misuse("a prediction needs runs of two sizes or more, one run a size"));
+            return Err(Error::misuse("a prediction needs runs of two sizes or more, one run per size"));
         }
         if let Some([less, more]) = contradiction(runs) {
             let what = format!(
@@ -80,7 +80,7 @@ impl<'a> Sizes<'a> {
         };
         if forecasts.iter().any(|forecast| forecast.alone_share() > LEAST_IN_COMMON) {
             let what =
-                "the runs have less than half of their requests in common: they are not of one program";
+                "the runs have less than half of their requests in common: they are not from one program";
             return Err(Error::misuse(what));
         }
         let conf = first.base.requests.recorded().usable_conf().to_owned();
@@ -136,7 +136,7 @@ impl<'a> Sizes<'a> {
         const MOST: u64 = 1 << 40;
         let most_steps = MOST / step;
         if most_steps == 0 {
-            return Err(Error::misuse(format!("a step of {step} is more than any size")));
+            return Err(Error::misuse(format!("a step of {step} is larger than any size")));
         }
         let size =
             |steps: u64| NonZeroU64::new(steps).map(|steps| with(step.saturating_mul(steps))).transpose();
@@ -176,7 +176,10 @@ impl<'a> Sizes<'a> {
         for (at, name) in ["first", "second"].into_iter().enumerate() {
             let (all, asked) = (self.forecasts[0].base.size.numbers()[at], size.numbers()[at]);
             if asked != all && runs().all(|numbers| numbers[at] == all) {
-                let what = format!("the {name} number of every run is {all}, so nothing is known of {asked}");
+                let what = format!(
+                    "the {name} number of every run is {all}, so nothing is known about \
+                     {asked}"
+                );
                 return Err(Error::misuse(format!("{what}; record a run with another")));
             }
         }

@@ -478,7 +478,7 @@ impl Reader<'_> {
                 warnings.push(format!("{what}: {n}{effect}"));
             }
         };
-        warn(n_missing, "blocks live by the trace and not in the segments, or the reverse", "");
+        warn(n_missing, "blocks live by the trace but not in the segments, or the reverse", "");
         warn(self.n_unrequested, "completed frees whose request was not recorded", "");
         if self.never_completes {
             let n = self.steps.iter().filter(|step| matches!(step, Step::Free { .. })).count();
@@ -505,7 +505,7 @@ impl Reader<'_> {
         warn(
             n,
             "requests to private pools",
-            "; the replay serves them from private pools, which it holds to the end",
+            "; the replay serves them from private pools, which it keeps to the end",
         );
         Read {
             steps: self.steps,

@@ -29,18 +29,18 @@ pub(super) fn warning(trust: &Trust, start: &Start) -> Option<String> {
     let lost = if trust.has_lost { "its ring lost the oldest entries, and " } else { "" };
     let assumed = match start {
         Start::Recorded(_) => {
-            "every replay begins with them, so another setting acts as if it were switched on at that moment"
+            "every replay starts with them, so another setting acts as if it were switched on at that moment"
                 .to_owned()
         }
         Start::Anew { reason } => format!(
-            "where they were is not known ({reason}), so they are allocated first, by address, which cannot repeat \
-             the gaps between them"
+            "their places are unknown ({reason}), so they are allocated first, by address, which cannot \
+             reproduce the gaps between them"
         ),
     };
     (!trust.begins_empty()).then(|| {
         format!(
-            "the history is incomplete: {lost}{n_before} blocks of {bytes_before} bytes were live before it began, \
-             in {reserved_before_bytes} reserved bytes; {assumed}"
+            "the history is incomplete: {lost}{n_before} blocks of {bytes_before} bytes were live before it \
+             started, in {reserved_before_bytes} reserved bytes; {assumed}"
         )
     })
 }

@@ -93,7 +93,7 @@ fn usable(conf: &str) -> (String, Vec<String>) {
     let (known, unknown): (Vec<_>, Vec<_>) =
         options(conf).partition(|option| option.parse::<Settings>().is_ok());
     let warning =
-        format!("the recorded setting holds what is not known here, and left out: {}", unknown.join(","));
+        format!("the recorded setting has unknown options, which are ignored: {}", unknown.join(","));
     let known = known.join(",");
     (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
 }
@@ -124,9 +124,11 @@ fn acting(conf: String, is_expandable: Option<bool>) -> (String, Option<String>)
     let mut options: Vec<&str> = options(&conf).filter(is_other).collect();
     let warning = if acted {
         options.insert(0, "expandable_segments:True");
-        "the run had expandable segments, which its setting does not ask for; the recorded setting is replayed with them"
+        "the run had expandable segments, although its setting does not request them; the recorded setting \
+         is replayed with them"
     } else {
-        "the setting asks for expandable_segments:True, which did not act: the memory is in ordinary segments \
+        "the setting requests expandable_segments:True, which had no effect: the memory is in ordinary \
+         segments \
          (PyTorch 2.9.1 reads the option from PYTORCH_CUDA_ALLOC_CONF only); the recorded setting is replayed \
          without it"
     };

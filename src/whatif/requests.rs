@@ -87,7 +87,7 @@ impl Requests {
         }
         let trace = snapshot.trace(device);
         if trace.is_empty() {
-            let what = "nothing was recorded; switch the history on before the program allocates";
+            let what = "nothing was recorded; start the history before the program allocates";
             return Err(Error::history(device, None, what));
         }
         if EntryIndex::try_from(trace.len()).is_err() {

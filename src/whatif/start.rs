@@ -176,7 +176,7 @@ impl Undoing<'_> {
             let below = &mut ranges[index - 1];
             below.room_bytes = below.room_bytes.min(gap_bytes);
             if below.mapped_bytes > gap_bytes {
-                return Err(format!("the ranges at {:#x} and behind it overlap", below.base));
+                return Err(format!("the ranges at {:#x} and after it overlap", below.base));
             }
         }
         Ok(ranges)

@@ -85,17 +85,17 @@ fn meaning(status: ExitStatus, is_endless: bool, limits: &Limits) -> (String, bo
         // The program finds a closed pipe if its answer was not read to the end.
         _ if is_endless => return (String::new(), false),
         Some(0) => return (String::new(), false),
-        Some(1) => return ("status 1: there is a finding in the data".to_owned(), false),
+        Some(1) => return ("status 1: the data has a finding".to_owned(), false),
         Some(4) => return ("status 4: a limit is exceeded".to_owned(), false),
         Some(2) => "status 2: the question is wrong".to_owned(),
         Some(3) => "status 3: a file cannot be read or is not a snapshot".to_owned(),
-        Some(other) => format!("status {other}: memreel failed; this is a bug of memreel"),
+        Some(other) => format!("status {other}: memreel failed; this is a bug in memreel"),
         None => {
             let signal = status.signal().unwrap_or_default();
             let megabytes = limits.max_memory_bytes >> 20;
             format!(
-                "memreel was ended by signal {signal}; the question may need more than {megabytes} MiB of memory \
-                 (--max-memory of the server)"
+                "memreel was killed by signal {signal}; the question may need more than {megabytes} MiB of \
+                 memory (the server's --max-memory)"
             )
         }
     };
@@ -112,7 +112,7 @@ fn left_out(question: &Question, part: &Part, out: &Output) -> String {
     }
     let n_lines = format!("{}{}", if out.is_endless { "more than " } else { "" }, out.n_lines);
     let shown = if part.is_cut_line {
-        format!("the beginning of line {end} of {n_lines} is shown")
+        format!("the start of line {end} of {n_lines} is shown")
     } else {
         format!("lines {} to {end} of {n_lines} are shown", n_before + 1)
     };

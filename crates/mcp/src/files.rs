@@ -33,7 +33,7 @@ impl Roots {
             return Ok(None);
         }
         let joined = env::join_paths(&self.0).map_err(|_| {
-            io::Error::new(io::ErrorKind::NotFound, "the name of a folder for --root has a colon; rename it")
+            io::Error::new(io::ErrorKind::NotFound, "a folder name for --root has a colon; rename the folder")
         })?;
         Ok(Some(("MEMREEL_ROOTS", joined)))
     }
@@ -41,7 +41,7 @@ impl Roots {
     /// Returns the path of a file without links: a regular file below one of the folders.
     pub(crate) fn file(&self, name: &str) -> Result<PathBuf, String> {
         if name == "-" {
-            return Err("standard input is not a file here; give the path of a snapshot".to_owned());
+            return Err("standard input cannot be used here; give the path of a snapshot".to_owned());
         }
         let path = match fs::canonicalize(name) {
             Ok(path) if self.has(&path) => path,
@@ -66,7 +66,7 @@ impl Roots {
 
     fn outside(&self, name: &str) -> String {
         let roots: Vec<_> = self.0.iter().map(|root| root.display().to_string()).collect();
-        format!("{name}: not a file in a folder of --root, which are {}", roots.join(", "))
+        format!("{name}: not in a folder of --root, which are {}", roots.join(", "))
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(ask("a").unwrap(), fs::canonicalize(inside.join("a")).unwrap());
         assert_eq!(ask("good"), ask("a"));
         for outside in ["link", "../secret", "../missing", "missing", "/etc/passwd"] {
-            assert!(ask(outside).unwrap_err().contains("not a file in a folder of --root"), "{outside}");
+            assert!(ask(outside).unwrap_err().contains("not in a folder of --root"), "{outside}");
         }
         assert!(ask(".").unwrap_err().contains("a folder"));
         assert!(ask("socket").unwrap_err().contains("a pipe or a device"));

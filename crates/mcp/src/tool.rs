@@ -64,7 +64,7 @@ impl Tool {
     pub(crate) fn described(&self) -> Described {
         let mut properties: JsonObject =
             self.parameters.iter().map(|parameter| (parameter.name.clone(), parameter.schema())).collect();
-        let help = "Leave out this number of lines at the beginning of the answer, to read on behind a part";
+        let help = "Skip this many lines of the answer, to continue after a part";
         properties.insert(
             SKIP_LINES.to_owned(),
             json!({ "type": "integer", "minimum": 0, "default": 0, "description": help }),

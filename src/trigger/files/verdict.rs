@@ -37,7 +37,7 @@ pub(in crate::trigger) fn beside(snapshot: &Path) -> [PathBuf; 2] {
 pub(in crate::trigger) fn write(snapshot: &Path, verdict: &OomVerdict, existing: Existing) {
     for (path, text) in beside(snapshot).iter().zip([&verdict.text, &verdict.json]) {
         if let Err(error) = write_whole(path, text, existing) {
-            notice::print(&format!("no verdict beside {}: {error}", snapshot.display()));
+            notice::print(&format!("no verdict next to {}: {error}", snapshot.display()));
         }
     }
 }

@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
 
     fn count(&self, key: Token<'a>, value: Token<'a>) -> Result<usize> {
         let number = value.text.parse().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| self.wrong(key, value, "a number from 1 on"))
+        number.ok_or_else(|| self.wrong(key, value, "a number of at least 1"))
     }
 
     fn size(&self, key: Token<'a>, value: Token<'a>) -> Result<u64> {
@@ -358,8 +358,8 @@ mod tests {
             ("all, rong=5", "unknown option \"rong\" at character 5"),
             ("ring", "expected = and a value after \"ring\" at character 0"),
             ("all=1", "expected a comma after \"all\" at character 0"),
-            ("ring=0", "ring takes a number from 1 on instead of \"0\" at character 5"),
-            ("ring=", "ring takes a number from 1 on instead of \"the end\" at character 5"),
+            ("ring=0", "ring takes a number of at least 1 instead of \"0\" at character 5"),
+            ("ring=", "ring takes a number of at least 1 instead of \"the end\" at character 5"),
             ("all,all", "a second \"all\" at character 4"),
             ("all,state", "state contradicts \"all\" at character 0"),
             ("off,ring=5", "off contradicts \"ring\" at character 4"),
@@ -367,7 +367,7 @@ mod tests {
             ("context=all,stacks=none", "stacks=none contradicts \"context\" at character 0"),
             ("file=a.pickle", "without dump=, nothing uses \"file\" at character 0"),
             ("all,keep=3", "without dump=, nothing uses \"keep\" at character 4"),
-            ("dump=oom,keep=0", "keep takes a number from 1 on instead of \"0\" at character 14"),
+            ("dump=oom,keep=0", "keep takes a number of at least 1 instead of \"0\" at character 14"),
             ("dump=", "unknown trigger \"\" at character 5"),
             ("dump=oom+exot", "unknown trigger \"exot\" at character 9"),
             ("dump=oom+oom", "a second \"oom\" at character 9"),

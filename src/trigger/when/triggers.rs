@@ -146,7 +146,7 @@ impl Triggers {
             || self.file.file_name().is_none()
             || ends_in_separator(&self.file)
         {
-            return invalid("the path has no name of a file; use for example snap-{pid}.pickle");
+            return invalid("the path has no file name; use for example snap-{pid}.pickle");
         }
         if self.keep == Some(0) {
             return invalid("no file would be kept; keep at least 1");

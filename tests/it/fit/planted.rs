@@ -185,7 +185,7 @@ fn runs_that_cannot_be_compared_are_refused() {
         with_sizes(runs, |sizes| sizes.map(|_| ()).expect_err("these are no runs of two sizes").to_string())
     };
     assert!(refused(&[(4, &at_4)]).contains("two sizes"));
-    assert!(refused(&[(4, &at_4), (4, &at_8)]).contains("one run a size"));
-    assert!(refused(&[(4, &at_4), (8, &strange)]).contains("not of one program"));
+    assert!(refused(&[(4, &at_4), (4, &at_8)]).contains("one run per size"));
+    assert!(refused(&[(4, &at_4), (8, &strange)]).contains("not from one program"));
     assert!(Size::new(0).unwrap_err().is_misuse());
 }

@@ -63,8 +63,8 @@ fn triggers_that_can_never_fire_are_refused() {
     for (triggers, wanted) in [
         (Triggers::to("snap.pickle"), "no trigger is set"),
         (Triggers::to("snap-{what}.pickle").oom(), "unknown placeholder \"{what}\" at character 5"),
-        (Triggers::to("folder/").oom(), "the path has no name of a file"),
-        (Triggers::to("").oom(), "the path has no name of a file"),
+        (Triggers::to("folder/").oom(), "the path has no file name"),
+        (Triggers::to("").oom(), "the path has no file name"),
         (Triggers::to("snap.pickle").oom().keep(0), "no file would be kept"),
         (Triggers::to("snap.pickle").every(Duration::ZERO), "would never end"),
         (Triggers::to("snap.pickle").every_bytes(0), "would never end"),

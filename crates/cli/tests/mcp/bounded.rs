@@ -56,7 +56,7 @@ fn objects_that_are_too_long_are_left_out_whole() {
     // One that is too long itself has no structured form.
     let cut = session.call("top", &json!({"files": files[1], "json": true}));
     assert_eq!((cut.structured, cut.texts[0].chars().count()), (Value::Null, 1000));
-    assert!(cut.texts[1].starts_with("the beginning of line 1 of 1 is shown; n, "), "{}", cut.texts[1]);
+    assert!(cut.texts[1].starts_with("the start of line 1 of 1 is shown; n, "), "{}", cut.texts[1]);
 }
 
 /// Writes a history of allocations that takes time and much more than 32 MiB to read.

@@ -68,7 +68,7 @@ fn a_changed_program_has_its_own_answer() {
     let (_, text, _) = fit(folder.path(), &[&double[..], &sizes].concat());
     assert!(largest(&text) < 1280, "{text}");
     for (words, expected) in [
-        (["--without", "elsewhere"], "no request of device 0 is made below \"elsewhere\""),
+        (["--without", "elsewhere"], "no request on device 0 is made below \"elsewhere\""),
         (["--scale", "softmax"], "is not a call and a factor"),
         (["--scale", "softmax=0"], "a factor of 0 is not above 0"),
     ] {
@@ -113,12 +113,12 @@ fn what_is_no_pair_of_runs_is_refused() {
     for (words, what) in [
         (&["512=512.pickle"][..], "needs runs of two sizes"),
         (&[], "needs runs of two sizes"),
-        (&["512=512.pickle", "512=768.pickle"], "one run a size"),
+        (&["512=512.pickle", "512=768.pickle"], "one run per size"),
         (&["768=512.pickle", "512=768.pickle"], "are the files in the order of their sizes?"),
         (&["512=512.pickle", "768=768.pickle", "--limit", "24"], "add a unit, such as 24GiB"),
         (
             &["512=512.pickle", "768=768.pickle", "--limit", "8GiB", "--step", "18446744073709551615"],
-            "is more than any size",
+            "is larger than any size",
         ),
         (&["2,512=512.pickle", "2,768=768.pickle", "--at", "3,512"], "number of every run is 2"),
         (&["b=2,b=512=512.pickle", "b=2,b=768=768.pickle"], "is not a size"),

@@ -10,9 +10,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
     name = "memreel-fleet",
     version,
     after_help = "\
-A URL is a file, a folder, a pattern in quotes, or an address of an object store
-(s3://, gs://, az://), of PyTorch's or memreel's pickles, of memreel's tapes, or
-of a folder that export wrote.
+A URL is a file, a folder, a pattern in quotes, or an object store address
+(s3://, gs://, az://). It names pickles of PyTorch or memreel, memreel tapes, or
+a folder that export wrote.
 
 Example:
   memreel-fleet query \"select rank, peak_bytes from runs order by 2 desc\" run/
@@ -77,8 +77,8 @@ pub(super) struct ExportOptions {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-There are no passwords: a program that reaches the port can run queries, and
-read with them what the executors can read. Keep it on a network whose users may.")]
+There are no passwords: any program that reaches the port can run queries, and
+so read what the executors can read. Keep the port on a trusted network.")]
 pub(super) struct SchedulerWords {
     /// Listen on this address; 0.0.0.0 for all networks of this machine
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -96,8 +96,8 @@ pub(super) struct SchedulerWords {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-It reads the files with the rights and with the keys that this process has. There
-are no passwords: keep its ports on a network whose users may read what it can.")]
+It reads files with the rights and keys of this process. There are no passwords:
+keep its ports on a network whose users may read whatever it can.")]
 pub(super) struct ExecutorWords {
     /// The cluster's scheduler
     #[arg(value_name = "df://HOST:PORT")]

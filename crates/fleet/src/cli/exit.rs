@@ -33,7 +33,7 @@ impl Failure {
     }
 
     pub(super) fn interrupted() -> Failure {
-        Failure(Exit::Interrupted, "interrupted; the cluster has given the query up".to_owned())
+        Failure(Exit::Interrupted, "interrupted; the cluster has cancelled the query".to_owned())
     }
 
     /// Prints the message to standard error.

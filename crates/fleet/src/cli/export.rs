@@ -27,7 +27,7 @@ pub(super) async fn run(options: &ExportOptions) -> Result<Exit, Failure> {
     let snapshots: Vec<_> =
         fleet.files().iter().filter(|file| file.content == Content::Snapshot).cloned().collect();
     if snapshots.is_empty() {
-        return Err(Failure::usage("there are no pickles and no tapes to export"));
+        return Err(Failure::usage("no pickles or tapes to export"));
     }
     let n_at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let n_written: Vec<usize> = stream::iter(snapshots)

@@ -22,7 +22,7 @@ const TERMINAL_ROWS: usize = 100;
 
 pub(super) async fn run(options: &QueryOptions) -> Result<Exit, Failure> {
     if options.format == Format::Parquet && options.output.is_none() {
-        return Err(Failure::usage("Parquet is not text; give a file with --output FILE"));
+        return Err(Failure::usage("Parquet is not text; add --output FILE"));
     }
     let fleet = Arc::new(match &options.ballista {
         Some(scheduler) => Fleet::open_on(scheduler, &options.urls).await?,
@@ -86,7 +86,7 @@ async fn print(answer: DataFrame, options: &QueryOptions, fleet: &Fleet) -> Resu
         Some(kind) => return Err(io::Error::from(kind).into()),
         None => {}
     }
-    let note = |limit| format!("the first {limit} rows; --limit 0 prints all, --limit N other numbers");
+    let note = |limit| format!("the first {limit} rows; use --limit 0 to print all, or --limit N");
     Ok(limit.filter(|_| has_more).map(note))
 }
 

@@ -38,7 +38,7 @@ pub(super) fn with_suggestion(message: &str, sql: &str) -> String {
             all.join(", ")
         );
     }
-    format!("{message}\nnear to it: {}; `memreel-fleet tables` lists all", near.join(", "))
+    format!("{message}\ndid you mean: {}? `memreel-fleet tables` lists all", near.join(", "))
 }
 
 fn is_table(message: &str) -> bool {

@@ -13,7 +13,7 @@ use datafusion::{
 use crate::plan::FleetTable;
 
 /// What the messages end with.
-const INSTEAD: &str = "ask without --ballista, or for the parts one by one";
+const INSTEAD: &str = "run the query without --ballista, or in parts";
 
 /// Refuses a query, given its plan as written and as optimised.
 ///
@@ -27,7 +27,8 @@ pub(super) fn accept(written: &LogicalPlan, optimised: &LogicalPlan) -> Result<(
         node.apply_expressions(|expression| {
             expression.apply(|expression| match expression {
                 Expr::ScalarSubquery(query) if query.subquery.max_rows() != Some(1) => not_impl_err!(
-                    "a cluster runs no subquery that may have several rows in place of a value; {INSTEAD}"
+                    "a cluster cannot run a subquery that may return several rows in place of a value; \
+                     {INSTEAD}"
                 ),
                 _ => Ok(TreeNodeRecursion::Continue),
             })
@@ -35,11 +36,16 @@ pub(super) fn accept(written: &LogicalPlan, optimised: &LogicalPlan) -> Result<(
     })?;
     optimised.apply_with_subqueries(|node| {
         match node {
-            LogicalPlan::Union(_) => return not_impl_err!("a cluster runs no UNION; {INSTEAD}"),
-            LogicalPlan::RecursiveQuery(_) => return not_impl_err!("a cluster runs no recursion; {INSTEAD}"),
+            LogicalPlan::Union(_) => return not_impl_err!("a cluster cannot run UNION; {INSTEAD}"),
+            LogicalPlan::RecursiveQuery(_) => {
+                return not_impl_err!(
+                    "a cluster cannot run recursion; \
+                     {INSTEAD}"
+                );
+            }
             LogicalPlan::Join(join) if is_scattered(join) => {
                 return not_impl_err!(
-                    "a cluster runs no {} join without an equality, nor EXISTS without one; {INSTEAD}",
+                    "a cluster cannot run a {} join or EXISTS without an equality; {INSTEAD}",
                     join.join_type
                 );
             }

@@ -45,7 +45,7 @@ pub async fn run_executor(options: ExecutorOptions, ready: impl FnOnce()) -> Res
     let scheduler = Cluster::parse(&options.scheduler)?;
     scheduler.has_executors().await?;
     let grpc_port = options.port.checked_add(1).ok_or_else(|| {
-        DataFusionError::Configuration("the port after --port must be a port too".to_owned())
+        DataFusionError::Configuration("the port after the one of --port must also be valid".to_owned())
     })?;
     is_free(SocketAddr::new(options.listen, options.port)).await?;
     is_free(SocketAddr::new(options.listen, grpc_port)).await?;

@@ -66,7 +66,7 @@ pub(super) fn is_ours(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is of another version of the program, or damaged.
 pub(super) fn read<M: for<'m> Deserialize<'m>>(bytes: &[u8]) -> Result<M> {
-    let rest = bytes.strip_prefix(MAGIC.as_bytes()).ok_or_else(|| broken(&"it does not begin as one"))?;
+    let rest = bytes.strip_prefix(MAGIC.as_bytes()).ok_or_else(|| broken(&"it does not start like one"))?;
     let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| broken(&"it has no version"))?;
     let version = String::from_utf8_lossy(&rest[..end]);
     if version != env!("CARGO_PKG_VERSION") {

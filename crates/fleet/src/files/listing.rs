@@ -30,10 +30,10 @@ fn keys(address: &Address, error: &object_store::Error) -> String {
         _ => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
     };
     let why = match error.to_string().contains(METADATA) {
-        true => "the environment has no keys, and this machine is not one of a cloud that gives them; ",
+        true => "the environment has no keys, and this machine is not in a cloud that provides them; ",
         false => "",
     };
-    format!("{} cannot be listed; {why}keys are those of the environment: {variables}", address.given)
+    format!("{} cannot be listed; {why}keys come from the environment: {variables}", address.given)
 }
 
 /// No file is at an address.

@@ -26,16 +26,14 @@ pub(crate) struct Peak(pub(crate) FleetTable);
 impl TableFunctionImpl for LiveAt {
     fn call_with_args(&self, arguments: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let [file, event] = arguments.exprs() else {
-            return plan_err!(
-                "live_at takes a file and the number of an event: live_at('rank0.pickle', 1000)"
-            );
+            return plan_err!("live_at takes a file and an event number: live_at('rank0.pickle', 1000)");
         };
         match literal(event) {
             Some(ScalarValue::Int64(Some(event))) if *event >= 0 => {
                 table(&self.0, Some(file), At::Event(event.unsigned_abs()))
             }
             Some(ScalarValue::UInt64(Some(event))) => table(&self.0, Some(file), At::Event(*event)),
-            _ => plan_err!("the second argument of live_at is the number of an event, not {event}"),
+            _ => plan_err!("the second argument of live_at is an event number, not {event}"),
         }
     }
 }
@@ -57,7 +55,7 @@ fn literal(argument: &Expr) -> Option<&ScalarValue> {
 /// Returns the table of the files that an argument names.
 fn table(all: &FleetTable, file: Option<&Expr>, at: At) -> Result<Arc<dyn TableProvider>> {
     if !all.files.is_empty() && all.files.iter().all(|file| file.content != Content::Snapshot) {
-        return plan_err!("peak and live_at need snapshots, and the files are rows that export wrote");
+        return plan_err!("peak and live_at need snapshots, but the files are rows that export wrote");
     }
     let snapshots = all.files.iter().filter(|file| file.content == Content::Snapshot);
     let mut given = "";
@@ -73,7 +71,7 @@ fn table(all: &FleetTable, file: Option<&Expr>, at: At) -> Result<Arc<dyn TableP
     };
     match (files.len(), file) {
         (0, Some(_)) => {
-            plan_err!("no snapshot of this query is named {given:?}; the column file has their names")
+            plan_err!("no snapshot of this query is named {given:?}; the column `file` has the names")
         }
         (2.., Some(_)) => {
             let names: Vec<&str> = files.iter().take(3).map(|file| &*file.file).collect();

@@ -56,7 +56,7 @@ async fn a_moment_needs_a_file_and_an_event() {
     for (sql, expected) in [
         ("select * from live_at('none.pickle', 1)", "no snapshot of this query"),
         ("select * from live_at('oom.pickle')", "live_at takes a file"),
-        ("select * from live_at('oom.pickle', -1)", "the number of an event"),
+        ("select * from live_at('oom.pickle', -1)", "an event number"),
         ("select * from peak(1)", "a text in quotes"),
     ] {
         let error = fleet.sql(sql).await.unwrap_err().to_string();

@@ -23,7 +23,7 @@ pub(crate) fn frames() -> Arc<PythonFrames> {
 /// Prints why a recording that begins has no Python frames, if a check failed.
 pub(crate) fn report() {
     if let Some(why) = FAILURE.get() {
-        notice::print(&format!("stacks have native frames alone: {why}"));
+        notice::print(&format!("stacks only have native frames: {why}"));
     }
 }
 

@@ -27,7 +27,7 @@ fn answer(work: impl FnOnce(&'static State) -> Result<()>) -> c_int {
     let done = record(|state| work(state).map_err(|error| note(&error.to_string())).is_ok());
     if done.is_none() {
         // What is kept is not the program's, though nothing is recorded any more.
-        note("this process is not recorded: the recording has ended or could not begin");
+        note("this process is not recorded: the recording has ended or could not start");
     }
     if done == Some(true) { 0 } else { -1 }
 }

@@ -109,7 +109,7 @@ pub(crate) fn record_unless<T: Default>(
 fn caught<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(|| state().map(work))).unwrap_or_else(|_| {
         switch_off();
-        notice::print("memreel has a bug: it panicked, and records no more; the program goes on");
+        notice::print("memreel has a bug: it panicked and stops recording; the program continues");
         None
     })
 }

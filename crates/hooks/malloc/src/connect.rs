@@ -35,7 +35,7 @@ extern "C" fn connect() {
         library_of(first) != library_of(connect as *mut c_void) && !is_import(first)
     };
     if [c"malloc", c"calloc", c"realloc", c"free"].into_iter().any(is_behind) {
-        let behind = "memreel: the heap is not recorded: another library's malloc is in front of memreel's\n";
+        let behind = "memreel: the heap is not recorded: another library's malloc comes before memreel's\n";
         let _ = std::io::stderr().write_all(behind.as_bytes());
         report_behind();
         return;

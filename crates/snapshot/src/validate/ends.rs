@@ -33,7 +33,7 @@ pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, snapshot: &Sn
         let why = if trace.entries.is_empty() {
             "the trace is empty: was recording on?"
         } else {
-            "they were allocated before recording began, or the ring lost their alloc"
+            "they were allocated before recording started, or the ring lost their alloc"
         };
         let blocks = if n_unnamed == 1 { "active block" } else { "active blocks" };
         let have = if n_unnamed == 1 { "has" } else { "have" };
@@ -140,7 +140,7 @@ pub(super) fn check_overflow(trace: &WalkedTrace<'_>, recorded: RecordedSettings
         report.warning(Rule::FullRing, trace.place, format_args!("{n_entries} entries, {what}"));
     } else if trace.tally.unknown.2.is_some_and(|first| trace.tally.first_free == Some(first)) {
         let what = "its first free is of a block without alloc: older entries may be lost, or recording \
-                    began late";
+                    started late";
         report.warning(Rule::FullRing, trace.place, what);
     }
 }

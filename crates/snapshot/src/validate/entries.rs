@@ -194,9 +194,9 @@ fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut 
     let is_oom = entry.action == Some(Action::Oom);
     let (address, name) = if is_oom { (Field::DeviceFree, "device_free") } else { (Field::Addr, "addr") };
     if is_oom && facts.has_key(Field::Addr) {
-        report.error(Rule::EntryKeys, at, "an `oom` with `addr`; it has `device_free` alone");
+        report.error(Rule::EntryKeys, at, "an `oom` with `addr`; it only has `device_free`");
     } else if !is_oom && facts.has_key(Field::DeviceFree) {
-        report.pytorch(Rule::EntryKeys, at, "`device_free` belongs to `oom` alone");
+        report.pytorch(Rule::EntryKeys, at, "`device_free` only belongs to `oom`");
     }
     if facts.lacks(address) {
         report.error(Rule::EntryKeys, at, format_args!("no `{name}`: viewers throw or print NaN"));

@@ -152,7 +152,7 @@ impl<'a> WalkedTrace<'a> {
             return report.error(Rule::Lifecycle, at, what);
         }
         let (action, address) = (name_of_action(entry), entry.address);
-        report.error(Rule::Lifecycle, at, format_args!("{action} at {address:#x}, which is free already"));
+        report.error(Rule::Lifecycle, at, format_args!("{action} at {address:#x}, which is already free"));
     }
 
     fn annotate(&self, entry: &TraceEntry, at: EntryPlace, report: &mut Report) {
@@ -165,7 +165,7 @@ impl<'a> WalkedTrace<'a> {
         let (count, bytes, Some(first)) = self.tally.unknown else { return };
         let first = self.place.entry(first);
         let frees = if count == 1 { "free" } else { "frees" };
-        let what = "they were allocated before recording began, or the ring lost their alloc";
+        let what = "they were allocated before recording started, or the ring lost their alloc";
         let what =
             format_args!("{count} {frees} ({bytes} bytes) without alloc, the first at {first}: {what}");
         report.warning(Rule::Lifecycle, self.place, what);
@@ -176,7 +176,7 @@ impl<'a> WalkedTrace<'a> {
 fn check_size(entry: &TraceEntry, began_bytes: u64, at: EntryPlace, report: &mut Report) {
     if entry.size != began_bytes {
         let (action, now) = (name_of_action(entry), entry.size);
-        let what = format_args!("{action} of {now} bytes, but it began with {began_bytes}");
+        let what = format_args!("{action} of {now} bytes, but it started with {began_bytes}");
         report.error(Rule::LifeSizes, at, what);
     }
 }

@@ -157,7 +157,7 @@ fn unknown_text(key: &Key, text: &str, all: &str) -> Issue {
         ("action", _) => Issue::new(
             Rule::Action,
             Severity::Warning,
-            format!("unknown action {text:?}: viewers list it and leave it out of every picture"),
+            format!("unknown action {text:?}: viewers list it but leave it out of every picture"),
         ),
         ("state", "active_awaiting_free") => Issue::new(
             Rule::BlockState,

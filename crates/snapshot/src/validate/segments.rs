@@ -163,7 +163,7 @@ impl<'a> Check<'a, '_> {
         }
         let (device, n_traces) = (segment.device.0, self.snapshot.device_traces.len());
         if device < 0 {
-            let what = format_args!("device {device}: ordinals begin at 0");
+            let what = format_args!("device {device}: ordinals start at 0");
             self.report.error(Rule::TraceForEveryDevice, place, what);
         } else if self.has_traces() && usize::try_from(device).map_or(true, |device| device >= n_traces) {
             let what = "the viewer cannot show it; add an (empty) list for each device";

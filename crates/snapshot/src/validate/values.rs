@@ -43,7 +43,7 @@ pub(super) fn check_address(name: &str, address: Address, place: impl Display, r
 
 /// Returns what is wrong with a text, if anything (rule 6).
 pub(super) fn text_fault(text: &str) -> Option<&'static str> {
-    text.starts_with('\u{feff}').then_some("begins with a byte order mark, which the viewer drops")
+    text.starts_with('\u{feff}').then_some("starts with a byte order mark, which the viewer drops")
 }
 
 /// Returns what is wrong with a key, if anything (rule 6).

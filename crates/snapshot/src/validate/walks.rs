@@ -62,7 +62,7 @@ fn report_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) 
         // Then a step back as small as the jitter of clocks is not the reason.
         false if disorder(entries, false).is_none() => return,
         false => {
-            "neither order makes sense: a ring whose size was changed, say; record again with clear_history"
+            "neither order makes sense, perhaps because the ring was resized; record again with clear_history"
         }
     };
     let first = place.entry(found.entry);

@@ -145,7 +145,7 @@ fn an_allocator_in_front_is_named() {
     let front = program("libfront.so");
     let run = record(&FILE, &["sh", "-c", "LD_PRELOAD=$0:$LD_PRELOAD ls >/dev/null", &front]).run();
     assert!(
-        run.err.contains("memreel: the heap is not recorded: another library's malloc is in front"),
+        run.err.contains("memreel: the heap is not recorded: another library's malloc comes before"),
         "{}",
         run.err
     );
