@@ -167,7 +167,7 @@ def announce():
         "memreel: Rust builds the program and three libraries; this takes about ten minutes the first time "
         f"({os.cpu_count()} processors). `pip install -v` shows each step."
         if rust
-        else "memreel: cargo is not on the path, and the build needs Rust 1.88 or newer: https://rustup.rs"
+        else "memreel: cargo is not in PATH, and the build needs Rust 1.88 or newer: https://rustup.rs"
     )
     try:
         with open("/dev/tty", "w") as terminal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Something that memreel cannot do. The subclasses say of what kind it is."""
+    """An error of memreel. The subclasses name its kind."""
 
 
 class UnreadableError(Error, OSError):
@@ -12,15 +12,15 @@ class UnreadableError(Error, OSError):
 
 
 class UsageError(Error, ValueError):
-    """Something was asked that is not there, such as a device without memory (exit status 2)."""
+    """The question is about something that does not exist, such as a device without memory (exit status 2)."""
 
 
 class HistoryError(Error):
-    """A history contradicts itself, so that the question has no answer (exit status 1)."""
+    """A history contradicts itself, so the question has no answer (exit status 1)."""
 
 
 class RecordingError(Error, RuntimeError):
-    """Nothing can record here, or memreel cannot become the allocator any more."""
+    """Nothing can record here, or memreel can no longer become the allocator."""
 
 
 class NothingYet(RecordingError):
@@ -28,8 +28,8 @@ class NothingYet(RecordingError):
 
 
 class GateError(Error, AssertionError):
-    """A limit is not kept (exit status 4). The message is the gate's answer in words."""
+    """A limit is exceeded (exit status 4). The message is the gate's answer as text."""
 
 
 class MemreelWarning(UserWarning):
-    """Something that a program should know, and that does not end it."""
+    """A problem that a program should know about, but that does not end it."""

@@ -22,7 +22,7 @@ class Record:
 
     @classmethod
     def of(cls: type[R], source: Mapping[str, Any]) -> R:
-        """Makes the record of an object of `--json`. A key that this version does not know is in `to_dict()` alone."""
+        """Makes a record from a `--json` object. A key that this version does not know is only in `to_dict()`."""
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         values = {key: cls._value(key, value) for key, value in source.items() if key in known}
         record = cls(**values)
@@ -44,7 +44,7 @@ class Record:
 
 
 class Answer(Record):
-    """What a question about a snapshot returns. Its `repr` is the program's answer in words."""
+    """The answer to a question about a snapshot. Its `repr` is the program's text output."""
 
     _text: Callable[[], str]
 
@@ -66,7 +66,7 @@ class Answer(Record):
 
     def table(self) -> Table:
         """Returns the answer's list as a table; raises UsageError if it has no list."""
-        raise UsageError(f"{type(self).__name__} has no list to make a table of; its fields are in to_dict()")
+        raise UsageError(f"{type(self).__name__} has no list for a table; its fields are in to_dict()")
 
 
 def plain(text: str) -> object:

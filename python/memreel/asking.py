@@ -26,12 +26,12 @@ def oom(
 def leaks(
     snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: int | None = None
 ) -> records.Leaks:
-    """Returns what is held at the end, the sites that only grow first. The same as `Snapshot.leaks`."""
+    """Returns what is held at the end, sites that grow first. The same as `Snapshot.leaks`."""
     return opened(snapshot).leaks(n, frames=frames, device=device)
 
 
 def owners(snapshot: Snapshot | StrPath, *, frames: int = 1, device: int | None = None) -> records.Owners:
-    """Returns who has the device's memory: each library, the driver, what is unexplained. The same as `Snapshot.owners`."""
+    """Returns who holds the device's memory: each library, the driver, what is unexplained. The same as `Snapshot.owners`."""
     return opened(snapshot).owners(frames=frames, device=device)
 
 
@@ -73,9 +73,9 @@ def gate(snapshot: Snapshot | StrPath, **limits: Any) -> records.Gate:
 
 
 def merge(snapshots: list[Snapshot | StrPath], *, in_order: bool = False) -> Snapshot:
-    """Returns one snapshot of several; their devices get numbers of their own, by the ranks in the names."""
+    """Merges several snapshots into one; their devices are numbered by the ranks in the names."""
     if isinstance(snapshots, (str, os.PathLike)):
-        raise UsageError(f"merge takes a list of snapshots, and not one path: merge([{os.fspath(snapshots)!r}, ...])")
+        raise UsageError(f"merge takes a list of snapshots, not one path: merge([{os.fspath(snapshots)!r}, ...])")
     all_of_them = [opened(one) for one in snapshots]
     named = [(one.name, one._opened) for one in all_of_them]
     return Snapshot(made(Question(named, "merge", options({"in_order": in_order}))), "merged")

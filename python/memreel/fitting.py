@@ -51,7 +51,7 @@ class Sizes:
     def plot(self, limit: str | int | None = None, *, ax: Axes | None = None) -> Axes:
         """Draws the predicted peaks over sizes of one number with matplotlib, the recorded runs, and the limit."""
         if not isinstance(self._largest, int):
-            raise UsageError("a plot has sizes of one number")
+            raise UsageError("a plot needs sizes of one number")
         if ax is None:
             from matplotlib import pyplot
 

@@ -16,7 +16,7 @@ class Judged(Listing[Row]):
     is_passed: bool
 
     def raise_if_failed(self: J) -> J:
-        """Raises `GateError` with the answer in words unless every limit is kept; returns the answer otherwise."""
+        """Raises `GateError` with the answer as text if a limit is exceeded; otherwise returns the answer."""
         if not self.is_passed:
             raise GateError(str(self))
         return self

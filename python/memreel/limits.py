@@ -40,5 +40,5 @@ def size(limit: Size, name: str = "a limit") -> str:
     if isinstance(limit, str):
         return limit
     if isinstance(limit, bool) or not float(limit).is_integer():
-        raise UsageError(f"{name} is a number of bytes or a text such as '10GiB', and not {limit!r}")
+        raise UsageError(f"{name} is a number of bytes or a text such as '10GiB', not {limit!r}")
     return str(int(limit))

@@ -44,8 +44,8 @@ class Listing(Answer, Generic[Row]):
         return self._list()[at]
 
     def sorted_by(self, field: str, *, reverse: bool = True) -> list[Row]:
-        """Returns the rows by one of their fields, the largest first, or with `reverse=False` the smallest. Rows whose field
-        is None are last."""
+        """Returns the rows sorted by a field, the largest first, or with `reverse=False` the smallest. Rows whose field is
+        None come last."""
         rows = self._list()
         known = [row for row in rows if getattr(row, self._known(field)) is not None]
         known.sort(key=lambda row: getattr(row, field), reverse=reverse)
@@ -69,11 +69,11 @@ class Listing(Answer, Generic[Row]):
         return Table.of_columns({name: [] for name in self._columns()})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns the table as a DataFrame of pandas."""
+        """Returns the table as a pandas DataFrame."""
         return self.table().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """Returns the table as a DataFrame of polars."""
+        """Returns the table as a polars DataFrame."""
         return self.table().to_polars()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -42,7 +42,7 @@ def plot(timeline: Timeline, rank: Rank, by: str, ax: Axes | None) -> Axes:
     """Draws allocated, active and reserved memory over the events or the seconds, and marks what `rank` has: the steps, the
     first failed request, the owners at the peak."""
     if by == "time" and not rank.first_us:
-        raise UsageError(f"{timeline.file} has no times; leave by='time' out")
+        raise UsageError(f"{timeline.file} has no times; leave out by='time'")
     if ax is None:
         from matplotlib import pyplot
 

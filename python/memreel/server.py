@@ -72,7 +72,7 @@ class Server:
 def serve_metrics(
     address: str = "127.0.0.1:9464", *, sites: int = 0, token_file: str | os.PathLike[str] | None = None
 ) -> Server:
-    """Serves metrics of this process for Prometheus, and returns what serves them. Port 0 takes a free port.
+    """Serves metrics of this process for Prometheus, and returns the server. Port 0 selects a free port.
 
     A process beside this one reads the tape of this one, under the conditions of `live`. `sites` is the number of sites of each
     device that are in the metrics, by name. `token_file` names a file with a token, without which no metrics are shown.
@@ -91,7 +91,7 @@ def of_own_tape() -> Iterator[None]:
         if "no recorded process" not in str(error):
             raise
         raise RecordingError(
-            "this process has no tape that can be followed: run it under `memreel record -- python ...`, or with --heap for memory"
+            "this process has no tape to follow: run it under `memreel record -- python ...`, or with --heap for memory"
             " that is not a GPU's"
         ) from error
 

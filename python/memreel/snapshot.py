@@ -122,21 +122,21 @@ class Snapshot:
         frames: int = 4,
         device: int | None = None,
     ) -> records.TopNew:
-        """Returns what is allocated from a time on: the most that is held at once, and what is left at the end. A block counts
+        """Returns what is allocated after a time: the most that is held at once, and what is left at the end. A block counts
         until its free is requested."""
         given = {"since": None if since is None else time_text(since), "by": by, "at": at, "n": n, "frames": frames}
         return self._answer(records.TopNew, "top", device, new=True, **given)
 
     def allocated(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.TopAllocated:
-        """Returns what each stack allocated, freed or not: of a heap that `memreel record` recorded, over the whole run."""
+        """Returns what each stack allocated, freed or not; for a heap from `memreel record`, over the whole run."""
         return self._answer(records.TopAllocated, "top", device, allocated=True, n=n, frames=frames)
 
     def tree(self, at: Moment = "peak", *, device: int | None = None) -> records.Tree:
-        """Returns the tree of the calls that hold the memory at a moment."""
+        """Returns the call tree of the memory at a moment."""
         return self._answer(records.Tree, "top", device, tree=True, at=at)
 
     def leaks(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Leaks:
-        """Returns what is held at the end: the sites that only grow first."""
+        """Returns what is held at the end: sites that grow first."""
         return self._answer(records.Leaks, "leaks", device, n=n, frames=frames)
 
     def leaks_between(
@@ -146,7 +146,7 @@ class Snapshot:
         for name, scope in (("first", first), ("second", second)):
             if scope.startswith("-"):
                 # On a command line it would be an option.
-                raise UsageError(f"{name}={scope!r}: the name of a scope that begins with - cannot be asked for")
+                raise UsageError(f"{name}={scope!r}: a scope name that starts with - is not supported")
         given = {"device": self._device(device), "n": n, "frames": frames}
         words = ["--between", first, second, *options(given)]
         return Question([(self.name, self._opened)], "leaks", words).answers(records.LeaksBetween)[0]
@@ -154,11 +154,11 @@ class Snapshot:
     def leaks_older_than(
         self, events: int, n: int = 10, *, frames: int = 4, device: int | None = None
     ) -> records.LeaksOlder:
-        """Returns what is held at the end and is at least this number of events old."""
+        """Returns what is held at the end and is at least this many events old."""
         return self._answer(records.LeaksOlder, "leaks", device, older_than=events, n=n, frames=frames)
 
     def churn(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Churn:
-        """Returns the sites that allocate and free one size again and again."""
+        """Returns the sites that repeatedly allocate and free one size."""
         return self._answer(records.Churn, "churn", device, n=n, frames=frames)
 
     def fragmentation(
@@ -174,7 +174,7 @@ class Snapshot:
         return records.Oom.answered(failed[0], question.text) if failed else None
 
     def owners(self, *, frames: int = 1, device: int | None = None) -> records.Owners:
-        """Returns who has the device's memory: each library, the driver, what is unexplained."""
+        """Returns who holds the device's memory: each library, the driver, what is unexplained."""
         return self._answer(records.Owners, "owners", device, frames=frames)
 
     # What would be
@@ -186,7 +186,7 @@ class Snapshot:
         return self._answer(records.Replay, "replay", device, conf=conf, limit=limit)
 
     def sweep(self, *, limit: int | str | None = None, device: int | None = None) -> list[records.Replay]:
-        """Returns what the history would need under each of a grid of settings, the best first."""
+        """Returns what the history would need under a grid of settings, the best first."""
         question = self._question("replay", device=self._device(device), sweep=True, limit=limit)
         return question.answers(records.Replay)
 
@@ -254,7 +254,7 @@ class Snapshot:
     # Other snapshots
 
     def fix(self) -> Snapshot:
-        """Returns the snapshot without the defects on which the web viewer throws."""
+        """Returns the snapshot without the defects that break the web viewer."""
         return self._made("fix")
 
     def slim(
@@ -320,11 +320,11 @@ class Snapshot:
         self._question("flamegraph", at=at, output=os.fspath(path), device=self._device(device)).printed()
 
     def to_html(self, path: StrPath) -> None:
-        """Writes the page of `memreel view` as one file that opens without memreel and without a network."""
+        """Writes the page of `memreel view` as one file that opens offline without memreel."""
         page_of(self.name, self.save, path)
 
     def view(self, *, port: int = 0, open: bool = True) -> View:
-        """Opens the page of `memreel view` in a browser, and returns what serves it.
+        """Opens the page of `memreel view` in a browser, and returns its server.
 
         `port=0` takes a free port. With `open=False`, or where no browser is, its `address` can be opened by hand.
         """

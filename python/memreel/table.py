@@ -57,7 +57,7 @@ class Table:
             yield from self.to_dicts(start, min(start + 4096, len(self)))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns a DataFrame of pandas, of any version; from pandas 3 on, `pandas.DataFrame.from_arrow` does the same."""
+        """Returns a pandas DataFrame, with any version; from pandas 3 on, `pandas.DataFrame.from_arrow` does the same."""
         import pandas
 
         from_arrow = getattr(pandas.DataFrame, "from_arrow", None)
@@ -65,7 +65,7 @@ class Table:
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """Returns a DataFrame of polars; `polars.DataFrame(table)` does the same."""
+        """Returns a polars DataFrame; `polars.DataFrame(table)` does the same."""
         import polars
 
         return polars.DataFrame(self)

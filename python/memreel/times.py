@@ -20,7 +20,7 @@ def time_text(time: Time) -> str:
         return str((time.astimezone(timezone.utc) - EPOCH) // MICROSECOND)
     if isinstance(time, timedelta):
         if time < timedelta(0):
-            raise UsageError(f"{time!r} is before the first event; give a timedelta that is not negative")
+            raise UsageError(f"{time!r} is before the first event; use a timedelta that is not negative")
         return f"{time // MICROSECOND}us"
     return str(time)
 
@@ -32,5 +32,5 @@ def window_text(window: str | tuple[Time | None, Time | None] | None) -> str | N
     try:
         first, last = window
     except (TypeError, ValueError):
-        raise UsageError(f"{window!r} is not a window; give a pair such as (100, 200), or a text such as '100..200'") from None
+        raise UsageError(f"{window!r} is not a window; use a pair such as (100, 200), or a text such as '100..200'") from None
     return "..".join("" if end is None else time_text(end) for end in (first, last))

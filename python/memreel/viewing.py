@@ -43,7 +43,7 @@ class View(Page):
 
 
 def live(*, port: int = 0, open: bool = True) -> Page:
-    """Opens a page that shows what this process holds while it runs, and returns what serves it.
+    """Opens a page that shows what this process holds while it runs, and returns its server.
 
     The page reads the tape of the process, so the process was started under `memreel record` and has allocated something, or has
     the variable MEMREEL_TAPE. Otherwise this raises RecordingError. With `open=False`, or where no browser is, its `address` can

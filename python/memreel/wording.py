@@ -59,7 +59,7 @@ def _invalid(found: re.Match[str], name: Name) -> str:
 def _missing(found: re.Match[str], name: Name) -> str:
     lacks = re.findall(OPTION, found[1])
     if "<FILE>" in lacks[:1]:
-        return "no snapshot is given"
+        return "no snapshot given"
     # Each option is followed by the place of its value.
     return f"{' and '.join(name(option) for option in lacks if option.startswith('-'))} is needed too"
 

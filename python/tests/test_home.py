@@ -174,7 +174,7 @@ def test_windows_are_pairs():
     assert times(snapshot.slim(time=(start + after, start + before))) == expected
     assert times(snapshot.slim(time=(None, None))) == all_of_them
     for wrong in (5, (1, 2, 3)):
-        with pytest.raises(memreel.UsageError, match="is not a window; give a pair"):
+        with pytest.raises(memreel.UsageError, match="is not a window; use a pair"):
             snapshot.slim(events=wrong)
 
 

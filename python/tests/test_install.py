@@ -235,7 +235,7 @@ def test_too_late_says_where_to_put_it(change):
         except memreel.RecordingError as error:
             print(error)
     """)
-    assert "comes too late" in line and "directly behind `import torch`" in line
+    assert "is too late" in line and "directly after `import torch`" in line
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_too_late_says_where_to_put_it(change):
     [
         ("del torch._C._cuda_customAllocator", "this PyTorch is built without CUDA"),
         ("torch.cuda.device_count = lambda: 0", "PyTorch finds no GPU"),
-        ("del sys.modules['torch']", "neither PyTorch nor CuPy is imported; put memreel.install() behind their import"),
+        ("del sys.modules['torch']", "neither PyTorch nor CuPy is imported; call memreel.install() after importing them"),
     ],
 )
 def test_without_a_gpu_the_program_goes_on(change, why):

@@ -187,7 +187,7 @@ def test_a_disk_that_is_full_does_not_end_the_training(torch, callback, monkeypa
     ("given", "why"),
     [
         ({"path": "one.pickle", "at_peak": True}, "one.pickle is one file for oom and peak; put {why} into it"),
-        ({"at_step": 0}, "at_step is the number of a step, from 1 on, and not 0"),
+        ({"at_step": 0}, "at_step is a step number of at least 1, not 0"),
         ({"path": "{what}.pickle"}, "{what} in {what}.pickle is not known"),
         ({"path": "no/folder/{why}.pickle"}, "the folder no/folder does not exist"),
     ],

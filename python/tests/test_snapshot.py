@@ -272,7 +272,7 @@ def test_arguments_of_a_wrong_kind_are_said(tmp_path):
         memreel.record(tmp_path / "x.pickle", stacks="pythn")
     with pytest.raises(memreel.UsageError, match="max_entries is 0"):
         memreel.start(max_entries=0)
-    with pytest.raises(memreel.UsageError, match="is a text, and not 3"):
+    with pytest.raises(memreel.UsageError, match="is a text, not 3"):
         memreel.scope(3)
 
 

@@ -56,7 +56,7 @@ class memory:
         from memreel.recording.preloaded import Preloaded
 
         if not isinstance(source(), Preloaded):
-            why = "JAX's memory is not recorded: run the program under `memreel record -- python ...`"
+            why = "JAX's memory is not recorded; run the program under `memreel record -- python ...`"
             warnings.warn(MemreelWarning(why), stacklevel=2)
         self.training.begin()
         return self

@@ -41,7 +41,7 @@ class Training:
         if len(reasons) > 1 and "{why}" not in os.fspath(path):
             raise UsageError(f"{os.fspath(path)} is one file for {' and '.join(reasons)}; put {{why}} into it")
         if at_step is not None and at_step < 1:
-            raise UsageError(f"at_step is the number of a step, from 1 on, and not {at_step}")
+            raise UsageError(f"at_step is a step number of at least 1, not {at_step}")
         self._paths = {why: paths.filled(path, why=why) for why in reasons}
         for filled in self._paths.values():
             paths.check(filled)

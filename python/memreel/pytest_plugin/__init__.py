@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MARKS = {
     "limit_gpu_memory": 'limit_gpu_memory(size): fail if the test allocates more of a GPU\'s memory at once, e.g. "2 GB"',
     "limit_gpu_leaks": 'limit_gpu_leaks(size, warmups=0): fail if the test leaves more of a GPU\'s memory allocated, e.g. "0 B"; '
-    "it is called `warmups` times before it is measured",
+    "the test is called `warmups` times before it is measured",
     "limit_host_memory": 'limit_host_memory(size): fail if the test allocates more of the host\'s memory at once, e.g. "500 MB"',
 }
 RUN = pytest.StashKey["Run"]()
@@ -28,16 +28,16 @@ RUN = pytest.StashKey["Run"]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("memreel", "limits and reports of GPU and host memory")
-    group.addoption("--memreel", action="store_true", help="report the memory of each test, and keep its snapshot")
+    group.addoption("--memreel", action="store_true", help="report the memory of each test and keep its snapshot")
     group.addoption(
-        "--memreel-dir", metavar="DIR", default=".memreel", help="the folder of the snapshots of --memreel [default: .memreel]"
+        "--memreel-dir", metavar="DIR", default=".memreel", help="the folder for the snapshots of --memreel [default: .memreel]"
     )
     group.addoption("--memreel-baseline", metavar="FILE", help="fail tests whose peaks are above those in this file (JSON)")
     group.addoption(
         "--memreel-tolerance", metavar="PERCENT", help="allow peaks to be above the baseline by this share, e.g. 2%% [default: 0%%]"
     )
     group.addoption(
-        "--memreel-update", action="store_true", help="write the peaks of the tests that pass into the baseline, instead of comparing"
+        "--memreel-update", action="store_true", help="write the peaks of passing tests into the baseline instead of comparing"
     )
     parser.addini("memreel_stacks", "stacks that PyTorch's history records for limits: python, all or none", default="python")
 

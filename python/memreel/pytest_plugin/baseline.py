@@ -41,11 +41,11 @@ class Baseline:
         except FileNotFoundError:
             if is_updated:
                 return Baseline(path, {})
-            raise pytest.UsageError(f"{path} does not exist; --memreel-update writes it") from None
+            raise pytest.UsageError(f"{path} does not exist; use --memreel-update to write it") from None
         except (OSError, ValueError) as error:
             raise pytest.UsageError(f"{path} cannot be read as a baseline: {error}") from None
         if not _is_baseline(found):
-            raise pytest.UsageError(f"{path} is not a baseline of memreel; --memreel-update writes a new one to another path")
+            raise pytest.UsageError(f"{path} is not a memreel baseline; use --memreel-update with another path to write a new one")
         return Baseline(path, found["tests"])
 
     def peaks(self, test: str) -> Peaks | None:

@@ -53,7 +53,7 @@ def _size(item: pytest.Item, mark: pytest.Mark | None) -> Limit | None:
     others = sorted(mark.kwargs.keys() - ({"warmups"} if mark.name == "limit_gpu_leaks" else set()))
     if len(mark.args) != 1 or others:
         given = f"{len(mark.args)} values" + "".join(f" and {name}=" for name in others)
-        raise _refused(item, mark, f'takes one size, for example "2 GB", and was given {given}')
+        raise _refused(item, mark, f'takes one size, for example "2 GB", but was given {given}')
     size = mark.args[0]
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return Limit(f"{size} B", size)
@@ -68,9 +68,9 @@ def _size(item: pytest.Item, mark: pytest.Mark | None) -> Limit | None:
 def _warmups(item: pytest.Item, mark: pytest.Mark) -> int:
     warmups: object = mark.kwargs.get("warmups", 0)
     if not isinstance(warmups, int) or isinstance(warmups, bool) or warmups < 0:
-        raise _refused(item, mark, f"warmups is a number of calls, and not {warmups!r}")
+        raise _refused(item, mark, f"warmups is a number of calls, not {warmups!r}")
     if warmups and is_unittest(item):
-        raise _refused(item, mark, "a test of unittest.TestCase cannot be called again; leave warmups out, or make it a function")
+        raise _refused(item, mark, "a unittest.TestCase test cannot be called again; leave out warmups, or make it a function")
     return warmups
 
 

@@ -53,7 +53,7 @@ def _size(size: int | None) -> str:
 
 def _unmeasured(tests: Tests) -> list[str]:
     reasons = {of["why_no_gpu"] for of in tests.values() if of["why_no_gpu"]}
-    return [f"memory of GPUs was not measured: {why}" for why in sorted(reasons)]
+    return [f"GPU memory was not measured: {why}" for why in sorted(reasons)]
 
 
 def _unchecked(tests: Tests) -> list[str]:
@@ -76,7 +76,7 @@ def _baseline(tests: Tests, run: Run) -> list[str]:
     new = [test for test, of in tests.items() if of["is_new"]]
     if not new:
         return []
-    return [f"{_count(len(new), 'test is', 'tests are')} not in the baseline ({_few(new)}); --memreel-update adds them"]
+    return [f"{_count(len(new), 'test is', 'tests are')} not in the baseline ({_few(new)}); use --memreel-update to add them"]
 
 
 def _few(tests: list[str]) -> str:

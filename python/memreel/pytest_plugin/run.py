@@ -157,5 +157,5 @@ def file_name(test: str) -> str:
 def _stacks(config: pytest.Config) -> Stacks:
     stacks: str = config.getini("memreel_stacks")
     if stacks not in ("python", "all", "none"):
-        raise pytest.UsageError(f"memreel_stacks is python, all or none, and not {stacks!r}")
+        raise pytest.UsageError(f"memreel_stacks is python, all or none, not {stacks!r}")
     return cast(Stacks, stacks)

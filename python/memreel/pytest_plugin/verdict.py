@@ -44,7 +44,7 @@ class Verdict:
         if before.heap_bytes is not None:
             host = measured.host
             if host is None or not host.is_heap:
-                why = "the heap is recorded under `memreel record --heap -- pytest` alone"
+                why = "the heap is only recorded under `memreel record --heap -- pytest`"
                 self.unchecked.append(("the baseline of the heap", why))
             else:
                 what = f"heap: the peak is {text(host.peak_bytes)}"

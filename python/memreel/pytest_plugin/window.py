@@ -23,7 +23,7 @@ from memreel.snapshot import Moment, Snapshot, load
 MARGIN_S = 0.001
 # The stacks that a failure prints.
 N_STACKS = 5
-LATE = "PyTorch was imported by the test itself, and recorded from then on; import it at the top of the file"
+LATE = "the test itself imported PyTorch, which was recorded from then on; import it at the top of the file"
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Window:
         return lambda at: repr(snapshot.new(self._since_us, at, N_STACKS, device=device))
 
 
-LOST = "the history of GPU {} lost events of the test; record with more max_entries"
-RESIDENT = "This is resident memory, which has no stacks; `memreel record --heap -- pytest` counts the bytes that are requested."
+LOST = "the history of GPU {} lost events of the test; raise max_entries"
+RESIDENT = "This is resident memory, which has no stacks; to count requested bytes, use `memreel record --heap -- pytest`."
 
 
 def _has_gpu() -> bool:

@@ -14,7 +14,7 @@ from memreel.recording.session import dump, sessions, start
 
 
 class on_oom(Decorator):
-    """Writes a snapshot when the code inside runs out of memory, and prints why on standard error. The exception goes on.
+    """Writes a snapshot when the code inside runs out of memory, and prints why on standard error. The exception propagates.
 
         with memreel.on_oom("oom-{rank}.pickle"):
             train()
@@ -80,5 +80,5 @@ def verdict(path: Path) -> str:
     snapshot = load(path)
     if snapshot.n_events and not any(snapshot.oom(device=device) for device in snapshot.devices):
         # The heap, JAX and CuPy refuse requests without an event.
-        return f"the recording has no event of the failed request; `memreel top {path}` prints what holds the memory"
+        return f"the recording has no event of the failed request; `memreel top {path}` shows what holds the memory"
     return snapshot.ask(["oom", "--", str(path)])[1].rstrip("\n")

@@ -60,9 +60,9 @@ class scope(Decorator):
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise UsageError(f"the name of a scope is a text, and not {name!r}")
+            raise UsageError(f"a scope name is a text, not {name!r}")
         if "\0" in name or (not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)):
-            raise UsageError(f"the name of a scope has no nul and no half of a pair of letters: {name!r}")
+            raise UsageError(f"a scope name must not contain NUL or a lone surrogate: {name!r}")
         self.name = name
         # One object may be in use by several threads and tasks, and inside itself.
         self._begun = threading.local()

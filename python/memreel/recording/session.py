@@ -64,7 +64,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def start(stacks: Stacks = "python", max_entries: int | None = None) -> None:
-    """Begins to record this process, until `stop`.
+    """Starts to record this process, until `stop`.
 
     Under `memreel record` everything is recorded already. Otherwise PyTorch's history is switched on, or when CUDA is
     initialised; `max_entries` events of each device are kept, without it all. A history that the program has on stays as it
@@ -77,12 +77,12 @@ def start(stacks: Stacks = "python", max_entries: int | None = None) -> None:
 
 
 def stop() -> None:
-    """Ends what `start` began. What was recorded is forgotten: `dump` first."""
+    """Stops what `start` started, and discards what was recorded: call `dump` first."""
     sessions.end()
 
 
 def dump(path: str | os.PathLike[str]) -> Path:
-    """Writes what was recorded so far, and returns the path: the whole file, or what was there before.
+    """Writes what was recorded so far, and returns the path. On failure, an existing file is unchanged.
 
     The path may have `{rank}`, `{pid}`, `{host}`, `{time}` and `{n}`. Raises RecordingError if nothing is recorded, and
     UnreadableError if the file cannot be written.
@@ -94,7 +94,7 @@ def dump(path: str | os.PathLike[str]) -> Path:
 
 
 class record:
-    """Records a part of the program, and writes a snapshot at its end, also when it ends with an exception.
+    """Records a part of the program, and writes a snapshot at its end, even if it ends with an exception.
 
         with memreel.record("run-{rank}.pickle"):
             train()

@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 def install() -> None:
-    """Makes memreel the allocator of PyTorch and CuPy: of those that are imported.
+    """Makes memreel the allocator of PyTorch and CuPy, if they are imported.
 
         import torch
         import memreel
@@ -31,12 +31,12 @@ def install() -> None:
     with _lock:
         reasons = [why for name in ("torch", "cupy") if (why := _serve(name))]
     if not _served:
-        why = "; ".join(reasons) or "neither PyTorch nor CuPy is imported; put memreel.install() behind their import"
+        why = "; ".join(reasons) or "neither PyTorch nor CuPy is imported; call memreel.install() after importing them"
         warnings.warn(MemreelWarning(f"memreel.install() does nothing: {why}"), stacklevel=2)
 
 
 def is_installed() -> bool:
-    """Returns whether memreel serves the memory of a library in this process."""
+    """Returns whether memreel is the allocator of a library in this process."""
     return bool(_served)
 
 

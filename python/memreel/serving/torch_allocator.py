@@ -8,7 +8,7 @@ from memreel._errors import RecordingError
 from memreel.serving.library import Library, library
 
 TOO_LATE = (
-    "memreel.install() comes too late: PyTorch has used CUDA already, with its own allocator; put it directly behind "
+    "memreel.install() is too late: PyTorch has already used CUDA with its own allocator; call it directly after "
     "`import torch`, before the first tensor on a GPU"
 )
 # The methods of PyTorch's allocator that take a hook, and memreel's function for each.

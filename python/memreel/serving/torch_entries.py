@@ -22,8 +22,8 @@ CHECKPOINTS = ("_cuda_getCheckpointState", "_cuda_setCheckpointPoolState", "_cud
 # The settings of a snapshot that say which events it lacks.
 FILTERS = ("memreel_min_size", "memreel_sample_bytes")
 NEEDS_OWN = (
-    'torch.compile(mode="reduce-overhead") needs PyTorch\'s own allocator, and memreel.install() has replaced it; leave '
-    "memreel.install() out and run the program under `memreel record -- python ...`, which records PyTorch's"
+    'torch.compile(mode="reduce-overhead") needs PyTorch\'s own allocator, but memreel.install() has replaced it; leave '
+    "out memreel.install() and run the program under `memreel record -- python ...`, which records PyTorch's"
 )
 
 

@@ -18,8 +18,8 @@ def pool_class(torch: Any, memory: Library, ours: Any) -> type:
         def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
             if allocator is not None and allocator is not ours.allocator():
                 raise UsageError(
-                    "memreel serves all memory of this process, so a MemPool cannot have an allocator of its own; leave "
-                    "`allocator` out, or run the program under `memreel record -- python ...` instead of memreel.install()"
+                    "memreel allocates all memory of this process, so a MemPool cannot have its own allocator; leave out "
+                    "`allocator`, or run the program under `memreel record -- python ...` instead of memreel.install()"
                 )
             self.allocator = allocator
             self.device = torch.cuda.current_device()

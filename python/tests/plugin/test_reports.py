@@ -56,7 +56,7 @@ def test_without_a_gpu_the_report_says_so(bare):
     bare.write("def test_nothing(): pass\n")
     bare.run("--memreel").assert_outcomes(passed=1)
     assert "no test allocated memory that was recorded" in bare.text
-    assert "memory of GPUs was not measured: nothing is recorded: PyTorch is not imported" in bare.text
+    assert "GPU memory was not measured: nothing is recorded: PyTorch is not imported" in bare.text
 
 
 def test_a_baseline_is_written_and_compared(sample):
@@ -77,7 +77,7 @@ def test_an_update_keeps_the_tests_that_did_not_run(sample):
     old = {"memreel_baseline": 1, "tests": {"gone.py::test": {"gpu_peak_bytes": 7, "heap_peak_bytes": 8}, ONE: {"gpu_peak_bytes": 1}}}
     (sample.path / "ci.json").write_text(json.dumps(old))
     sample.run("--memreel-baseline=ci.json", "-k", "baseline").assert_outcomes(passed=1, failed=1)
-    assert f"1 test is not in the baseline ({FIVE}); --memreel-update adds them" in sample.text
+    assert f"1 test is not in the baseline ({FIVE}); use --memreel-update to add them" in sample.text
     sample.run("--memreel-baseline=ci.json", "--memreel-update", "-k", "baseline").assert_outcomes(passed=2)
     found = baseline(sample)
     assert found == {**old["tests"], ONE: {"gpu_peak_bytes": MIB}, FIVE: {"gpu_peak_bytes": 5 * MIB}}
@@ -97,10 +97,10 @@ def test_a_baseline_that_cannot_be_compared_is_said(bare):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--memreel-baseline=none.json"], "none.json does not exist; --memreel-update writes it"),
+        (["--memreel-baseline=none.json"], "none.json does not exist; use --memreel-update to write it"),
         (["--memreel-baseline=bad.json"], "bad.json cannot be read as a baseline"),
-        (["--memreel-baseline=other.json"], "other.json is not a baseline of memreel"),
-        (["--memreel-baseline=negative.json"], "negative.json is not a baseline of memreel"),
+        (["--memreel-baseline=other.json"], "other.json is not a memreel baseline"),
+        (["--memreel-baseline=negative.json"], "negative.json is not a memreel baseline"),
         (["--memreel-update"], "--memreel-update needs --memreel-baseline=FILE"),
         (["--memreel-tolerance=2%"], "--memreel-tolerance needs --memreel-baseline=FILE"),
         (["--memreel-baseline=good.json", "--memreel-tolerance=0.02"], '--memreel-tolerance: "0.02" needs a unit'),
@@ -109,7 +109,7 @@ def test_a_baseline_that_cannot_be_compared_is_said(bare):
         (["--memreel", "--memreel-dir=bad.json"], "--memreel-dir: snapshots cannot be written to "),
         (["--memreel", "--memreel-dir=bad.json/more"], "bad.json is not a folder"),
         (["--memreel", "--memreel-dir=/proc/snapshots"], "--memreel-dir: snapshots cannot be written to /proc/snapshots"),
-        (["--memreel", "-o", "memreel_stacks=some"], "memreel_stacks is python, all or none, and not 'some'"),
+        (["--memreel", "-o", "memreel_stacks=some"], "memreel_stacks is python, all or none, not 'some'"),
     ],
 )
 def test_options_are_checked_before_the_tests(bare, options, why):
