@@ -54,7 +54,7 @@ fn a_fragmented_host_and_a_full_one_have_different_verdicts() {
         text(&full)
     );
     // In the text, the most memory is first, with its stack.
-    let list = text(&full).split("the most of 45.00 MiB live:\n").nth(1).unwrap();
+    let list = text(&full).split("the largest of 45.00 MiB live:\n").nth(1).unwrap();
     let lines: Vec<&str> = list.lines().collect();
     assert!(
         lines[0].starts_with("   36.00 MiB in 3 blocks: ") && lines[0].contains("hold_the_most"),

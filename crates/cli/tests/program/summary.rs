@@ -26,7 +26,7 @@ fn a_file_alone_is_described() {
         "out of memory, limited: 33.56 MiB requested at the end (event 362)",
         "the device had 75.64 GiB free but refused 34.00 MiB; this process holds 2.00 GiB: ",
         "a limit of 2.03 GiB would have been enough for this request",
-        "the most at the peak, of 1 site",
+        "largest at the peak, of 1 site",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -67,7 +67,10 @@ pub async fn list(addresses: &[String]) -> Result<Vec<SourceFile>> {
             let why = match (&address.pattern, address.given.ends_with('/')) {
                 (Some(_), _) => format!("{given} matches no file"),
                 _ => {
-                    format!("{given}: no such file, and no folder with files that end in {}", ENDS.join(", "))
+                    format!(
+                        "{given}: no such file, and not a folder with files that end in {}",
+                        ENDS.join(", ")
+                    )
                 }
             };
             return Err(DataFusionError::External(Box::new(NoFiles(why))));

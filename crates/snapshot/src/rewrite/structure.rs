@@ -138,7 +138,7 @@ fn without_odd_frames(
 fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes) {
     let n_before = segment.blocks.len();
     segment.blocks.retain(|block| block.size > 0);
-    changes.add("segments", "dropped blocks of no size", n_before - segment.blocks.len());
+    changes.add("segments", "dropped blocks without a size", n_before - segment.blocks.len());
     for block in &mut segment.blocks {
         if let Some(shape) = without_odd_frames(&mut block.stack, block.shape, shapes) {
             block.shape = shape;
@@ -156,14 +156,14 @@ fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes)
             block.requested_size = block.size;
             let fixed = fixed.get_or_insert_with(|| shape.clone());
             fixed.set("requested_size".into(), Slot::Field(Field::RequestedSize));
-            changes.add("segments", "gave a block with frames the requested size it needs", 1);
+            changes.add("segments", "gave a block with frames the requested size that it needs", 1);
         }
         if let Some(fixed) = fixed {
             block.shape = shapes.intern(fixed);
         }
         if block.state.is_some_and(BlockState::is_active) && block.requested_size > block.size {
             block.requested_size = block.size;
-            changes.add("segments", "gave a block a requested size that it has room for", 1);
+            changes.add("segments", "reduced a block's requested size to fit", 1);
         }
     }
 }

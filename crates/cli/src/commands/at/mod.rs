@@ -208,7 +208,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
         let blocks = count(outside.len(), "block");
         print_text(format!("in no segment of the file: {} in {blocks}", Bytes(bytes)), out)?;
     }
-    writeln!(out, "\nthe biggest:\n{}", Sites::heading())?;
+    writeln!(out, "\nthe largest:\n{}", Sites::heading())?;
     let sites = Sites::new(history, 4);
     let groups = history.top(moment, By::Stack);
     sites.print_groups(&groups[..groups.len().min(5)], totals.active_bytes, out)?;

@@ -27,8 +27,8 @@ use crate::{
 #[command(after_help = "\
 Two segments are the same if they have the same device, address and size.
 PyTorch's `_memory_viz.py compare` has never worked from the command line;
---pytorch prints what it prints when called from Python, with the segments in
-the order of the files. For changes inside segments, use `memreel diff`.
+--pytorch prints its output when called from Python, with the segments in the
+order of the files. For changes inside segments, use `memreel diff`.
 
 Example:
   memreel compare before.pickle after.pickle
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pytorch: bool,
 
-    /// Look at this device, or at all that have memory
+    /// Select a device, or all that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
     device: Devices,
 

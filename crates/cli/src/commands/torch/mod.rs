@@ -16,17 +16,17 @@ use crate::row::{Ready, Row, question};
 /// Returns its commands. They are also known without the word `torch`, which the list of commands does not show.
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        question("stats", "Draw how the segments are filled", stats::run),
+        question("stats", "Draw how full the segments are", stats::run),
         question("trace", "List every event under short names", trace::run),
         question("segments", "List the segments, or draw them as a flame graph", segments::run),
-        question("memory", "Sum up each stream's blocks, or draw them as a flame graph", memory::run),
+        question("memory", "Sum each stream's blocks, or draw them as a flame graph", memory::run),
         question("compare", "List the segments that only one of two snapshots has", compare::run),
     ]
 }
 
 /// Returns the row of the command.
 pub(super) fn row() -> Row {
-    Row::group("torch", "Ask as PyTorch's tool does: stats, trace, segments, memory", line, ready)
+    Row::group("torch", "Answer as PyTorch's tool does: stats, trace, segments, memory", line, ready)
 }
 
 /// What the help has behind the list of commands.

@@ -17,8 +17,8 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints what PyTorch's `_memory_viz.py stats` prints, byte for byte, for one file
-after the other.
+Prints the output of PyTorch's `_memory_viz.py stats`, byte for byte, file by
+file.
 
 Example:
   memreel stats snapshot.pickle

@@ -24,10 +24,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Blocks and segments have short names, which are used again once they are free;
-TOTAL MEM is what is in use at the end. PyTorch's `_memory_viz.py trace` never
-uses a name again, searches freed segments, and counts TOTAL MEM wrongly;
---pytorch prints its text, byte for byte.
+Blocks and segments have short names, which are reused once they are free; TOTAL
+MEM is what is in use at the end. PyTorch's `_memory_viz.py trace` never reuses
+a name, searches freed segments, and counts TOTAL MEM wrongly; --pytorch prints
+its text, byte for byte.
 
 Example:
   memreel trace snapshot.pickle | less

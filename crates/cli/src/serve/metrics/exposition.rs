@@ -58,18 +58,18 @@ impl Collector for Devices {
             self.family(&family, ConstCounter::new, &mut encoder)?;
         }
         let owners = self.rows(self.figures.iter().map(|of| &*of.owners));
-        put(&mut encoder, ("owner", "What an owner has", Some(&Unit::Bytes)), &owners)?;
+        put(&mut encoder, ("owner", "Bytes held by an owner", Some(&Unit::Bytes)), &owners)?;
         let owners = self.rows(self.at_peak.iter().map(Vec::as_slice));
-        let help = "What an owner had at the look that found the most in use";
+        let help = "Bytes held by an owner at the sample with the most in use";
         put(&mut encoder, ("owner_at_peak", help, Some(&Unit::Bytes)), &owners)?;
-        put(&mut encoder, ("site", "What a site holds", Some(&Unit::Bytes)), &self.sites())?;
+        put(&mut encoder, ("site", "Bytes held by a call site", Some(&Unit::Bytes)), &self.sites())?;
         let n_processes = self.figures.iter().map(|of| &of.file).collect::<BTreeSet<_>>().len();
         let processes = vec![(Labels::new(), ConstGauge::new(n_processes as u64))];
-        put(&mut encoder, ("processes", "Recorded processes that run", None), &processes)?;
+        put(&mut encoder, ("processes", "Recorded processes that are running", None), &processes)?;
         let look = vec![(Labels::new(), ConstGauge::new(self.look_s))];
         put(
             &mut encoder,
-            ("look_timestamp", "When the reading of these numbers began", Some(&Unit::Seconds)),
+            ("look_timestamp", "When the reading of these figures started", Some(&Unit::Seconds)),
             &look,
         )
     }

@@ -24,15 +24,15 @@ const fn count<T>(name: &'static str, help: &'static str, of: fn(&Figures) -> Op
 
 /// Numbers that rise and fall, of any sign.
 pub(super) const GAUGES: [Family<i64>; 9] = [
-    bytes("used", "What the device reports as used, by all processes", |of| of.used_bytes.map(signed)),
-    bytes("used_peak", "The most that the device reported as used", |of| of.used_peak_bytes.map(signed)),
-    bytes("limit", "What the device has", |of| of.limit_bytes.map(signed)),
+    bytes("used", "Bytes that the device reports as used, by all processes", |of| of.used_bytes.map(signed)),
+    bytes("used_peak", "Most bytes that the device reported as used", |of| of.used_peak_bytes.map(signed)),
+    bytes("limit", "Total bytes of the device", |of| of.limit_bytes.map(signed)),
     bytes("allocated", "Bytes requested by live blocks", |of| Some(signed(of.live_bytes))),
-    bytes("allocated_peak", "The most that the blocks in use asked for", |of| {
+    bytes("allocated_peak", "Most bytes requested by live blocks at any moment", |of| {
         Some(signed(of.live_peak_bytes))
     }),
-    bytes("reserved", "The segments of an allocator", |of| reserved(of).map(signed)),
-    bytes("unused", "What no block in use asked for of the segments", |of| {
+    bytes("reserved", "Bytes in segments of an allocator", |of| reserved(of).map(signed)),
+    bytes("unused", "Bytes in segments that no live block requested", |of| {
         Some(signed(reserved(of)?.saturating_sub(of.live_bytes)))
     }),
     bytes("growth", "Bytes requested by live blocks, minus those of a minute ago", |of| {
@@ -43,13 +43,13 @@ pub(super) const GAUGES: [Family<i64>; 9] = [
 
 /// Numbers that only rise, since the recording began.
 pub(super) const COUNTERS: [Family<u64>; 5] = [
-    count("requests", "Requests that were served", |of| Some(of.totals.n_allocs)),
-    bytes("requested", "Bytes of the requests that were served", |of| Some(of.totals.allocated_bytes)),
+    count("requests", "Successful requests", |of| Some(of.totals.n_allocs)),
+    bytes("requested", "Bytes of successful requests", |of| Some(of.totals.allocated_bytes)),
     count("frees", "Blocks that were freed", |of| Some(of.totals.n_frees)),
     count("failed_requests", "Requests that failed", |of| Some(of.totals.n_ooms)),
     count(
         "catch_ups",
-        "Times that events were dropped before they were read; the other counters lack those",
+        "Times that events were dropped before they were read; other counters miss them",
         |of| Some(of.n_anew),
     ),
 ];

@@ -162,7 +162,7 @@ fn files_that_the_viewer_refuses_are_repaired() {
         ("cpp-200000", long_cpp_dump(), "rewritten: 200000 items in one APPENDS"),
         ("without-completions", skipped(&[Action::FreeCompleted]), "added the free_completed"),
         ("without-segments", skipped(&[Action::SegmentAlloc, Action::SegmentFree]), "added the segment_"),
-        ("rotated-ring", pickle::to_vec(&rotated_ring()), "in the order of their times"),
+        ("rotated-ring", pickle::to_vec(&rotated_ring()), "sorted entries by time"),
         ("without-unknown", without_unknown(), "without category \"unknown\""),
     ];
     for (name, bytes, message) in files {

@@ -72,7 +72,7 @@ fn list(text: &mut String, what: &str, of_bytes: u64, groups: &[Group], shown: &
     if groups.is_empty() {
         return;
     }
-    line(text, &format!("the most of {} {what}:", Bytes(of_bytes)));
+    line(text, &format!("the largest of {} {what}:", Bytes(of_bytes)));
     for group in groups {
         // A text takes every line.
         let _ = write!(text, "{:>12} in {} ", Bytes(group.bytes).to_string(), group.n_blocks);

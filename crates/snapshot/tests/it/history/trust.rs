@@ -281,7 +281,7 @@ fn fix_sorts_what_the_answers_call_out_of_order() {
     assert_eq!(trust(&snapshot, 0).first_disorder, Some(4));
     let fixed = fix(snapshot);
     assert_eq!(fixed.changes.len(), 1, "{:?}", fixed.changes);
-    assert!(fixed.changes[0].what.starts_with("put entries in the order of their times"));
+    assert!(fixed.changes[0].what.starts_with("sorted entries by time"));
     assert!(
         trust(&fixed.snapshot, 0).is_whole()
             && validate(&fixed.snapshot).iter().all(|f| f.rule != Rule::Times)

@@ -186,7 +186,7 @@ fn a_ring_that_was_resized_is_put_in_order() {
         }
         let fixed = fix(broken);
         assert_eq!(fixed.snapshot.device_traces, original.device_traces, "seed {seed}: {:?}", fixed.changes);
-        assert!(fixed.changes[0].what.contains("in the order of their times"), "{:?}", fixed.changes);
+        assert!(fixed.changes[0].what.contains("sorted entries by time"), "{:?}", fixed.changes);
     }
 }
 
@@ -270,7 +270,7 @@ fn one_small_thing_after_the_other() {
             j["segments"][0]["frames"] = json!(7);
             j["segments"][0]["blocks"][0]["frames"] = json!(null);
         }),
-        ("gave a block with frames the requested size it needs", |j| {
+        ("gave a block with frames the requested size that it needs", |j| {
             j["segments"][0]["blocks"][0].as_object_mut().unwrap().remove("requested_size");
         }),
     ];
