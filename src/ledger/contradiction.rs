@@ -66,12 +66,12 @@ impl fmt::Display for Contradiction {
                 write!(f, "the range at {at} overlaps the segment of {bytes} bytes at {address}")
             }
             Reason::NoBlock => {
-                write!(f, "no live block begins at {at}: it is free, or its allocation was not reported")
+                write!(f, "no live block starts at {at}: it is free, or its allocation was not reported")
             }
             Reason::FreeRequested => write!(f, "the free of the block at {at} was requested before"),
             Reason::FreeNotRequested => write!(f, "the free of the block at {at} was not requested"),
             Reason::NoSegment => {
-                write!(f, "no segment begins at {at}: it is free, or its allocation was not reported")
+                write!(f, "no segment starts at {at}: it is free, or its allocation was not reported")
             }
             Reason::HasBlock { address } => {
                 write!(f, "the block at {address} in the segment at {at} is live")

@@ -58,7 +58,7 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) 
 fn report(error: &Error, is_on_tape_alone: bool) {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     if !is_on_tape_alone {
-        let rest = "recording goes on in memory, where a crash loses it";
+        let rest = "recording continues in memory, where a crash loses it";
         notice::print(&format!("there is no tape: {error}; {rest}"));
     // Relaxed: one line too many is no harm.
     } else if !IS_REPORTED.swap(true, Ordering::Relaxed) {

@@ -194,8 +194,8 @@ impl Follower {
         let mut problems = header.problems.clone();
         if header.n_elsewhere > 0 {
             problems.push(
-                "the file could not grow: the tape ends there, and later events are in the memory of the process \
-                 alone"
+                "the file could not grow: the tape ends there, and later events are only in the process's \
+                 memory"
                     .into(),
             );
         }

@@ -306,7 +306,7 @@ impl Contents {
 
     fn of_header(bytes: &[u8]) -> Result<Contents> {
         if !is_tape(bytes) {
-            return Err(Error::foreign("not a tape: it does not begin as one"));
+            return Err(Error::foreign("not a tape: it does not start like one"));
         }
         if bytes.len() < HEADER_BYTES {
             let what = format!("the tape ends after {} bytes, within its header", bytes.len());
@@ -424,7 +424,7 @@ impl Contents {
                 return Ok(Some(ReadSlot { number, words: header_words(&again), kind, body }));
             }
         }
-        self.problems.push(format!("slot {number} changed again and again while it was read"));
+        self.problems.push(format!("slot {number} kept changing while it was read"));
         Ok(None)
     }
 

@@ -367,7 +367,7 @@ impl Mapped {
         if !self.is_others && !self.is_reported.swap(true, Ordering::Relaxed) {
             let rest = match self.is_alone.load(Ordering::Relaxed) {
                 true => "the recording of this process ends here",
-                false => "recording goes on in memory, where a crash loses it",
+                false => "recording continues in memory, where a crash loses it",
             };
             notice::print(&format!("the tape {} cannot grow ({error}); {rest}", self.path.display()));
         }

@@ -18,7 +18,7 @@ memreel::save wrote. AMD GPUs are torch.cuda devices, too. Commands read memreel
 tapes (MEMREEL_TAPE=run.tape) like snapshots.
 
 Example:
-  memreel snapshot.pickle         what it is, and what to ask next
+  memreel snapshot.pickle         what it is, and what to run next
   memreel oom snapshot.pickle     why a request ran out of memory
   memreel view snapshot.pickle    explore it in a browser
   memreel top snapshot.pickle     what holds the memory at the peak

@@ -169,7 +169,7 @@ impl Parameter {
         let Some(option) = &self.option else { return Ok(values) };
         if let Count::Exactly(_) = self.count {
             if values.iter().any(|value| value.as_encoded_bytes().starts_with(b"-")) {
-                return Err(format!("{}: a value cannot begin with -", self.name));
+                return Err(format!("{}: a value cannot start with -", self.name));
             }
             return Ok([vec![option.into()], values].concat());
         }

@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             ("signal", None) => before.clone().signal(Signal::USR2),
             ("signal", Some(signal)) => {
                 let named = Signal::named(signal.text);
-                let wanted = "USR1, USR2 or the number of a real-time signal";
+                let wanted = "USR1, USR2 or a real-time signal's number";
                 before.clone().signal(named.ok_or_else(|| self.wrong(name, signal, wanted))?)
             }
             ("every", Some(often)) => match (duration(often.text), size_not_time(often.text)) {

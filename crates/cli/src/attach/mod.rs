@@ -59,7 +59,7 @@ Example:
   memreel attach 4711 -o now.pickle
 
 Exit status: 0 written, 2 wrong usage or a process without PyTorch, 3 a process
-that may not be attached to, or did not answer.")]
+that cannot be attached to or did not answer.")]
 pub(crate) struct Options {
     /// Write the snapshot to this file [default: memreel-PID.pickle]
     #[arg(short, long, value_name = "FILE")]

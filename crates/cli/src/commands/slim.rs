@@ -38,8 +38,8 @@ Example:
   memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle
   memreel slim --scope step#7 --anonymise snapshot.pickle -o to-share.pickle
 
-Exit status: 0 done, 2 wrong usage or a window that is not there, 3 a file that
-cannot be read or written.")]
+Exit status: 0 done, 2 wrong usage or a window that does not exist, 3 a file
+that cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,

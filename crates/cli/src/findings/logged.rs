@@ -205,7 +205,7 @@ fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io
     for rank in messages.ranks.iter().take(N_RANKS) {
         let last = &rank.last;
         let causes = LoggedOom::new(last).causes();
-        let why = causes.first().map_or("not known", |cause| cause.kind.name());
+        let why = causes.first().map_or("unknown", |cause| cause.kind.name());
         let device = last.device.map_or_else(String::new, |device| format!("device {device}, "));
         let who = last.rank.as_ref().map_or_else(String::new, |rank| format!("{}, ", clean(rank)));
         // A line may have the messages of several.

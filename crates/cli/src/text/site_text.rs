@@ -97,7 +97,7 @@ impl<'a> SiteText<'a> {
                 return SiteText::File { path, is_full: false };
             }
             Site::Stream(of) => same(stream(*of)),
-            Site::Pool(of) => same(of.map_or_else(|| "(not known)".to_owned(), pool_text)),
+            Site::Pool(of) => same(of.map_or_else(|| "(unknown)".to_owned(), pool_text)),
             Site::File(file) => return SiteText::File { path: clean(file).into_owned(), is_full: false },
             Site::Scope(scope) if scope.is_empty() => same("(no scope)".to_owned()),
             Site::Scope(scope) => same(clean_display(scope)),

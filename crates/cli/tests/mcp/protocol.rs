@@ -37,7 +37,7 @@ fn wrong_arguments_are_refused_with_advice() {
         ("top", json!({"files": [file], "device": "--json"}), "is not a device"),
         ("top", json!({"files": [file], "device": 5}), "no device 5"),
         ("at", json!({"files": [file], "at": "--help"}), "not a moment"),
-        ("leaks", json!({"files": [file], "between": ["a", "--json"]}), "cannot begin with -"),
+        ("leaks", json!({"files": [file], "between": ["a", "--json"]}), "cannot start with -"),
         ("leaks", json!({"files": [file], "between": ["a", "b"]}), "no scopes were recorded"),
         ("gate", json!({"files": [file]}), "limit"),
         ("diff", json!({"before": file}), "diff needs the parameter \"after\""),

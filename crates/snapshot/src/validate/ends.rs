@@ -68,7 +68,7 @@ fn check_block(
         let what = format_args!("requested_size {}, but {name} says {asked}", block.requested_size);
         report.error(Rule::FinalRequestedSize, place, what);
     } else if !has_requested && block.size < asked {
-        let what = format_args!("{} bytes, but {name} asked for {asked}", block.size);
+        let what = format_args!("{} bytes, but {name} requested {asked}", block.size);
         report.error(Rule::FinalRequestedSize, place, what);
     }
     let (of_segment, of_block) = (found.segment.stream, trace.lives[spot.life as usize].stream);
@@ -87,7 +87,7 @@ fn check_missing(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut Rep
             continue;
         }
         let state = if spot.state == State::Live { "live" } else { "waiting to be freed" };
-        let what = format_args!("the trace ends with {address:#x} {state}, but no active block begins there");
+        let what = format_args!("the trace ends with {address:#x} {state}, but no active block starts there");
         match life.born {
             Some(born) => report.error(Rule::FinalState, trace.place.entry(born), what),
             None => report.error(Rule::FinalState, trace.place, what),

@@ -85,7 +85,7 @@ fn check_settings(settings: &Value, report: &mut Report) {
     for (key, value) in pairs.iter() {
         match value {
             Value::Float(float) if !float.is_finite() => {
-                let what = format_args!("{key:?} is {float}, which JSON cannot say");
+                let what = format_args!("{key:?} is {float}, which JSON cannot represent");
                 report.pytorch(Rule::Settings, "allocator_settings", what);
             }
             Value::Bytes(_) => {

@@ -40,7 +40,7 @@ enum Kind {
     OutOfMemory(OutOfMemory),
     #[error("cannot allocate {bytes} bytes: {reason}")]
     InvalidSize { bytes: u64, absurd: bool, reason: &'static str },
-    #[error("{option}: {given:?} is not known; use {allowed}")]
+    #[error("{option}: {given:?} is unknown; use {allowed}")]
     InvalidOption { option: &'static str, given: String, allowed: String },
     #[error("{origin}: {why}")]
     InvalidSettings { origin: &'static str, why: String },

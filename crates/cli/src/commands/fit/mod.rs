@@ -59,7 +59,7 @@ shows how much they used, and `memreel owners` names each.
 Example:
   memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB
   memreel fit 4=batch4.pickle 8=batch8.pickle --at 24
-  memreel fit --size batch=4 a.pickle --size batch=8 b.pickle --limit 24GiB --sweep
+  memreel fit --size n=4 a.pickle --size n=8 b.pickle --limit 24GiB --sweep
 
 Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
 wrong usage or runs that cannot be compared, 3 a file that cannot be read or is

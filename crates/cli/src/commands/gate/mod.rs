@@ -96,8 +96,8 @@ Example:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
   memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
-  memreel gate --strict --baseline baseline.pickle --update-baseline snapshot.pickle
-  memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB run.pickle
+  memreel gate --strict --baseline base.pickle --update-baseline new.pickle
+  memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB a.pickle
   memreel gate --max-peak 2GiB run.memreel      every process of a run
 
 Exit status: 0 within all limits, 2 wrong usage or no limit, 3 a file that

@@ -100,7 +100,7 @@ fn what_cannot_write_a_tape_records_no_more() {
         assert_eq!((run.status, run.counted()), (Some(0), (20, 2_190_000)), "{}", run.err);
         assert_eq!(run.err.matches(line).count(), 1, "{}", run.err);
         assert!(
-            !run.err.contains("goes on in memory") && !run.err.contains("allocated nothing"),
+            !run.err.contains("continues in memory") && !run.err.contains("allocated nothing"),
             "{}",
             run.err
         );

@@ -87,7 +87,8 @@ impl Findings {
     pub(super) fn big(&mut self, bytes: &[u8], offset: usize) {
         let is_unknown_line = *bytes == [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
         if is_unknown_line && !std::mem::replace(&mut self.has_unknown_line, true) {
-            let what = "2^64 - 1, as PyTorch writes a line that is not known: web viewers before June 2026 throw on it, and \
+            let what = "2^64 - 1, as PyTorch writes an unknown line: web viewers before June 2026 throw on \
+                        it, and \
                         `memreel fix` writes 0";
             self.at_byte(Rule::Integers, Severity::Warning, offset, what);
         }
