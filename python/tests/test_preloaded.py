@@ -94,7 +94,7 @@ with memreel.serve_metrics("127.0.0.1:0", sites=1) as server:
     try:
         memreel.serve_metrics(server.address.split("/")[2])
     except memreel.Error as taken:
-        assert "is taken" in str(taken), taken
+        assert "is in use" in str(taken), taken
 with open("token", "w") as file:
     file.write("secret")
 with memreel.serve_metrics("127.0.0.1:0", token_file="token") as server:

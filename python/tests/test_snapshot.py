@@ -321,5 +321,5 @@ urllib.request.urlopen(page.address)
 def test_a_port_that_is_taken_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(memreel.Error, match=f"port {port} is taken"):
+        with pytest.raises(memreel.Error, match=f"port {port} is in use"):
             memreel.load(FIXTURES / "torch-2.11/snapshots/oom.pickle").view(port=port, open=False)

@@ -75,7 +75,7 @@ fn where_all_is_nothing_that_record_needs_is_missing() {
         assert_eq!(parts[part]["state"], "works", "{}", parts[part]);
     }
     assert!(parts["record"]["why"].as_str().unwrap().contains("libmemreel_preload.so"));
-    let n_events = parts["record --heap"]["why"].as_str().unwrap().split(' ').nth(3).unwrap();
+    let n_events = parts["record --heap"]["why"].as_str().unwrap().split(' ').nth(4).unwrap();
     assert!(n_events.parse::<u64>().unwrap() > 10, "{}", parts["record --heap"]);
     assert_eq!(parts["Python frames"]["state"], "not_known", "no python3 is in PATH");
 }

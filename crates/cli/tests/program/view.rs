@@ -275,7 +275,7 @@ fn a_missing_file_and_a_taken_port_are_refused_before_anything_is_served() {
         memreel(&["view", "--no-open", "--port", &port, "torch-2.11/snapshots/oom.pickle"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains(&format!("port {port} is taken")), "{error}");
+    assert!(error.contains(&format!("port {port} is in use")), "{error}");
 }
 
 #[test]
