@@ -147,14 +147,14 @@ int main(int argc, char **argv) {
     CHECK(memreel_record_alloc(1, (void *)0x100000, 4096, NULL) == 0);
     CHECK(memreel_annotate(1, (void *)0x100000, "reported") == 0);
     CHECK(memreel_annotate(1, (void *)0x200000, "unknown") == -1);
-    CHECK(strstr(memreel_error(), "device 1: no live block begins at 0x200000"));
+    CHECK(strstr(memreel_error(), "device 1: no live block starts at 0x200000"));
     CHECK(memreel_record_alloc(1, (void *)0x100200, 512, NULL) == -1);
     CHECK(strstr(memreel_error(), "device 1: the range at 0x100200 overlaps the live block of 4096 bytes at 0x100000"));
     CHECK(memreel_record_segment_alloc(1, (void *)0x2ff000, 8192, NULL) == -1);
     CHECK(strstr(memreel_error(), "0x2ff000 overlaps the segment of 2097152 bytes at 0x100000"));
     CHECK(memreel_record_segment_free(1, (void *)0x100000) == -1 && strstr(memreel_error(), "is live"));
     CHECK(memreel_record_free(1, (void *)0x100200) == -1);
-    CHECK(strstr(memreel_error(), "no live block begins at 0x100200"));
+    CHECK(strstr(memreel_error(), "no live block starts at 0x100200"));
     CHECK(memreel_record_oom(1, 1 << 30, 5, NULL) == 0);
     CHECK(memreel_record_alloc(0, (void *)0x4000000, 512, NULL) == 0);
     CHECK(memreel_record_free(0, (void *)0x4000000) == 0);
