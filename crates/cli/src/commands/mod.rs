@@ -54,11 +54,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
                 command("view", "Explore snapshots in a browser, offline", view::run),
-                command(
-                    "report",
-                    "Write a report on a snapshot, for a bug or a job summary",
-                    report::run,
-                ),
+                command("report", "Write a report on a snapshot, for a bug or a job summary", report::run),
                 command("record", "Run a program and record the memory that it allocates", record::run),
                 of_program("attach", "Record PyTorch in a running process", attach::run),
                 command("watch", "Show live what recorded programs hold", watch::run),
@@ -73,11 +69,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     "Show reserved memory that no block uses, and what pins it",
                     fragmentation::run,
                 ),
-                question(
-                    "replay",
-                    "Estimate memory use under other allocator settings",
-                    replay::run,
-                ),
+                question("replay", "Estimate memory use under other allocator settings", replay::run),
                 question("fit", "Predict the largest size that fits, from runs of other sizes", fit::run),
             ],
         ),
@@ -87,16 +79,8 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("owners", "Show who holds a device's memory, and what is unexplained", owners::run),
                 question("top", "Show what holds the memory, at the peak or any other moment", top::run),
                 question("leaks", "Find call sites that grow, and list what is held at the end", leaks::run),
-                command(
-                    "flamegraph",
-                    "Draw what holds the memory as a flame graph",
-                    flamegraph::run,
-                ),
-                question(
-                    "churn",
-                    "List call sites that repeatedly allocate and free one size",
-                    churn::run,
-                ),
+                command("flamegraph", "Draw what holds the memory as a flame graph", flamegraph::run),
+                question("churn", "List call sites that repeatedly allocate and free one size", churn::run),
                 question(
                     "diff",
                     "List the stacks that hold more or less than in another snapshot",

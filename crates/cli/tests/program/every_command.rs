@@ -62,9 +62,15 @@ const DIFFERENT: &[Row] = &[
     // It is a page for people.
     Row { json: No("--json"), ..row("report", &[]) },
     // Its --device names the device whose events a window counts.
-    Row { device: No("All devices are kept; to extract one, use `memreel split --device`"), ..row("slim", &[]) },
+    Row {
+        device: No("All devices are kept; to extract one, use `memreel split --device`"),
+        ..row("slim", &[])
+    },
     row("split", &["-o", OUTPUT]),
-    Row { device: No("There is no --device, because viewers read a file as a whole"), ..row("validate", &[]) },
+    Row {
+        device: No("There is no --device, because viewers read a file as a whole"),
+        ..row("validate", &[])
+    },
 ];
 
 /// The commands that read no snapshots or do not end, and what tests them.

@@ -287,7 +287,13 @@ fn undated_events_and_small_steps_back_are_no_disorder() {
         let gate = run(&["gate", "--strict", "--max-peak", "1KiB", file]).status.code();
         let [top, validate, fix, timeline] = [&["top"][..], &["validate"], &["fix"], &["timeline"]]
             .map(|command| stdout(&run(&[command, &[file]].concat())).to_owned());
-        (gate, top.contains("older than"), validate.contains("20 "), fix.contains("sorted entries by time"), timeline)
+        (
+            gate,
+            top.contains("older than"),
+            validate.contains("20 "),
+            fix.contains("sorted entries by time"),
+            timeline,
+        )
     };
     for time_us in [0, 1_700_000_000_000_009] {
         let (gate, top, validate, fix, timeline) = asked(time_us);
