@@ -240,7 +240,7 @@ fn a_picture_for_each_of_many_devices_is_refused() {
     let output = run(&["timeline", "--svg", &svg, &file]);
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("draws 256 devices at most; name one with --device"), "{message}");
+    assert!(message.contains("draws at most 256; select one with --device"), "{message}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1 + 256);
     assert_eq!(run(&["timeline", "--device", "299", "--svg", &svg, &file]).status.code(), Some(0));
 }
