@@ -68,8 +68,8 @@ pub(crate) struct Options {
     #[arg(long)]
     no_open: bool,
 
-    /// Print the address even if the output is not a terminal, for example a log that others read. Whoever
-    /// has the address can read the page; by default it is then written to a file that only you can read
+    /// Print the address, which gives access to the page, even if the output is not a terminal, such as
+    /// a log that others read. By default, it is then written to a file that only you can read
     #[arg(long)]
     print_address: bool,
 
