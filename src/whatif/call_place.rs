@@ -1,11 +1,9 @@
 //! The stacks below one call, and which calls lead from there to each request.
 
 use memreel_snapshot::{
-    model::{Frame, FrameIndex, StackIndex, StackTable},
-    words::{
-        SeededMap,
-        paths::{base_name, with_slashes},
-    },
+    history::CallPaths,
+    model::{Frame, StackIndex, StackTable},
+    words::paths::{base_name, with_slashes},
 };
 
 /// A call that a text names, in each stack of a snapshot.
@@ -19,12 +17,10 @@ impl CallPlace {
     pub(super) fn new(text: &str, stacks: &StackTable) -> CallPlace {
         let text = with_slashes(text);
         let is_named: Vec<bool> = stacks.all_frames().map(|frame| is_named(frame, &text)).collect();
-        let mut numbers: SeededMap<&[FrameIndex], u32> = SeededMap::default();
+        let mut paths = CallPaths::default();
         let below = stacks.all_stacks().map(|frames| {
             let outermost = frames.iter().rposition(|frame| is_named[frame.index()])?;
-            // A snapshot in memory has fewer than 2^32 stacks.
-            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            Some(*numbers.entry(&frames[..=outermost]).or_insert(next))
+            Some(paths.number(&frames[..=outermost]))
         });
         CallPlace { below: below.collect() }
     }

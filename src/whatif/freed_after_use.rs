@@ -6,6 +6,8 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
+use memreel_snapshot::history::OpenCall;
+
 use super::step::{SlotIndex, Step};
 
 /// The share of the bytes, in hundredths, that may be freed before the backward pass.
@@ -54,30 +56,17 @@ fn frees(steps: &[Step], n_slots: usize) -> Vec<usize> {
     frees
 }
 
-/// Returns the steps of each call, up to the next request that is not of it. A call is over too when its first request is
-/// made again.
+/// Returns the steps of each call that is over, up to the next request that is not of it.
 fn calls(steps: &[Step], below: impl Fn(&Step) -> Option<u32>) -> Vec<Range<usize>> {
-    let mut calls: Vec<Range<usize>> = Vec::new();
-    let (mut open, mut last) = (None, None);
-    for (at, step) in steps.iter().enumerate() {
-        if !matches!(step, Step::Alloc { .. } | Step::Fail { .. }) {
-            continue;
-        }
-        let number = below(step);
-        if open.is_some() && (number.is_none() || number == open && number != last) {
-            open = None;
-            if let Some(call) = calls.last_mut() {
-                call.end = at;
-            }
-        }
-        if open.is_none() && number.is_some() {
-            open = number;
-            calls.push(at..steps.len());
-        }
-        last = number;
+    let is_request = |at: &usize| matches!(steps[*at], Step::Alloc { .. } | Step::Fail { .. });
+    let requests: Vec<usize> = (0..steps.len()).filter(is_request).collect();
+    let (mut calls, mut open) = (Vec::new(), OpenCall::default());
+    for (place, at) in requests.iter().enumerate() {
+        calls.extend(below(&steps[*at]).and_then(|path| open.add(place, path)));
     }
-    calls.retain(|call| call.end < steps.len());
-    calls
+    calls.extend(open.end());
+    let steps_of = |call: Range<usize>| Some(requests[call.start]..*requests.get(call.end)?);
+    calls.into_iter().filter_map(steps_of).collect()
 }
 
 /// One call.

@@ -14,6 +14,7 @@
 // | which blocks are in use at the end, and where? | `FinalState`, `active_blocks` |
 // | which range is an address in? | `Ranges` |
 // | which blocks are in use at one point of a walk? | `Live` |
+// | which requests does one call make? | `OpenCall` |
 // | which scope is this entry in? | `Scopes`, `scope_pairs`, `step_of` |
 // | which segments and annotations does this device have? | `ByDevice` |
 // | are these texts equal? | `TextIds` |
@@ -28,6 +29,7 @@
 
 mod absence;
 mod by_device;
+mod calls;
 mod life;
 mod live;
 mod ranges;
@@ -71,6 +73,8 @@ pub use trust::{Confidence, Trust};
 pub use backward::{Joining, Obstacle, insert_free, undo_segment_event};
 #[doc(hidden)]
 pub use by_device::ByDevice;
+#[doc(hidden)]
+pub use calls::{CallPaths, OpenCall};
 #[doc(hidden)]
 pub use final_state::{FinalBlock, FinalState, pool_of_entry};
 #[doc(hidden)]

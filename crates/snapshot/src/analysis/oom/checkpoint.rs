@@ -3,6 +3,8 @@
 //! A checkpoint frees what each call leaves when the call is over, but for its result, and one call at a time makes it again in the
 //! backward pass. So it frees something only of a call that was made several times, such as that of a layer.
 
+use std::mem;
+
 use super::explanation::Explanation;
 use crate::{
     analysis::{
@@ -10,7 +12,7 @@ use crate::{
         frames::{IN_BACKWARD, INSTALLED},
         is_own,
     },
-    history::Life,
+    history::{CallPaths, Life, OpenCall},
     model::{Frame, FrameIndex, StackIndex},
     words::{SeededMap, paths::with_slashes},
 };
@@ -22,49 +24,22 @@ pub(super) struct Checkpoint<'a> {
     pub(super) bytes: u64,
 }
 
-/// The calls from one frame that are over, and the one that is not yet.
+/// What a checkpoint around the calls from one frame would do.
 #[derive(Default)]
 struct Calls {
-    /// What of the calls that are over a checkpoint frees.
+    /// What of the calls that are over it frees.
     freed_bytes: u64,
     /// What the largest of them makes again.
     again_bytes: u64,
     n_over: u32,
-    open: Option<OpenCall>,
-}
-
-/// The blocks of a call, so far.
-struct OpenCall {
-    /// The calls that lead from the frame to the first block.
-    first: u32,
-    /// Those that lead to the newest one.
-    last: u32,
-    /// The place of the newest block among all.
-    newest: usize,
-    bytes: u64,
-    newest_bytes: u64,
+    open: OpenCall,
 }
 
 impl Calls {
-    fn add(&mut self, place: usize, below: u32, bytes: u64) {
-        match &mut self.open {
-            // A request that is made again ends the call, but for those that one line makes in a row.
-            Some(open) if open.newest + 1 == place && (open.first != below || open.last == below) => {
-                open.bytes = open.bytes.saturating_add(bytes);
-                (open.newest, open.newest_bytes, open.last) = (place, bytes, below);
-            }
-            _ => {
-                self.end();
-                self.open =
-                    Some(OpenCall { first: below, last: below, newest: place, bytes, newest_bytes: bytes });
-            }
-        }
-    }
-
-    /// Ends the open call: its newest block is its result.
-    fn end(&mut self) {
-        let Some(open) = self.open.take() else { return };
-        let freed = open.bytes - open.newest_bytes;
+    /// Adds the blocks of a call that is over: the newest is its result.
+    fn add(&mut self, blocks: &[(StackIndex, u64)]) {
+        let Some((_, left)) = blocks.split_last() else { return };
+        let freed = left.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
         self.freed_bytes = self.freed_bytes.saturating_add(freed);
         self.again_bytes = self.again_bytes.max(freed);
         self.n_over += 1;
@@ -79,26 +54,28 @@ impl Explanation<'_, '_> {
     /// Returns the call of Python whose checkpoint would free most at the failed request; `None` if none would free anything.
     pub(super) fn best_checkpoint(&self) -> Option<Checkpoint<'_>> {
         let stacks = &self.history.snapshot().stacks;
-        let mut below: SeededMap<&[FrameIndex], u32> = SeededMap::default();
+        let mut paths = CallPaths::default();
         let mut calls: SeededMap<FrameIndex, Calls> = SeededMap::default();
-        for (place, (stack, bytes)) in self.live_activations().into_iter().enumerate() {
-            let frames = stacks.members(stack);
+        let activations = self.live_activations();
+        for (place, (stack, _)) in activations.iter().enumerate() {
+            let frames = stacks.members(*stack);
             for (at, frame) in frames.iter().enumerate() {
                 // Of a recursion the outermost call counts.
                 if frames[at + 1..].contains(frame) || !can_be_checkpointed(stacks.frame(*frame)) {
                     continue;
                 }
-                let next = u32::try_from(below.len()).unwrap_or(u32::MAX);
-                let below = *below.entry(&frames[..=at]).or_insert(next);
-                calls.entry(*frame).or_default().add(place, below, bytes);
+                let calls = calls.entry(*frame).or_default();
+                if let Some(over) = calls.open.add(place, paths.number(&frames[..=at])) {
+                    calls.add(&activations[over]);
+                }
             }
         }
         let asks =
             |frame: &FrameIndex| self.report.stack.is_some_and(|stack| stacks.members(stack).contains(frame));
         for (frame, calls) in &mut calls {
             // A call in which the request failed is not over.
-            if !asks(frame) {
-                calls.end();
+            if let Some(over) = mem::take(&mut calls.open).end().filter(|_| !asks(frame)) {
+                calls.add(&activations[over]);
             }
         }
         let found = calls
@@ -141,20 +118,4 @@ fn can_be_checkpointed(frame: &Frame) -> bool {
     let is_of_torch = |folder| file.rsplit_once(folder).is_some_and(|(_, path)| path.starts_with("torch/"));
     let is_of_python = file.ends_with(".py") && &*frame.name != "<module>";
     is_of_python && !Made::passes_on(frame) && !INSTALLED.into_iter().any(is_of_torch)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A line that requests two blocks in a row is in one call; made again later, it begins the next one.
-    #[test]
-    fn a_call_begins_where_its_first_request_is_made_again() {
-        let mut calls = Calls::default();
-        let layers = [0, 0, 1, 0, 0, 1, 0, 0, 1];
-        layers.iter().enumerate().for_each(|(place, below)| calls.add(place, *below, 10));
-        calls.end();
-        // Each of three layers leaves 20 beside its result, and one of them is made again.
-        assert_eq!((calls.n_over, calls.bytes()), (3, 40));
-    }
 }
