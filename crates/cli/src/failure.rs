@@ -12,7 +12,7 @@ use memreel_snapshot::Error;
 
 use crate::{
     exit::Exit,
-    text::{clean, shown::Shown},
+    text::{Shown, clean},
 };
 
 /// Why a file has no answer.

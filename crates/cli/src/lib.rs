@@ -47,7 +47,7 @@ use exit::Exit;
 use failure::Failure;
 use input::log_file;
 use memreel_snapshot::place::keep_to;
-use text::{bytes, printed::Printed, share, situations::SITUATIONS};
+use text::{Printed, bytes, share, situations::SITUATIONS};
 
 pub use asked::Named;
 pub use question::{Answer, Refusal, ask};

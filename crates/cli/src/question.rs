@@ -10,7 +10,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     program::program,
-    text::printed::Printed,
+    text::Printed,
 };
 
 /// What a command printed.

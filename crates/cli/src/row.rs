@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::ArgMatches;
 
-use crate::{exit::Exit, failure::Failure, text::printed::Printed};
+use crate::{exit::Exit, failure::Failure, text::Printed};
 
 /// The program itself, for the commands that are about it.
 pub(crate) struct Program {

@@ -13,7 +13,7 @@ use super::{
     talk::{Begun, Device, Ended},
     target::Target,
 };
-use crate::text::{bytes::Bytes, clean, count, shell_word};
+use crate::text::{Bytes, clean, count, shell_word};
 
 /// Prints that it records, and how it ends.
 pub(super) fn say_begun(target: &Target, interpreter: &Interpreter, begun: &Begun, time: Option<Duration>) {

@@ -28,7 +28,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     row::Program,
-    text::{bytes, printed::Printed},
+    text::{Printed, bytes},
 };
 
 use answer::Answer;

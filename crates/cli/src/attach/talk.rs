@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    text::{bytes::Bytes, clean},
+    text::{Bytes, clean},
 };
 
 /// The time between two looks at the clock, the signals and the process.

@@ -13,14 +13,11 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::each_device,
+    input::each_device,
     options::{Input, Listing},
     text::{
-        bytes::Bytes,
-        count,
-        fit::print_text,
-        sites::{Sites, figures, heading, print_rows},
-        warnings::print_warnings,
+        Bytes, Sites, count, print_text, print_warnings,
+        sites::{figures, heading, print_rows},
     },
 };
 

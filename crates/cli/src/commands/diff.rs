@@ -22,16 +22,12 @@ use crate::{
         Opened, open_both,
         own_memory::{is_host, is_own},
     },
-    options::{
-        Devices, device,
-        moment::{self, At},
-    },
+    options::{At, Devices, device, moment},
     text::{
-        bytes::{Bytes, signed},
-        clean, count,
-        fit::print_text,
-        json::{List, WithList},
-        sites::{Sites, heading, print_rows},
+        Bytes, List, Sites, WithList,
+        bytes::signed,
+        clean, count, print_text,
+        sites::{heading, print_rows},
         warnings::warnings,
     },
 };

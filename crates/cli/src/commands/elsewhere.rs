@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use crate::{exit::Exit, failure::Failure, text::printed::Printed};
+use crate::{exit::Exit, failure::Failure, text::Printed};
 
 /// The options of a command that needs Linux: whatever it has there.
 #[derive(Debug, clap::Args)]

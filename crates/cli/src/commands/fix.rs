@@ -19,9 +19,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::each_path, inspect, name},
+    input::{each_path, inspect, name},
     options::output::Output,
-    text::{bytes::Bytes, clean, fit::print_text, shown::Shown},
+    text::{Bytes, Shown, clean, print_text},
 };
 
 #[derive(Debug, clap::Args)]

@@ -9,13 +9,9 @@ use memreel_snapshot::analysis::{By, Call, DeviceHistory, Histories, Site};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::each_file, folded::draw},
-    options::{
-        Devices, device,
-        moment::{self, At},
-        output::replaces_no_snapshot,
-    },
-    text::{bytes::Bytes, clean},
+    input::{each_file, folded::draw},
+    options::{At, Devices, device, moment, replaces_no_snapshot},
+    text::{Bytes, clean},
 };
 
 #[derive(Debug, clap::Args)]

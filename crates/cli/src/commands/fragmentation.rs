@@ -14,23 +14,15 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::{Asked, each_device},
-    options::{
-        Input,
-        moment::{self, At},
-    },
+    input::{each::Asked, each_device},
+    options::{At, Input, moment},
     text::{
-        bytes::Bytes,
-        count,
-        fit::print_text,
-        json::{List, WithList},
-        percent,
+        Bytes, List, Sites, Table, WithList, count, percent,
         pool_table::{print_idle_pools, print_pools},
+        print_text, print_warnings,
         rest::rest,
-        sites::{Sites, heading},
+        sites::heading,
         stream_table::{print_findings, print_streams},
-        table::Table,
-        warnings::print_warnings,
     },
 };
 

@@ -10,7 +10,7 @@ use std::{
 use clap_mangen::Man;
 use memreel_snapshot::place::Folder;
 
-use crate::{exit::Exit, failure::Failure, row::Program, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, row::Program, text::Shown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -10,7 +10,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     row::Program,
-    text::{bytes, printed::Printed},
+    text::{Printed, bytes},
 };
 
 #[derive(Debug, clap::Args)]

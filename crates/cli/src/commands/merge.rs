@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     input::{lazy::Source, name},
     options::output::Output,
-    text::{clean, count, fit::print_text, shown::Shown},
+    text::{Shown, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,5 @@
-//! The commands, one a file, and the table of them.
+//! The commands, one a file or a folder, and the table of them. None imports from another: what two need is in a room beside
+//! this one.
 //!
 //! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]; CONTRIBUTING.md has the
 //! other places, "A command". Tests ask of it what they ask of every command, and say where an exception goes.

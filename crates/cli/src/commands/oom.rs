@@ -25,21 +25,11 @@ use crate::{
         causes::print_causes,
         logged::{self, answer_logs},
     },
-    input::{
-        each::{Asked, each_device},
-        log_file, name,
-        own_memory::is_host,
-    },
+    input::{each::Asked, each_device, log_file, name, own_memory::is_host},
     options::{Devices, Input, Listing},
     text::{
-        bytes::Bytes,
-        count,
-        fit::{command, print_text, wrapped},
-        json::print_line,
-        rest::print_rest,
-        shell_word,
-        sites::Sites,
-        warnings::print_warnings,
+        Bytes, Sites, count, fit::command, print_line, print_text, print_warnings, rest::print_rest,
+        shell_word, wrapped,
     },
 };
 

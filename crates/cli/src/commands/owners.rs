@@ -15,12 +15,9 @@ use crate::{
     input::{Opened, list, name, open},
     options::{Devices, Input},
     text::{
-        bytes::Bytes,
-        clean,
-        fit::print_text,
-        labels, owner_table,
+        Bytes, Sites, clean, labels, owner_table,
         pool_table::{has_private, print_pools},
-        sites::Sites,
+        print_text,
     },
 };
 

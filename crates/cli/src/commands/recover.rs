@@ -17,9 +17,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::each_path, torch_dump::merged, unreadable},
+    input::{each_path, torch_dump::merged, unreadable},
     options::output::needs_folder,
-    text::{fit::print_text, progress::Waiting, shown::Shown},
+    text::{Shown, Waiting, print_text},
 };
 
 #[derive(Debug, clap::Args)]

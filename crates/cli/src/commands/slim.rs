@@ -20,7 +20,7 @@ use crate::{
         instant::{self, Instant},
         output::Output,
     },
-    text::{bytes, clean, count, fit::print_text, shown::Shown},
+    text::{Shown, bytes, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]

@@ -18,9 +18,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each::each_file},
+    input::{Opened, each_file},
     options::{Devices, device},
-    text::{clean, count, fit::print_text, json::print_line},
+    text::{clean, count, print_line, print_text},
 };
 
 #[derive(Debug, clap::Args)]

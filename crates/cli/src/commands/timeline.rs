@@ -13,20 +13,9 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::each_device,
-    options::{
-        Input, moment,
-        output::{self, replaces_no_snapshot},
-    },
-    text::{
-        bytes::Bytes,
-        count,
-        fit::{print_text, wrapped},
-        labels, plot,
-        shown::Shown,
-        warnings::print_warnings,
-        width::width,
-    },
+    input::each_device,
+    options::{Input, moment, output, replaces_no_snapshot},
+    text::{Bytes, Shown, count, labels, plot, print_text, print_warnings, width::width, wrapped},
 };
 
 #[derive(Debug, clap::Args)]

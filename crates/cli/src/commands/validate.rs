@@ -18,8 +18,8 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::each_path, inspect, name},
-    text::{clean, fit::print_text},
+    input::{each_path, inspect, name},
+    text::{clean, print_text},
 };
 
 #[derive(Debug, clap::Args)]

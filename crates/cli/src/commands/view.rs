@@ -21,7 +21,7 @@ use crate::{
         browser::opened,
         view::{Serving, refused, save, serve},
     },
-    text::{bytes::Bytes, shown::Shown},
+    text::{Bytes, Shown},
 };
 
 #[derive(Debug, clap::Args)]

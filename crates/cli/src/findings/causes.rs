@@ -11,12 +11,7 @@ use memreel_snapshot::analysis::{
 
 use crate::{
     options::moment,
-    text::{
-        bytes::Bytes,
-        clean,
-        colour::red,
-        fit::{print_text, wrapped},
-    },
+    text::{Bytes, clean, print_text, red, wrapped},
 };
 
 /// Prints causes, each with its advice. The kind of the first is in the line above it.

@@ -9,7 +9,7 @@ use memreel_snapshot::{
 
 use crate::{
     options::moment::words,
-    text::{bytes::Bytes, clean, count},
+    text::{Bytes, clean, count},
 };
 
 /// Returns what was found, in a sentence.

@@ -17,15 +17,7 @@ use crate::{
     failure::Failure,
     input::{log_file, name},
     options::{Devices, Input},
-    text::{
-        bytes::Bytes,
-        clean,
-        colour::{bold, red},
-        count,
-        fit::{print_text, wrapped},
-        json::print_line,
-        shell_word,
-    },
+    text::{Bytes, bold, clean, count, print_line, print_text, red, shell_word, wrapped},
 };
 
 /// The most ranks that are listed as text.

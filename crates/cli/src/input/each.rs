@@ -24,14 +24,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::Input,
-    text::{
-        clean,
-        colour::bold,
-        json::{List, WithList, print_line},
-        labels,
-        rest::rest,
-        sites::Sites,
-    },
+    text::{List, Sites, WithList, bold, clean, labels, print_line, rest::rest},
 };
 
 /// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest

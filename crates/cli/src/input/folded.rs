@@ -22,11 +22,8 @@ use super::{
 use crate::{
     exit::Exit,
     failure::Failure,
-    options::{
-        Input,
-        output::{self, replaces_no_snapshot},
-    },
-    text::shown::Shown,
+    options::{Input, output, replaces_no_snapshot},
+    text::Shown,
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.

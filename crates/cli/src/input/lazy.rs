@@ -13,7 +13,7 @@ use memreel_snapshot::{
 };
 
 use super::{each::each_path, is_json, name, parse, read_profile, read_unmappable, recovered, unreadable};
-use crate::{asked, exit::Exit, failure::Failure, text::progress::Waiting};
+use crate::{asked, exit::Exit, failure::Failure, text::Waiting};
 
 /// A file of the command line, open.
 pub(crate) struct Source {

@@ -18,10 +18,7 @@ use crate::{
     asked,
     exit::Exit,
     failure::Failure,
-    text::{
-        clean, count,
-        progress::{Progress, Waiting},
-    },
+    text::{Progress, Waiting, clean, count},
 };
 
 /// How many bytes at the start of a file are looked at to tell a log from a snapshot.

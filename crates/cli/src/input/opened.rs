@@ -29,7 +29,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::Devices,
-    text::{clean, progress::Waiting, shown::Shown},
+    text::{Shown, Waiting, clean},
 };
 
 /// A snapshot, with its name in messages.

@@ -9,7 +9,7 @@ use memreel_snapshot::{
 
 use crate::{
     failure::Failure,
-    text::{bytes::Bytes, count},
+    text::{Bytes, count},
 };
 
 /// When to look.

@@ -11,7 +11,7 @@ use std::{
 use memreel::Recovered;
 use memreel_snapshot::{model::SnapshotSource, pickle, place::open_plain};
 
-use crate::{failure::Failure, text::shown::Shown};
+use crate::{failure::Failure, text::Shown};
 
 /// What a pickle begins with, whose protocol is 2 or later, as that of every snapshot is.
 const PICKLE: u8 = 0x80;

@@ -28,7 +28,7 @@ use signal_hook::{
 };
 
 use super::{environment::Variable, say::say};
-use crate::{run::preloadable::in_path, text::shown::Shown};
+use crate::{run::preloadable::in_path, text::Shown};
 
 /// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
 /// signal, sent it to both.

@@ -11,7 +11,7 @@ use std::{
 use memreel_snapshot::place::Folder;
 
 use super::recorded::Recorded;
-use crate::text::{bytes::Bytes, shown::Shown};
+use crate::text::{Bytes, Shown};
 
 /// A helper has less than this at its peak.
 const LEAST_BYTES: u64 = 1 << 20;

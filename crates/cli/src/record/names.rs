@@ -12,7 +12,7 @@ use std::{
 use memreel::{integrate, trigger};
 use memreel_snapshot::pickle;
 
-use crate::{failure::Failure, input::run_file::ENDING, run::tape_file::TapeFile, text::shown::Shown};
+use crate::{failure::Failure, input::run_file::ENDING, run::tape_file::TapeFile, text::Shown};
 
 /// Returns the name of a program in messages and files.
 pub(super) fn short_name(program: &OsStr) -> String {

@@ -32,7 +32,7 @@ use crate::{
         torch_dump::{self, TorchDump},
     },
     run::tape_file::{TapeFile, tapes_in},
-    text::{bytes::Bytes, count, progress::Waiting, shown::Shown},
+    text::{Bytes, Shown, Waiting, count},
 };
 
 /// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are

@@ -16,7 +16,7 @@ use super::{
     options::Options,
     told,
 };
-use crate::{input::run_file::RunFile, options::output::replace, text::shown::Shown};
+use crate::{input::run_file::RunFile, options::output::replace, text::Shown};
 
 /// The most lines about what was not recorded.
 const MOST_LINES: usize = 8;

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::text::{bytes::Bytes, clean, count, owner_table::LEAST_ADVICE_BYTES, shown::Shown};
+use crate::text::{Bytes, Shown, clean, count, owner_table::LEAST_ADVICE_BYTES};
 
 /// Where `shm_open` makes its files.
 const FOLDER: &str = "/dev/shm";

@@ -15,7 +15,7 @@ use memreel_snapshot::{
 
 use crate::{
     input::own_memory::is_host,
-    text::{bytes::Bytes, owner_table, shell_word},
+    text::{Bytes, owner_table, shell_word},
 };
 
 /// Prints the tables of a run with these snapshots.

@@ -16,7 +16,7 @@ use super::{
     watched::Watched,
     work::Work,
 };
-use crate::{exit::Exit, failure::Failure, input::unreadable, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, input::unreadable, text::Shown};
 
 /// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;

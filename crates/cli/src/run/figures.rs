@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::detail::Detail;
-use crate::text::sites::Sites;
+use crate::text::Sites;
 
 /// The calls of a site in its text.
 const N_CALLS: usize = 3;

@@ -13,7 +13,7 @@ use std::{
 use memreel::Recovered;
 
 use super::{process_root::ProcessRoot, tape_file::tapes_in};
-use crate::{exit::Exit, failure::Failure, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, text::Shown};
 
 /// What a word of the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]

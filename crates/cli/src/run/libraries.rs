@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{exit::Exit, failure::Failure, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, text::Shown};
 
 const PRELOAD: &str = "libmemreel_preload.so";
 const HEAP: &str = "libmemreel_heap.so";

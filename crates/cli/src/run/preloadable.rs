@@ -21,7 +21,7 @@ use object::{
     },
 };
 
-use crate::text::shown::Shown;
+use crate::text::Shown;
 
 /// The machine for which the libraries are that this program has.
 const MACHINE: Machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };

@@ -6,7 +6,7 @@ use std::{env, io::Write};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::text::shown::Shown;
+use crate::text::Shown;
 
 /// A file that has the address of a page, where others may read what is printed. It is removed with this.
 #[derive(Default)]

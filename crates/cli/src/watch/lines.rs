@@ -6,11 +6,7 @@ use std::io::{self, Write};
 
 use crate::{
     run::figures::{Figures, Oom, SiteBytes},
-    text::{
-        bytes::{Bytes, signed},
-        clean, count,
-        fit::print_text,
-    },
+    text::{Bytes, bytes::signed, clean, count, print_text},
 };
 
 /// Returns which process and device it is.

@@ -17,11 +17,7 @@ use super::{
 };
 use crate::{
     run::figures::Figures,
-    text::{
-        bytes::{Bytes, signed},
-        clean,
-        fit::shortened,
-    },
+    text::{Bytes, bytes::signed, clean, fit::shortened},
 };
 
 /// The columns of bytes, and of the longest bar.

@@ -24,7 +24,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     run::{all::All, saved::write},
-    text::shown::Shown,
+    text::Shown,
 };
 
 /// The time between two looks, at least.

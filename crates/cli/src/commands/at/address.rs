@@ -21,15 +21,7 @@ use crate::{
     failure::Failure,
     input::each::Asked,
     options::moment,
-    text::{
-        bytes::{self, Bytes},
-        clean, count,
-        fit::print_text,
-        labels::stream,
-        sites::Sites,
-        table::Table,
-        warnings::print_warnings,
-    },
+    text::{Bytes, Sites, Table, bytes, clean, count, labels::stream, print_text, print_warnings},
 };
 
 /// Reads an address, `FIRST..END`, or an address and a size: `0x7f3a00000400+4KiB`.

@@ -23,21 +23,11 @@ use address::Question;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::each_device,
-    options::{
-        Devices, Input, device,
-        moment::{self, At},
-    },
+    input::each_device,
+    options::{At, Devices, Input, device, moment},
     text::{
-        bytes::Bytes,
-        clean, count,
-        fit::print_text,
-        labels::stream,
-        shell_word,
-        sites::{Sites, call},
-        table::Table,
-        warnings::print_warnings,
-        width::width_left,
+        Bytes, Sites, Table, clean, count, labels::stream, print_text, print_warnings, shell_word,
+        sites::call, width::width_left,
     },
 };
 

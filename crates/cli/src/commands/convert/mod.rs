@@ -23,10 +23,11 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each::each_path, open},
+    input::{Opened, each_path, open},
     options::{
         Devices, device,
-        output::{self, needs_folder, not_to_a_terminal, replaces_no_snapshot},
+        output::{self, needs_folder, not_to_a_terminal},
+        replaces_no_snapshot,
     },
 };
 use counted::Counted;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::text::{clean, colour::bold, fit::wrap, width::width_left};
+use crate::text::{bold, clean, fit::wrap, width::width_left};
 
 /// Whether a part works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{finding::Finding, trial::loads};
-use crate::text::shown::Shown;
+use crate::text::Shown;
 
 /// What is recorded of a GPU passes this library.
 const DRIVER: &str = "libcuda.so.1";

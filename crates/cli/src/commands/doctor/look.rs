@@ -16,7 +16,7 @@ use crate::{
         browser::{OPENER, has_display, is_remote},
         view::listener,
     },
-    text::shown::Shown,
+    text::Shown,
 };
 
 /// The resident memory of a recorded process, which `memreel record --heap` reads beside it.

@@ -10,7 +10,7 @@ mod trial;
 
 use std::{ffi::OsString, io::Write};
 
-use crate::{exit::Exit, failure::Failure, row::Program, text::printed::Printed};
+use crate::{exit::Exit, failure::Failure, row::Program, text::Printed};
 
 use finding::{Finding, State};
 

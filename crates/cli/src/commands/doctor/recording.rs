@@ -18,7 +18,7 @@ use crate::{
         libraries::Libraries,
         preloadable::{in_path, why_not},
     },
-    text::shown::Shown,
+    text::Shown,
 };
 
 /// What `memreel record` puts in front of programs.

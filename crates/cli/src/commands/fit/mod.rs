@@ -22,10 +22,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::{Devices, changes::Changes, device},
-    text::{
-        bytes::{self, Bytes},
-        progress::Waiting,
-    },
+    text::{Bytes, Waiting, bytes},
 };
 
 #[derive(Debug, clap::Args)]

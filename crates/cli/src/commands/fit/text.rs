@@ -14,7 +14,7 @@ use memreel_snapshot::{
 };
 
 use super::answer::Answer;
-use crate::text::{bytes::Bytes, colour::bold, fit::print_text, sites::Sites, table::Table};
+use crate::text::{Bytes, Sites, Table, bold, print_text};
 
 /// The most calls of the stack of the request that fails.
 const N_CALLS: usize = 4;

@@ -4,7 +4,7 @@
 
 use memreel_snapshot::analysis::{Check, Measure};
 
-use crate::text::{bytes::Bytes, clean};
+use crate::text::{Bytes, clean};
 
 fn text(measure: Measure) -> String {
     match measure {

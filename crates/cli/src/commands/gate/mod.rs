@@ -39,18 +39,15 @@ use crate::{
     options::{
         Input,
         moment::{earlier, of_the_last},
-        output::{self, replaces_no_snapshot},
+        output, replaces_no_snapshot,
     },
     text::{
-        bytes, clean,
-        colour::red,
-        count,
+        Sites, bytes, clean, count,
         diff_command::what_it_has_more,
-        fit::{print_text, wrapped},
-        json::print_line,
-        share,
-        sites::{Sites, owner_heading, sum},
+        print_line, print_text, red, share,
+        sites::{owner_heading, sum},
         warnings::{program_failure, warnings},
+        wrapped,
     },
 };
 

@@ -17,7 +17,7 @@ use crate::{
         run_file::{RunFile, runs_in},
     },
     options::Input,
-    text::{clean, count, fit::wrapped, json::print_line},
+    text::{clean, count, print_line, wrapped},
 };
 
 /// A run that is compared as a whole.

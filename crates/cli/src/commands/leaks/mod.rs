@@ -19,19 +19,15 @@ use crate::{
     exit::Exit,
     failure::Failure,
     findings::growth::finding,
-    input::{
-        each::{Asked, each_device},
-        files::named,
-    },
+    input::{each::Asked, each_device, files::named},
     options::moment::words,
     text::{
-        bytes::Bytes,
-        clean, clean_display, count,
-        fit::{print_text, shortened},
-        percent,
+        Bytes, Sites, clean, clean_display, count,
+        fit::shortened,
+        percent, print_text, print_warnings,
         rest::print_rest,
-        sites::{Sites, figures, heading, print_rows, sum},
-        warnings::{print_warnings, program_failure},
+        sites::{figures, heading, print_rows, sum},
+        warnings::program_failure,
     },
 };
 

@@ -21,13 +21,12 @@ use crate::{
     input::{Opened, name, open},
     options::Devices,
     text::{
-        bytes::Bytes,
-        clean, count,
-        fit::{command, print_text},
-        json::{List, WithList},
+        Bytes, List, Sites, WithList, clean, count,
+        fit::command,
+        print_text,
         rest::rest,
         shell_word,
-        sites::{Sites, heading, print_rows},
+        sites::{heading, print_rows},
     },
 };
 

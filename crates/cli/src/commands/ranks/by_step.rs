@@ -11,7 +11,7 @@ use super::{
     compared::{All, Compared},
     text::below,
 };
-use crate::text::{bytes::Bytes, clean, fit::print_text, table::Table};
+use crate::text::{Bytes, Table, clean, print_text};
 
 /// A step of all ranks.
 pub(super) struct Step<'a> {

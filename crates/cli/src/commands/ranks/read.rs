@@ -29,7 +29,7 @@ use crate::{
         own_memory::{is_host, is_own},
     },
     options::Devices,
-    text::progress::Progress,
+    text::Progress,
 };
 
 /// The figures of a file, or why there are none and the exit status of that.

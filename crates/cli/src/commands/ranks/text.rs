@@ -10,12 +10,10 @@ use super::compared::{All, Compared};
 use crate::{
     input::{is_stdin, name},
     text::{
-        bytes::Bytes,
-        clean, clean_display, count,
+        Bytes, Table, clean, clean_display, count,
         diff_command::what_it_has_more,
-        fit::{command, print_text, shortened},
-        percent, shell_word,
-        table::Table,
+        fit::{command, shortened},
+        percent, print_text, shell_word,
     },
 };
 

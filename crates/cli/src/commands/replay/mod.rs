@@ -22,9 +22,9 @@ use text::{Report, failed_stack};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each::each_file},
+    input::{Opened, each_file},
     options::{Devices, changes::Changes, device},
-    text::{bytes, progress::Progress},
+    text::{Progress, bytes},
 };
 
 #[derive(Debug, clap::Args)]

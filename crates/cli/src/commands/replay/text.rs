@@ -12,13 +12,9 @@ use memreel_snapshot::{
 
 use super::results::{Shared, distinct, each, name};
 use crate::text::{
-    bytes::{Bytes, exact, signed},
-    clean,
-    colour::bold,
-    count,
-    fit::print_text,
-    sites::Sites,
-    table::Table,
+    Bytes, Sites, Table, bold,
+    bytes::{exact, signed},
+    clean, count, print_text,
 };
 
 /// The answers for one device, and what is known of them.

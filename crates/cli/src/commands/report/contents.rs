@@ -18,7 +18,7 @@ use crate::{
     findings::growth,
     input::Opened,
     options::{Devices, moment},
-    text::{bytes::Bytes, clean, count, percent, plot, warnings::warnings},
+    text::{Bytes, clean, count, percent, plot, warnings::warnings},
 };
 
 const N_SITES: usize = 10;

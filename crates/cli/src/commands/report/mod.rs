@@ -16,12 +16,9 @@ use memreel_snapshot::{Snapshot, place, rewrite::Slim};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::each_file, is_stdin},
-    options::{
-        Devices, device,
-        output::{self, replaces_no_snapshot},
-    },
-    text::shown::Shown,
+    input::{each_file, is_stdin},
+    options::{Devices, device, output, replaces_no_snapshot},
+    text::Shown,
 };
 
 use page::{Part, html, markdown};

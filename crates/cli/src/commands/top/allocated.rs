@@ -12,15 +12,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::each::Asked,
-    text::{
-        bytes::Bytes,
-        count,
-        fit::print_text,
-        json::{List, WithList},
-        rest::rest,
-        sites::{Sites, sum},
-        warnings::print_warnings,
-    },
+    text::{Bytes, List, Sites, WithList, count, print_text, print_warnings, rest::rest, sites::sum},
 };
 
 /// Prints the answer for one device: by the sums of the whole run, or by the events.

@@ -16,13 +16,7 @@ use crate::{
     failure::Failure,
     input::each::Asked,
     options::moment::earlier,
-    text::{
-        fit::print_text,
-        json::{List, WithList},
-        rest::rest,
-        sites::Sites,
-        warnings::print_warnings,
-    },
+    text::{List, Sites, WithList, print_text, print_warnings, rest::rest},
 };
 
 /// Prints the answer; `None` if what it groups by is not known.

@@ -8,11 +8,9 @@ use memreel_snapshot::analysis::{DeviceHistory, Group, Site};
 
 use super::options::{Grouping, Options};
 use crate::text::{
-    bytes::Bytes,
-    fit::print_text,
-    percent,
+    Bytes, Sites, percent, print_text,
     rest::print_rest,
-    sites::{Sites, figures, heading, owner_heading, print_rows},
+    sites::{figures, heading, owner_heading, print_rows},
 };
 
 /// What is before a peak that is only known not to be exceeded.

@@ -16,17 +16,12 @@ use memreel_snapshot::analysis::{DeviceHistory, Totals};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::{Asked, each_device},
-    options::moment::{self, At, of_the_last},
-    text::{
-        bytes::Bytes,
-        count,
-        fit::print_text,
-        json::{List, WithList},
-        of_it_pending,
-        sites::{Sites, sum},
-        warnings::print_warnings,
+    input::{each::Asked, each_device},
+    options::{
+        At,
+        moment::{self, of_the_last},
     },
+    text::{Bytes, List, Sites, WithList, count, of_it_pending, print_text, print_warnings, sites::sum},
 };
 use groups::print_groups;
 use options::Grouping;

@@ -16,13 +16,8 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::each::Asked,
-    options::moment::{At, words},
-    text::{
-        bytes::Bytes,
-        count,
-        fit::print_text,
-        sites::{Sites, sum},
-    },
+    options::{At, moment::words},
+    text::{Bytes, Sites, count, print_text, sites::sum},
 };
 
 /// The answer for one device: the figures, and the blocks of one moment.

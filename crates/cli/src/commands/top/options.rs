@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use memreel_snapshot::analysis::By;
 
 use crate::options::{
-    Input, Listing,
+    At, Input, Listing,
     instant::{self, Instant},
-    moment::{self, At},
+    moment,
 };
 
 #[derive(Debug, clap::Args)]

@@ -14,10 +14,9 @@ use serde_json::Value;
 
 use super::options::Options;
 use crate::{
-    options::moment::At,
+    options::At,
     text::{
-        bytes::Bytes,
-        count,
+        Bytes, count,
         fit::{columns, fill},
         json, percent,
         sites::{call, figures, heading},

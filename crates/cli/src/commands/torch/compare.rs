@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     input::{Opened, folded, name, open_both},
     options::{Devices, device},
-    text::{bytes::Bytes, clean, count, fit::print_text, labels::pool, table::Table},
+    text::{Bytes, Table, clean, count, labels::pool, print_text},
 };
 
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     input::folded::FoldedForm,
     options::Input,
-    text::{bytes::Bytes, json::print_line, labels::stream as handle, table::Table},
+    text::{Bytes, Table, labels::stream as handle, print_line},
 };
 
 #[derive(Debug, clap::Args)]

@@ -13,10 +13,9 @@ use crate::{
     input::folded::FoldedForm,
     options::Input,
     text::{
-        bytes::Bytes,
-        json::print_line,
+        Bytes, Table,
         labels::{pool, stream},
-        table::Table,
+        print_line,
     },
 };
 

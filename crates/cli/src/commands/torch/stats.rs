@@ -10,9 +10,9 @@ use super::pytorch::TorchSize;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each::each_file,
+    input::each_file,
     options::Input,
-    text::{count, json::print_line},
+    text::{count, print_line},
 };
 
 #[derive(Debug, clap::Args)]

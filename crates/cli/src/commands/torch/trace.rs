@@ -17,9 +17,9 @@ use super::pytorch::{TorchSize, repr_entry};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each::each_file},
+    input::{Opened, each_file},
     options::{Devices, Input},
-    text::{clean, json::print_line},
+    text::{clean, print_line},
 };
 
 #[derive(Debug, clap::Args)]

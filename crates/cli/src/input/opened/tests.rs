@@ -12,7 +12,7 @@ use memreel_snapshot::{Snapshot, pickle};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, mkfifoat, open, renameat_with};
 
 use super::*;
-use crate::{input::log_file, options::output::replaces_no_snapshot};
+use crate::{input::log_file, options::replaces_no_snapshot};
 
 /// How often each is opened and exchanged, at least; the long form is `MEMREEL_EXCHANGES=10000`.
 fn n_turns() -> usize {

@@ -10,7 +10,7 @@ use hyper::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use crate::{
     failure::Failure,
     serve::{connections::is_local, token::is_same},
-    text::shown::Shown,
+    text::Shown,
 };
 
 /// The conditions of an answer.

@@ -11,7 +11,7 @@ use std::{
 use memreel_snapshot::pickle;
 
 use super::{answering::read, bundle, pack, reading::Source, recording::Recording, route::Files};
-use crate::{exit::Exit, failure::Failure, options::output::replaces_no_snapshot, text::shown::Shown};
+use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, text::Shown};
 
 /// Writes the page that is one file, which begins with a view: the whole of it or nothing.
 pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {

@@ -14,7 +14,7 @@ use memreel_snapshot::{Action, history::Moment};
 use serde_json::{Map, Value, json};
 
 use super::{block, device::Device, figures, groups::COLOURS, request::Request, route::Files, state};
-use crate::text::progress::Progress;
+use crate::text::Progress;
 
 /// The most bytes of the answers, so that the page, which has them as base64, has at most 20 MB.
 pub(super) const MAX_BYTES: usize = 14_400_000;
