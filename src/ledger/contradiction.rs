@@ -5,18 +5,19 @@ use std::fmt;
 
 use memreel_snapshot::words::Address;
 
-/// A report that a [`Ledger`](super::Ledger) did not take, from
-/// [`Ledger::latest_contradiction`](super::Ledger::latest_contradiction). Its text has the address and the reason.
+/// A report that a [`Ledger`](super::Ledger) rejected, from
+/// [`Ledger::latest_contradiction`](super::Ledger::latest_contradiction). It is printed with the address and the
+/// reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Contradiction {
     /// The address in the report.
     pub address: Address,
-    /// Why the report was not taken.
+    /// Why the report was rejected.
     pub reason: Reason,
 }
 
-/// Why a [`Ledger`](super::Ledger) did not take a report.
+/// Why a [`Ledger`](super::Ledger) rejected a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
@@ -26,29 +27,29 @@ pub enum Reason {
     BeyondAddresses,
     /// The range overlaps a live block.
     OverlapsBlock {
-        /// Where the block begins.
+        /// Where the block starts.
         address: Address,
         /// Its size in bytes.
         bytes: u64,
     },
-    /// The range overlaps a segment: of a block, it is partly in the segment.
+    /// The range overlaps a segment; the range of a block is only partly in the segment.
     OverlapsSegment {
-        /// Where the segment begins.
+        /// Where the segment starts.
         address: Address,
         /// Its size in bytes.
         bytes: u64,
     },
-    /// No live block begins at the address.
+    /// No live block starts at the address.
     NoBlock,
-    /// The free of the block at the address was requested before.
+    /// The free of the block at the address was already requested.
     FreeRequested,
     /// The free of the block at the address was not requested.
     FreeNotRequested,
-    /// No segment begins at the address.
+    /// No segment starts at the address.
     NoSegment,
     /// A block in the segment is live.
     HasBlock {
-        /// Where the block begins.
+        /// Where the block starts.
         address: Address,
     },
 }

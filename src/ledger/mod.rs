@@ -1,4 +1,4 @@
-//! Records for an allocator that does not keep an inventory of its blocks.
+//! Records the reports of an allocator that does not keep an inventory of its blocks.
 #![forbid(unsafe_code)]
 
 use std::{ops::Range, sync::Arc};
@@ -19,7 +19,7 @@ use state::{LedgerSegment, LedgerState, LiveBlock, Origin, invalid};
 
 pub use contradiction::{Contradiction, Reason};
 
-/// Records the reports of an allocator that is not memreel's, and keeps the list of its blocks for snapshots.
+/// Records the reports of an allocator that is not memreel's, and keeps a list of its blocks for snapshots.
 ///
 /// Report segments, allocations and frees when they happen; report a free *before* the memory can be
 /// allocated again. An allocation outside all reported segments is shown as a segment of its own.
@@ -32,7 +32,7 @@ pub use contradiction::{Contradiction, Reason};
 /// Do not report blocks of memreel's own allocator on the same device: they would be recorded twice.
 ///
 /// A ledger allocates on the host heap while it has its lock, so it cannot be used inside the process's own
-/// `GlobalAlloc`: `Heap` records that one, and `Recorded` reports to a ledger for allocators of other kinds.
+/// `GlobalAlloc`. `Heap` records that one; `Recorded` reports other allocators to a ledger.
 ///
 /// ```
 /// use memreel::{Address, DeviceId, StreamId};
@@ -76,16 +76,16 @@ impl Ledger {
 
     /// Reports that the allocator got a segment of `bytes` bytes from the device.
     ///
-    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, or
-    /// overlaps a known segment.
+    /// Returns whether the report was accepted: `false` if the range is empty, leaves the address space, or overlaps a
+    /// known segment.
     pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         self.new_segment(address, bytes, stream, Origin::Reported)
     }
 
     /// Reports that memory was mapped into a range of addresses, which may have been mapped before.
     ///
-    /// Returns whether the report was taken: `false` if the range is empty, leaves the address space, or
-    /// overlaps a known segment.
+    /// Returns whether the report was accepted: `false` if the range is empty, leaves the address space, or overlaps a
+    /// known segment.
     ///
     /// ```
     /// use memreel::{Action, Address, DeviceId, StreamId};
@@ -112,10 +112,10 @@ impl Ledger {
         self.track.stack_of_segment()
     }
 
-    /// Reports that a program mapped memory for itself, by the call with this stack, which [`Ledger::stack_of_segment`]
-    /// captured: a mapped segment with one block of all of it, because no allocator has blocks in it.
+    /// Reports that a program mapped memory itself, in the call whose stack [`Ledger::stack_of_segment`] captured. It
+    /// is recorded as a mapped segment that one block fills, because no allocator has blocks in it.
     ///
-    /// Returns whether the report was taken, like [`Ledger::segment_map`].
+    /// Returns whether the report was accepted, like [`Ledger::segment_map`].
     ///
     /// ```
     /// use memreel::{Action, Address, DeviceId, StreamId};
@@ -149,7 +149,7 @@ impl Ledger {
         is_taken
     }
 
-    /// Reports that what is mapped in a range of addresses will be unmapped, and is not used any more. Otherwise like
+    /// Reports that the mappings in a range of addresses will be removed, and are no longer used. Otherwise like
     /// [`Ledger::segment_unmap`].
     pub fn block_unmap(&self, address: Address, bytes: u64) -> usize {
         let stack = self.track.stack_of_free(StackId::NONE);
@@ -163,9 +163,10 @@ impl Ledger {
         within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
     }
 
-    /// Reports that what is mapped in a range of addresses will be unmapped.
+    /// Reports that the mappings in a range of addresses will be removed.
     ///
-    /// Returns how many mapped segments are in the range, each of which is an event; one that has a live block stays.
+    /// Returns how many mapped segments are in the range, each of which is an event; a segment with a live block
+    /// remains.
     pub fn segment_unmap(&self, address: Address, bytes: u64) -> usize {
         let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
@@ -175,8 +176,7 @@ impl Ledger {
 
     /// Reports that the allocator returns a segment to the device.
     ///
-    /// Returns whether the report was taken: `false` if no segment begins at `address`, or if a block in it is
-    /// live.
+    /// Returns whether the report was accepted: `false` if no segment starts at `address`, or if a block in it is live.
     pub fn segment_free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
         self.free_segment(&mut self.state(), address, stack)
@@ -184,9 +184,9 @@ impl Ledger {
 
     /// Reports that the allocator allocated a block of `bytes` requested bytes.
     ///
-    /// Blocks in the range whose free was requested are free: otherwise the allocator had not handed it out, and their
-    /// frees complete first. Returns whether the report was taken: `false` if the range is empty, leaves the address
-    /// space, overlaps a live block, or is partly in a segment.
+    /// Pending frees of blocks in the range complete first: otherwise the allocator could not have allocated the range
+    /// again. Returns whether the report was accepted: `false` if the range is empty, leaves the address space,
+    /// overlaps a live block, or is partly in a segment.
     pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
         let stack = self.track.stack_of_alloc(bytes);
         let mut state = self.state();
@@ -208,10 +208,10 @@ impl Ledger {
         true
     }
 
-    /// Reports that the program freed a block that no stream uses any more.
+    /// Reports that the program freed a block that no stream uses any longer.
     ///
-    /// Like [`Ledger::free_requested`] followed by [`Ledger::free_completed`]. Returns whether the report was
-    /// taken: `false` if no live block begins at `address`, or if its free was requested before.
+    /// Like [`Ledger::free_requested`] followed by [`Ledger::free_completed`]. Returns whether the report was accepted:
+    /// `false` if no live block starts at `address`, or if its free was requested before.
     pub fn free(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
@@ -224,28 +224,28 @@ impl Ledger {
 
     /// Reports that the program freed a block that a stream may still use.
     ///
-    /// Returns whether the report was taken: `false` if no live block begins at `address`, or if its free was
+    /// Returns whether the report was accepted: `false` if no live block starts at `address`, or if its free was
     /// requested before.
     pub fn free_requested(&self, address: Address) -> bool {
         let stack = self.track.stack_of_free(StackId::NONE);
         self.request_free(&mut self.state(), address, stack)
     }
 
-    /// Reports that no stream uses a freed block any more.
+    /// Reports that no stream uses a freed block any longer.
     ///
-    /// Returns whether the report was taken: `false` unless [`Ledger::free_requested`] came before.
+    /// Returns whether the report was accepted: `false` unless [`Ledger::free_requested`] came before.
     pub fn free_completed(&self, address: Address) -> bool {
         self.complete_requested(address, self.track.stack_of_free(StackId::NONE))
     }
 
-    /// Like [`Ledger::free_completed`], called by a thread that has nothing to do with the block: its stack is not captured.
+    /// Like [`Ledger::free_completed`], for a thread that has nothing to do with the block: captures no stack.
     pub fn free_completed_later(&self, address: Address) -> bool {
         self.complete_requested(address, StackId::NONE)
     }
 
     /// Records the name of a live block, as PyTorch 2.14's `annotate` does; see [`Track::annotate`].
     ///
-    /// Returns whether there is such a block: `false` if no live block begins at `address`, or if its free was
+    /// Returns whether there is such a block: `false` if no live block starts at `address`, or if its free was
     /// requested.
     pub fn annotate(&self, address: Address, name: &str) -> bool {
         let stack = self.track.stack_of_segment();
@@ -273,13 +273,14 @@ impl Ledger {
         self.state().n_contradictions
     }
 
-    /// Returns the latest report that contradicted earlier ones, of any thread.
+    /// Returns the latest report, from any thread, that contradicted earlier ones.
     #[must_use]
     pub fn latest_contradiction(&self) -> Option<Contradiction> {
         self.state().latest_contradiction
     }
 
-    /// Returns the bytes of the block at an address; `None` if no live block begins there, or if its free was requested.
+    /// Returns the size of the block at an address in bytes; `None` if no live block starts there, or if its free was
+    /// requested.
     #[must_use]
     pub fn block_bytes(&self, address: Address) -> Option<u64> {
         self.state().blocks.get(&address.0).filter(|block| !block.is_pending).map(|block| block.bytes)
@@ -383,7 +384,7 @@ impl Ledger {
     }
 }
 
-/// Makes an event; a ledger has no private pools.
+/// Creates an event; a ledger has no private pools.
 fn event(action: Action, address: Address, size_bytes: u64, stream: StreamId, stack: StackId) -> Event {
     Event { action, address, size_bytes, stream, pool: PoolId::DEFAULT, stack }
 }

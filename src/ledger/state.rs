@@ -1,4 +1,4 @@
-//! What a ledger knows: segments and live blocks by address.
+//! The state of a ledger: segments and live blocks by address.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ pub(super) struct LiveBlock {
 }
 
 impl LedgerState {
-    /// Counts a report that is not taken; returns `false`, as the reports do.
+    /// Counts a rejected report; returns `false`, as the reports do.
     pub(super) fn refuse(&mut self, address: Address, reason: Reason) -> bool {
         self.n_contradictions += 1;
         self.latest_contradiction = Some(Contradiction { address, reason });
         false
     }
 
-    /// Returns where the mapped segments are that a range has whole.
+    /// Returns the addresses of the mapped segments that are completely in a range.
     pub(super) fn mapped_in(&self, address: Address, bytes: u64) -> Vec<u64> {
         let range = address.0..address.0.saturating_add(bytes);
         let is_whole = |(at, segment): &(&u64, &LedgerSegment)| {
@@ -80,7 +80,7 @@ impl LedgerState {
         last.is_some_and(|(at, segment)| at.saturating_add(segment.bytes) >= start.saturating_add(bytes))
     }
 
-    /// Returns a segment whose blocks have no gaps: the live blocks, and inactive ones between them.
+    /// Returns a segment without gaps: its live blocks, with inactive blocks between them.
     pub(super) fn inventory_of(&self, start: u64, segment: LedgerSegment) -> InventorySegment {
         let end = start + segment.bytes;
         let active = self.blocks.range(start..end).map(|(address, block)| InventoryBlock {
@@ -103,7 +103,7 @@ impl LedgerState {
     }
 }
 
-/// Returns why a range cannot be one: it is empty or leaves the address space.
+/// Returns why a range is invalid: it is empty or leaves the address space.
 pub(super) fn invalid(address: Address, bytes: u64) -> Option<Reason> {
     match address.0.checked_add(bytes) {
         _ if bytes == 0 => Some(Reason::Empty),

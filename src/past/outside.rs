@@ -1,5 +1,5 @@
-//! Looks at the resident memory of a process from another one, which keeps its tape: a look opens files, and a program may
-//! have forbidden itself that.
+//! Reads the resident memory of a process from the process that keeps its tape: reading opens files, which a program
+//! may have forbidden itself.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -19,20 +19,20 @@ use crate::{
 };
 use memreel_snapshot::words::{DeviceId, ResidentReport};
 
-/// The time from one look to the next, at least, and as a multiple of what the last one took: the kernel has a lock of the
-/// process's address space in parts of a look.
+/// The least time between two looks, and as a multiple of the time the last one took: the kernel locks the process's
+/// address space during parts of a look.
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_BY_LOOK: u32 = 50;
 
-/// The same for a process that has more than at any look before: the highest of them is to be near the peak.
+/// The same for a process that is larger than at any earlier look: the highest look should be near the peak.
 const PEAK_INTERVAL: Duration = Duration::from_millis(100);
 const PEAK_INTERVAL_BY_LOOK: u32 = 10;
 
-/// A new peak is so many parts of the last one higher, at least.
+/// A new peak is at least one part in this many above the last one.
 const PEAK_PARTS: u64 = 100;
 
-/// Looks at the resident memory of the process of a tape, and writes into the tape what it sees. Of a process sixteen
-/// reports are kept, always with the highest and the last.
+/// Reads the resident memory of a tape's process and writes it into the tape. Sixteen reports are kept for each
+/// process, always with the highest and the last.
 ///
 /// ```
 /// use memreel::{DeviceId, Recovered, TapeKeeper, integrate::MallocReports};
@@ -59,11 +59,11 @@ const PEAK_PARTS: u64 = 100;
 pub struct Onlooker {
     file: Arc<TapeFile>,
     usage: Usage,
-    /// The clock of this process, and the other's ticks when this one began.
+    /// The clock of this process, and the other process's ticks when this one started.
     clock: Clock,
     begun: u64,
     process: Option<PathBuf>,
-    /// When the last look was, and what it took; at first, when the process was found.
+    /// The time of the last look and how long it took; at first, the time when the process was found.
     last: (Instant, Duration),
     highest_bytes: u64,
 }
@@ -116,19 +116,19 @@ impl Onlooker {
         self.process.as_deref().and_then(|process| memory::resident_bytes(process).ok()).unwrap_or(0)
     }
 
-    /// Looks at the process, which has this device as its heap.
+    /// Reads the memory of the process, whose heap is this device.
     fn look_at(&mut self, device: DeviceId, recorder_bytes: u64) -> Option<()> {
-        // Its number may be that of another process since the last look.
+        // Since the last look, its PID may have been reused.
         self.process = self.file.process_folder();
         let tape = self.file.path();
-        // The kernel has paths without links.
+        // The kernel reports paths without links.
         let folder = tape.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let folder = folder.as_deref().and_then(Path::to_str).map(str::to_owned);
         let process = self.process.as_deref()?;
         let own_maps = own_maps::ranges_in(process, self.file.own_maps());
         let known = Known { own_folders: folder.into_iter().collect(), own_maps, ..Known::default() };
         let seen = memory::look(process, &known).ok()?;
-        // A process that runs another program now has the tape mapped no more. With another root, it has another path.
+        // A process that runs another program now no longer maps the tape. In another root, the tape has another path.
         let name = tape.file_name()?.to_str()?;
         if !seen.areas.iter().any(|area| area.name.rsplit('/').next() == Some(name)) {
             return None;
@@ -140,7 +140,7 @@ impl Onlooker {
     }
 }
 
-/// Returns the ticks from the beginning of a recording until now.
+/// Returns the ticks from the start of a recording until now.
 fn ticks_since(Beginning { start_us, ns_of_ticks }: Beginning) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let elapsed_ns = now.as_nanos().saturating_sub(u128::from(start_us) * 1000);

@@ -1,10 +1,10 @@
-//! A bounded queue of the newest entries, with a count of those it dropped.
+//! A bounded queue of the newest entries, with a count of the dropped ones.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-/// A bounded queue that drops its oldest entry when it is full. It grows as it fills, so that a
-/// large capacity costs nothing until it is used.
+/// A bounded queue that drops its oldest entry when it is full. It grows as it fills, so a large capacity costs nothing
+/// until it is used.
 ///
 /// PyTorch's ring loses its order when it is resized (docs/snapshot-format.md 2.5);
 /// this one keeps the newest entries in order when its capacity changes.
@@ -29,7 +29,7 @@ impl<T> Ring<T> {
         self.entries.push_back(entry);
     }
 
-    /// Changes the capacity; of the present entries the newest that fit remain.
+    /// Changes the capacity and keeps the newest entries that fit.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
         let n_over = self.entries.len().saturating_sub(self.capacity);

@@ -18,7 +18,7 @@ use crate::process::sync::AtomicUsize;
 #[repr(align(128))]
 pub(crate) struct Chunk {
     len: AtomicUsize,
-    /// Where it is among a tape's open chunks. Relaxed: the tape's lock orders it.
+    /// The position in a tape's list of open chunks. Relaxed: the tape's lock orders it.
     place: AtomicUsize,
     lines: Lines,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub(crate) const N_ENTRIES: usize = N_LINES * N_IN_LINE;
 
-    /// Returns an empty chunk with this memory.
+    /// Returns an empty chunk in this memory.
     #[cfg(not(loom))]
     pub(super) fn of(lines: Lines) -> Chunk {
         Chunk { len: AtomicUsize::new(0), place: AtomicUsize::new(0), lines }
@@ -37,7 +37,7 @@ impl Chunk {
         &self.lines
     }
 
-    /// Returns where it is among a tape's open chunks, if it is one of them.
+    /// Returns the position in a tape's list of open chunks, if the chunk is in it.
     pub(super) fn place(&self) -> usize {
         self.place.load(Ordering::Relaxed)
     }
@@ -52,7 +52,7 @@ impl Chunk {
         self.push_all([words])
     }
 
-    /// Appends events, all or none of them. Otherwise like [`Chunk::push`].
+    /// Appends all of the events, or none of them. Otherwise like [`Chunk::push`].
     #[inline(always)]
     pub(crate) fn push_all<const N: usize>(&self, events: [[u64; N_WORDS]; N]) -> bool {
         // Relaxed: this thread stored it, or got the chunk under the tape's lock.
@@ -65,7 +65,7 @@ impl Chunk {
             place[0].store(words[0], Ordering::Relaxed);
             place[2].store(words[2], Ordering::Relaxed);
             place[3].store(words[3], Ordering::Relaxed);
-            // Not before the others, neither by the compiler nor by the processor.
+            // Stored after the other words, for the compiler and for the processor.
             place[1].store(words[1], Ordering::Release);
         }
         self.len.store(len + N, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What many events have in common (stream, pool, scope), as a number of four bytes.
+//! The stream, pool and scope that many events share, as a four-byte number.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -67,7 +67,7 @@ impl Contexts {
         index
     }
 
-    /// Writes contexts into a file from now on, first those that there are.
+    /// Writes contexts into a file from now on, starting with the existing ones.
     #[cfg(not(loom))]
     pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         for (file, (index, context)) in
@@ -98,14 +98,14 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Returns the number of a context if it is the one used last.
+    /// Returns the number of a context if it is the last one used.
     #[inline(always)]
     pub(super) fn latest(&self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.latest;
         (known == context).then_some(id)
     }
 
-    /// Returns the number of a context if it is one of those used recently, and marks it as used last.
+    /// Returns the number of a context if it is one of those used recently, and marks it as the last one used.
     pub(super) fn get(&mut self, context: EventContext) -> Option<ContextId> {
         let (known, id) = self.others[Self::place(context)];
         (known == context).then(|| {
@@ -114,7 +114,7 @@ impl Recent {
         })
     }
 
-    /// Adds a context as the one used last.
+    /// Adds a context as the last one used.
     pub(super) fn keep(&mut self, context: EventContext, id: ContextId) {
         self.latest = (context, id);
         self.others[Self::place(context)] = (context, id);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::chunk::{Chunk, N_WORDS};
 
-/// A chunk whose length the reader does not have.
+/// A chunk whose length the reader does not know.
 #[derive(Debug, Default)]
 pub struct ChunkInFile(Chunk);
 
@@ -16,8 +16,8 @@ impl ChunkInFile {
         self.0.push(words)
     }
 
-    /// Returns the whole events, as `Memory::read_at` and `slot` in `tape/` read them: words one after the other with
-    /// acquire, first how many events are whole, then these.
+    /// Returns the complete events, read like `Memory::read_at` and `slot` in `tape/` do: words in order with acquire,
+    /// first to count the complete events, then to copy them.
     #[must_use]
     pub fn whole_events(&self) -> Vec<[u64; N_WORDS]> {
         let places = || self.0.lines().iter().flat_map(|line| &line.0);

@@ -1,4 +1,5 @@
-//! The work of a keeper in this process: dropped events become the list of live blocks, full chunks get checksums.
+//! The keeper's work in this process: folds dropped events into the list of live blocks, and gives full chunks
+//! checksums.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use super::{
 };
 use crate::process::sync::lock;
 
-/// How often a list is looked for: a keeper that writes a new one meanwhile may free the old one before the reader is there.
+/// How often reading a list is tried: a keeper that writes a new list may free the old one before it is read.
 const READS: usize = 3;
 
-/// Returns what the keeper of a recorder's file does.
+/// Returns the duties of the keeper of a recorder's file.
 pub(super) fn duties(shared: &Arc<Shared>) -> Duties {
     let (of_fold, of_names) = (Arc::downgrade(shared), Arc::downgrade(shared));
     Duties {
@@ -40,7 +41,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let until = cut.until;
     let mut live = match fold.start {
         Start::Live(live) => live,
-        // The keeper in another process has left, and its list stays.
+        // The keeper in another process has left; its list remains.
         Start::InFile { may_lack } => {
             let read = |_| file.last_list(device, fold.folded, may_lack).ok();
             match (0..READS).find_map(read) {
@@ -51,7 +52,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
                 // It left before it wrote one.
                 Some(None) => LiveState::default(),
                 None => {
-                    // The file cannot be opened now, by its path or at all. The list in it is whole, and a later fold may
+                    // The file cannot be opened now, by its path or at all. Its list is complete, and a later fold may
                     // read it.
                     fold.start = Start::InFile { may_lack };
                     return tape.end_work(|in_file| in_file.end_fold(fold, until, None));
@@ -59,7 +60,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
             }
         }
     };
-    // Contexts are numbered before an event has them, so those of the cut are in this copy.
+    // An event's context is numbered before the event is written, so this copy has all contexts of the cut.
     let contexts = lock(&shared.contexts).all();
     let tables = LogTables { contexts, scale: shared.clock.scale() };
     let log = cut.read();

@@ -1,9 +1,10 @@
-//! The keeper of a tape's file: it gives full chunks checksums, and applies the events that the ring has dropped to the
-//! list of live blocks.
+//! The keeper of a tape's file: gives full chunks checksums, and folds events that the ring dropped into the list of
+//! live blocks.
 //!
-//! In a program with several threads it is one more, which blocks all signals. A program with one thread keeps it: a
-//! second would change what `fork` warns of and what `unshare` permits. There the thread that fills a chunk does the
-//! work. A tape that another process keeps ([`TapeKeeper`](super::TapeKeeper)) has no thread here either.
+//! In a program with several threads it is one more thread, which blocks all signals. A single-threaded program remains
+//! so: a second thread would change what `fork` warns about and what `unshare` permits. There, the thread that fills a
+//! chunk does the work. A tape that another process keeps ([`TapeKeeper`](super::TapeKeeper)) has no thread here
+//! either.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -20,7 +21,7 @@ use crate::{
     tape::TapeFile,
 };
 
-/// What a keeper does; nothing, if the recorder is gone.
+/// The work of a keeper; nothing if the recorder is gone.
 pub(super) struct Duties {
     /// Folds what is due on every tape, and gives full chunks checksums.
     pub(super) fold: Box<dyn Fn() + Send + Sync>,
@@ -39,14 +40,14 @@ impl fmt::Debug for Duties {
 pub(crate) struct Keeper {
     file: Arc<TapeFile>,
     duties: Duties,
-    /// Whether another process keeps the file, as long as it follows.
+    /// Whether another process keeps the file, for as long as it follows.
     is_elsewhere: bool,
     is_started: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Keeper {
-    /// Returns the keeper of a file, which is not at work yet. `is_elsewhere` if another process keeps it.
+    /// Returns the keeper of a file, not yet started. Another process keeps the file if `is_elsewhere`.
     pub(super) fn new(file: &Arc<TapeFile>, is_elsewhere: bool, duties: Duties) -> Arc<Keeper> {
         Arc::new(Keeper {
             file: file.clone(),
@@ -61,23 +62,23 @@ impl Keeper {
         self.is_elsewhere
     }
 
-    /// Has the work done: by the thread, or here and now.
+    /// Does the work: on the thread if there is one, otherwise here.
     pub(super) fn work(self: &Arc<Keeper>) {
-        // The work opens files, in a call of the program such as `free`, where a cancelled thread must not end.
+        // The work opens files inside a call such as `free`, where a cancelled thread must not end.
         let _uncancelled = Uncancelled::begin();
         let has_thread = self.thread.get().is_some() || !self.is_elsewhere && has_threads() && self.start();
         if has_thread { self.wake() } else { (self.duties.fold)() }
     }
 
-    /// Has the thread ask the frame source for names: it may wait for its interpreter, which may wait for the calling
-    /// thread.
+    /// Makes the thread ask the frame source for names: that may wait for its interpreter, which may wait for the
+    /// calling thread.
     pub(crate) fn name_words(self: &Arc<Keeper>) {
         if self.start() {
             self.wake();
         }
     }
 
-    /// Wakes the thread, if there is one; it ends if the file is closed.
+    /// Wakes the thread, if there is one; the thread ends if the file is closed.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -91,23 +92,23 @@ impl Keeper {
             // Another thread is about to start it.
             return self.thread.get().is_some();
         }
-        // A signal that the program blocks, to take it with `sigwait`, must not reach this thread and end the program.
+        // A signal that the program blocks and takes with `sigwait` must not reach this thread and end the program.
         let _blocked = Blocked::new();
         let keeper = self.clone();
         let run = move || {
-            // What it allocates is the recorder's own.
+            // Its allocations are the recorder's own.
             let _guard = Guard::enter();
             while keeper.keep() {
                 thread::park();
             }
         };
         let started = thread::Builder::new().name("memreel-tape".into()).spawn(run);
-        // A process that may have no more threads now may have some later.
+        // A process that may not start threads now may do so later.
         self.is_started.store(started.is_ok(), Ordering::Release);
         started.is_ok_and(|handle| self.thread.set(handle.thread().clone()).is_ok())
     }
 
-    /// Does what there is to do; returns whether the recorder still has the file.
+    /// Does the due work; returns whether the recorder still has the file.
     fn keep(&self) -> bool {
         (self.duties.name_words)();
         (self.duties.fold)();

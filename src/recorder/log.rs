@@ -52,7 +52,7 @@ pub(super) fn words(event: &Event, at: Ticks, context: ContextId) -> Words {
     ]
 }
 
-/// Returns an event without the numbers that its tables lack: those of a damaged file would cost memory up to them.
+/// Returns an event without the numbers that its tables lack: the wrong numbers of a damaged file would cost memory.
 #[cfg(not(loom))]
 pub(crate) fn known(mut words: Words, n_contexts: usize, n_stacks: usize) -> Words {
     if stack_of(&words).0 as usize >= n_stacks {
@@ -72,7 +72,7 @@ pub(crate) struct Count {
 }
 
 impl Cut {
-    /// Returns the events of chunks after an order word.
+    /// Returns the events of chunks after a given order word.
     #[cfg(not(loom))]
     pub(crate) fn whole(chunks: &[Arc<Chunk>], after: u64) -> Cut {
         let chunks = chunks.iter().map(|chunk| (chunk.len(), chunk.clone())).collect();
@@ -86,9 +86,9 @@ impl Cut {
 
     /// Returns the newest events that the capacity holds, oldest first.
     ///
-    /// Chunks that one thread filled one after the other are already in order and are not copied.
+    /// Chunks that one thread filled in turn are already in order and are not copied.
     pub(crate) fn read(mut self) -> Log {
-        // Events with equal ticks are in any order in a chunk, and all others in theirs. A fold is of a small part of the ring.
+        // Within a chunk, only events with equal ticks may be out of order. A fold reads a small part of the ring.
         let last_ticks = self.until >> ACTION_BITS;
         self.chunks.retain(|(len, chunk)| *len > 0 && key(chunk, 0) >> ACTION_BITS <= last_ticks);
         self.chunks.sort_by_key(|(_, chunk)| key(chunk, 0));
@@ -173,7 +173,7 @@ fn n_behind(chunk: &Chunk, len: usize, until: u64) -> usize {
     (0..len).rev().take_while(|index| key(chunk, *index) > until).count()
 }
 
-/// Merges the events of several threads into one order, in chunks of their own.
+/// Merges the events of several threads in order, into new chunks.
 fn merged(runs: &[Run]) -> Vec<Run> {
     let mut all: Vec<Words> = runs.iter().flat_map(Run::events).collect();
     // A stable sort that is fast on sorted runs. Of two events with equal ticks the one with the lower
@@ -269,7 +269,7 @@ impl Log {
         });
     }
 
-    /// Puts events in front of the others, with the time of the first.
+    /// Puts events before the others, with the time of the first.
     pub(crate) fn begin_with(&mut self, events: &[Event]) {
         let Some(first) = self.runs.first() else { return };
         let at = Ticks(key(&first.chunk, first.range.start) >> ACTION_BITS);

@@ -1,5 +1,5 @@
-//! The address ranges that the program mapped itself, with the stacks that did: the kernel knows who has memory, and not which
-//! line asked for it.
+//! The address ranges that the program mapped itself, with their stacks: the kernel reports who has memory, not which
+//! line requested it.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, ops::Range};
@@ -7,19 +7,19 @@ use std::{collections::BTreeMap, ops::Range};
 use super::clock::Ticks;
 use memreel_snapshot::words::StackId;
 
-/// The most ranges that are there at once. What a program maps beyond has no stack.
+/// The most ranges that can exist at once. What a program maps beyond that has no stack.
 const MOST_LIVE: usize = 16 << 10;
 
-/// The most ranges that were unmapped and are kept, the largest: an earlier look at the process may have them.
+/// The most unmapped ranges that are kept, the largest: an earlier reading of the process may contain them.
 const MOST_ENDED: usize = 1 << 10;
 
-/// A range, which one stack mapped. One that ended when it began was never there.
+/// A range that one stack mapped. One that ended when it started never existed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MappedRange {
     pub(crate) range: Range<u64>,
     pub(crate) stack: StackId,
     pub(crate) from: Ticks,
-    /// The largest number of ticks while it is there.
+    /// The last ticks at which it exists.
     pub(crate) until: Ticks,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct MappedRange {
 const NEVER: Ticks = Ticks(u64::MAX);
 
 impl MappedRange {
-    /// Returns until when it was there; `None` if it is there still.
+    /// Returns when it ended; `None` if it still exists.
     pub(crate) fn ended(&self) -> Option<Ticks> {
         (self.until != NEVER).then_some(self.until)
     }
@@ -36,14 +36,14 @@ impl MappedRange {
 /// The ranges of a process.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
-    /// Those that are there, by their starts; no two have an address in common.
+    /// The existing ranges by start; no two overlap.
     live: BTreeMap<u64, MappedRange>,
     ended: Vec<MappedRange>,
 }
 
 impl Mapped {
-    /// Adds a range, in place of what was there, and calls `changed` with each range that began, grew or ended. Without a stack
-    /// there is nothing to add.
+    /// Adds a range, replacing what was there, and calls `changed` with each range that started, grew or ended. Without
+    /// a stack there is nothing to add.
     pub(super) fn map(
         &mut self,
         range: Range<u64>,
@@ -59,8 +59,8 @@ impl Mapped {
         }
     }
 
-    /// Returns a new range with its neighbours of the same stack, so that a loop that maps has one range. It is that of its first
-    /// neighbour, which is noted so that the other one never was.
+    /// Merges a new range with its neighbours of the same stack, so that a loop that maps has one range. The first
+    /// neighbour grows; it is noted so that the other never existed.
     fn grown(&mut self, new: MappedRange, changed: &mut dyn FnMut(&MappedRange)) -> MappedRange {
         let before = self.live.range(..new.range.start).next_back().map(|(_, before)| before);
         let before = before.filter(|of| of.range.end == new.range.start && of.stack == new.stack).cloned();
@@ -76,7 +76,7 @@ impl Mapped {
         grown
     }
 
-    /// Ends what is there of a range. Calls `changed` as [`Mapped::map`] does.
+    /// Ends the mapped parts of a range. Calls `changed` as [`Mapped::map`] does.
     pub(super) fn unmap(&mut self, range: Range<u64>, at: Ticks, changed: &mut dyn FnMut(&MappedRange)) {
         let meeting = self.live.range(..range.end).rev().take_while(|(_, of)| of.range.end > range.start);
         for start in meeting.map(|(start, _)| *start).collect::<Vec<_>>() {
@@ -105,18 +105,18 @@ impl Mapped {
         self.ended.push(ended);
     }
 
-    /// Returns all ranges: those that were there, and then those that are.
+    /// Returns all ranges: first those that ended, then those that exist.
     pub(super) fn all(&self) -> impl Iterator<Item = &MappedRange> {
         self.ended.iter().chain(self.live.values())
     }
 
-    /// Forgets those that are not there.
+    /// Removes the ranges that ended.
     pub(super) fn forget_ended(&mut self) {
         self.ended.clear();
     }
 
-    /// Returns the ranges of what was noted of them, in the order of the notes: of a range that begins at one address at one
-    /// time, the last note counts.
+    /// Returns the ranges of a tape's notes, in the order of the notes: of notes with the same start address and time,
+    /// the last one counts.
     #[cfg(not(loom))]
     pub(super) fn of_notes(notes: Vec<MappedRange>) -> Mapped {
         let all: BTreeMap<(u64, Ticks), MappedRange> =

@@ -1,4 +1,4 @@
-//! Where a new chunk is to be. It is made without the lock of its tape.
+//! The place of a new chunk, which is created without the lock of its tape.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use memreel_snapshot::words::DeviceId;
 /// The place of a new chunk.
 #[derive(Debug)]
 pub(super) struct NewPlace {
-    /// In memory without one.
+    /// `None` for a chunk in memory.
     #[cfg(not(loom))]
     pub(super) file: Option<(Arc<TapeFile>, DeviceId)>,
     /// How many events the tape had dropped.
@@ -23,7 +23,7 @@ pub(super) struct NewPlace {
 }
 
 impl NewPlace {
-    /// Returns an empty chunk: in memory, if the file has no room.
+    /// Returns an empty chunk; it is in memory if the file has no room.
     #[cfg_attr(loom, allow(unused_variables, reason = "chunks are in memory"))]
     pub(super) fn chunk(self, clock: &Clock) -> Arc<Chunk> {
         #[cfg(not(loom))]

@@ -1,4 +1,4 @@
-//! The chunk that a thread fills on a tape: how it gets one, and for how long it waits for the tape's lock.
+//! The chunk that a thread fills on a tape: how the thread gets one, and how long it waits for the tape's lock.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, atomic::Ordering};
@@ -34,9 +34,10 @@ pub(super) struct OpenChunk {
 /// How long a thread waits for the lock of a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wait {
-    /// Until it has it. The caller has a lock that a fork takes first, or the program asks the recorder.
+    /// Until it has the lock. The caller has a lock that a fork takes first, or the program queries the recorder.
     Always,
-    /// Unless a fork has it for too long, whose next handlers may wait for this thread. The caller has no chunk to give back.
+    /// Unless a fork has the lock for too long, whose next handlers may wait for this thread. The caller has no chunk
+    /// to give back.
     UnlessStuck,
 }
 
@@ -62,13 +63,13 @@ impl Tape {
                 state.close(done);
             }
             let spare = state.drop_oldest();
-            // Relaxed: a count, with which nothing else has to agree.
+            // Relaxed: a count, nothing else has to agree with it.
             state.n_dropped += self.n_lost.swap(0, Ordering::Relaxed);
             if let Some(chunk) = state.idle.pop().or(spare) {
                 break (state, chunk);
             }
-            // Without the lock, for which thousands of threads may wait that begin at once: the file system and the allocator may
-            // take their time.
+            // Without the lock, because thousands of threads that start at once may wait for it, and the file system
+            // and the allocator may take long.
             let (place, generation) = (state.place_of_new(), self.generation());
             drop(state);
             let new = place.chunk(clock);
@@ -90,9 +91,9 @@ impl Tape {
         })
     }
 
-    /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets no
-    /// more events: it is not where those of today are kept. While a fork is stuck, whose next handlers may wait for the end of
-    /// this thread, the chunk stays as if the thread had it.
+    /// Takes back the chunk of a thread that ends; the next thread continues it. A chunk of an earlier generation gets
+    /// no more events, because current events belong elsewhere. While a fork is stuck, whose next handlers may wait for
+    /// the end of this thread, the chunk remains as if the thread still had it.
     pub(super) fn take_back(&self, chunk: &Arc<Chunk>, generation: u64) {
         let _guard = Guard::enter();
         if let Some(mut state) = self.lock_unless_stuck()
@@ -109,7 +110,7 @@ impl Tape {
         }
     }
 
-    /// Takes the lock; `None` if a fork has it for too long, and in a child that no handler made sound.
+    /// Takes the lock; `None` if a fork has it for too long, or in a child in which no fork handler ran.
     fn lock_unless_stuck(&self) -> Option<MutexGuard<'_, TapeState>> {
         #[cfg(not(loom))]
         return if wiped::is_stranger() { None } else { fork::lock_unless_stuck(&self.state) };
@@ -119,7 +120,7 @@ impl Tape {
 }
 
 impl TapeState {
-    /// Returns where an empty chunk is to be: in the file, if there is one and it has room.
+    /// Returns the place of a new chunk: in the file, if there is one and it has room.
     fn place_of_new(&self) -> NewPlace {
         NewPlace {
             #[cfg(not(loom))]
@@ -129,7 +130,8 @@ impl TapeState {
         }
     }
 
-    /// Returns a chunk that was made for this tape, or one in memory, if the part in the file ends, or has ended meanwhile.
+    /// Returns a chunk that was created for this tape; one in memory if the part in the file ends or has ended
+    /// meanwhile.
     #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
     fn admitted(&mut self, new: Arc<Chunk>, clock: &Clock) -> Arc<Chunk> {
         #[cfg(not(loom))]

@@ -1,7 +1,7 @@
-//! Recording by a caller that is within the recorder's own work: the process's heap.
+//! Records for a caller that is within the recorder's own work: the process's heap.
 //!
-//! It sets the guard once for an allocation: around the capture of the stack, its table and the event. So an
-//! allocation that the recorder or the table makes, or a signal handler, does not come back to the table.
+//! The guard is set once for an allocation: around the capture of its stack, the table and the event. So allocations by
+//! the recorder or the table, or by a signal handler, do not re-enter the table.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct OwnWork {
 }
 
 impl OwnWork {
-    /// Returns the mark, or `None` if this thread is within the recorder's own work already.
+    /// Returns the mark, or `None` if this thread is already within the recorder's own work.
     #[inline]
     pub(crate) fn begin() -> Option<OwnWork> {
         Guard::enter().map(|guard| OwnWork { _guard: guard })
@@ -57,7 +57,7 @@ impl Track {
         sample::represented(bytes, if sample_bytes == 0 { of_recording() } else { sample_bytes })
     }
 
-    /// Captures the stack of an allocation that is recorded.
+    /// Captures the stack of a recorded allocation.
     #[inline]
     pub(crate) fn stack_of_alloc_within(&self, _: &OwnWork) -> StackId {
         self.capture_within(CapturePoint::Alloc)
@@ -74,7 +74,8 @@ impl Track {
         if self.shared.mode().captures(at) { stack::capture(&self.shared.stacks) } else { StackId::NONE }
     }
 
-    /// Makes room for an event of this thread. It comes before the caller's lock, for which others would wait meanwhile.
+    /// Makes room for an event of this thread. Called before the caller takes its lock, for which other threads would
+    /// wait.
     #[inline(always)]
     pub(crate) fn make_room_within(&self, _: &OwnWork) {
         if !self.shared.mode().is_off() {
@@ -82,7 +83,7 @@ impl Track {
         }
     }
 
-    /// Records an event under a lock of the caller, one of many. `newest` is the time of the newest event under this lock:
+    /// Records an event under one of the caller's many locks. `newest` is the time of the newest event under this lock:
     /// the event is later, and all events are in the order of their times.
     #[inline]
     pub(crate) fn record_within(&self, _: &OwnWork, newest: &mut Ticks, mut event: Event) {
@@ -92,7 +93,7 @@ impl Track {
         }
     }
 
-    /// Records a free that completes at once, with one look at the clock. Otherwise like [`Track::record_within`].
+    /// Records a free that completes at once, reading the clock once. Otherwise like [`Track::record_within`].
     #[inline]
     pub(crate) fn record_free_within(&self, _: &OwnWork, newest: &mut Ticks, mut event: Event) {
         let mode = self.shared.mode();
@@ -111,12 +112,13 @@ impl Track {
         self.push_unguarded(mode, &mut event, &mut AfterNewest(newest));
     }
 
-    /// Returns the time, after what this thread did before.
+    /// Returns the current time, read after this thread's earlier loads.
     pub(crate) fn now_after_loads(&self) -> Ticks {
         self.shared.clock.now_after_loads()
     }
 
-    /// Does what became due in the tape's file while the caller had a lock, which it has no more: others wait for that.
+    /// Does the work in the tape's file that became due while the caller had a lock. The caller has released it,
+    /// because others wait for it.
     #[inline(always)]
     pub(crate) fn keep_within(&self, _: &OwnWork) {
         #[cfg(not(loom))]
@@ -135,7 +137,7 @@ impl Track {
         }
     }
 
-    /// Says in the tape's file, if there is one, that this device samples by itself.
+    /// Notes in the tape's file, if there is one, that this device does its own sampling.
     #[cfg(not(loom))]
     #[cold]
     pub(crate) fn note_sampling(&self, _: &OwnWork, bytes: u64) {
@@ -144,7 +146,7 @@ impl Track {
         }
     }
 
-    /// Records that the program mapped a range itself, with this stack.
+    /// Records that the program mapped a range itself, with the stack of the call.
     pub(crate) fn map_within(&self, _: &OwnWork, range: Range<u64>, stack: StackId) {
         // The clock is read under the lock, so that of two threads the later one has the later time.
         let mut usage = lock(&self.shared.usage);
@@ -173,7 +175,7 @@ mod tests {
     };
     use memreel_snapshot::words::{Address, DeviceId, PoolId, StreamId};
 
-    /// Nobody keeps this tape, so the recording thread folds what its ring drops.
+    /// This tape has no keeper, so the recording thread folds what its ring drops.
     #[test]
     fn the_list_of_live_blocks_is_made_when_the_caller_has_no_lock() {
         let folder = tempfile::tempdir().unwrap();

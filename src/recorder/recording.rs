@@ -154,8 +154,8 @@ impl Recording {
         Recording { context, has_heap_free_stacks: true, ..self }
     }
 
-    /// Leaves out the stacks of frees of the process's heap, as [`Context::Alloc`] does for all devices: a free shows the stack
-    /// of its allocation. A later [`Recording::context`] sets this back.
+    /// Captures no stacks for frees of the process's heap, as [`Context::Alloc`] does for all devices: a free shows the
+    /// stack of its allocation. A later [`Recording::context`] resets this.
     #[must_use]
     pub fn without_heap_free_stacks(self) -> Recording {
         Recording { has_heap_free_stacks: false, ..self }
@@ -186,8 +186,8 @@ impl Recording {
     /// Sets the actions whose events are not recorded. Default: none.
     ///
     /// Without the events of segments, `alloc` or `free_completed` viewers cannot show the state history
-    /// (docs/snapshot-format.md 3.5). The snapshot that a `Reel` takes therefore has them without frames, where
-    /// they fit; the ring has space for others.
+    /// (docs/snapshot-format.md 3.5). A snapshot from a `Reel` therefore has them without frames, where they fit; the
+    /// ring keeps its space for others.
     ///
     /// ```
     /// use memreel::{Action, recorder::Recording};
@@ -202,8 +202,8 @@ impl Recording {
     /// Sets the size in bytes below which allocations, and their frees, are not recorded and have no stack.
     /// Default: 0, all are recorded.
     ///
-    /// The blocks themselves are still in the segments of a snapshot. So that viewers can undo its events, a
-    /// snapshot that a `Reel` takes has an alloc without frames for those that are in use at its end.
+    /// The blocks themselves are still in the segments of a snapshot. A snapshot from a `Reel` has an `alloc` entry
+    /// without frames for those in use at its end, so that viewers can undo its events.
     #[must_use]
     pub fn min_size(self, min_size_bytes: u64) -> Recording {
         Recording { min_size_bytes, ..self }
@@ -220,17 +220,17 @@ impl Recording {
         Recording { sample_bytes: bytes, ..self }
     }
 
-    /// Records into a file, which survives the end of the process, however it comes. Default: in memory.
+    /// Records into a file that survives the process, however it ends. Default: in memory.
     ///
     /// An event is in the kernel's memory of the file when its record call returns, so SIGKILL, `abort` and a panic
     /// lose none; only a crash of the machine does. [`Recovered`](crate::Recovered) and the program's `recover` make a
-    /// snapshot of the file. It takes 33 bytes for each of [`Recording::max_entries`] events and device, and some more for
-    /// stacks; it grows in steps of 2 MiB. A file that exists is renamed, with `.old` at the end of its name, because it
-    /// may be of a run that crashed.
+    /// snapshot of the file. For each device, it takes 33 bytes for each of [`Recording::max_entries`] events, and some
+    /// more for stacks; it grows in steps of 2 MiB. An existing file is renamed, with `.old` appended, because it may
+    /// be from a run that crashed.
     ///
     /// If the file cannot be created, or cannot grow because the disk is full, recording goes on in memory and one line
-    /// on standard error reports it; [`Recorder::tape`](super::Recorder::tape) tells whether there is a file. What was
-    /// recorded before is not in it, except the segments and blocks of a [`Reel`](crate::Reel). A child of `fork`
+    /// on standard error reports it; [`Recorder::tape`](super::Recorder::tape) returns whether there is a file. What
+    /// was recorded before is not in it, except the segments and blocks of a [`Reel`](crate::Reel). A child of `fork`
     /// records in memory. Another program may delete the file, but must not make it shorter.
     ///
     /// ```
@@ -251,8 +251,8 @@ impl Recording {
         Recording { tape: Some(path.into()), ..self }
     }
 
-    /// Says that another process keeps the tape, with a [`TapeKeeper`](super::TapeKeeper): no thread is started for it
-    /// here. If that process ends or does not follow, the thread that fills a chunk does its work.
+    /// Declares that another process keeps the tape, with a [`TapeKeeper`](super::TapeKeeper): no thread is started for
+    /// it here. If that process ends or does not follow, the thread that fills a chunk does the work.
     #[must_use]
     pub fn kept_elsewhere(self) -> Recording {
         Recording { is_kept_elsewhere: true, ..self }
@@ -291,7 +291,7 @@ impl Recording {
         self.tape.as_deref().filter(|_| self.enabled != Enabled::Off)
     }
 
-    /// Returns the options that a tape's file shows.
+    /// Returns the options as a note for a tape's file.
     #[cfg(not(loom))]
     pub(super) fn to_note(&self, has_gaps: bool) -> RecordingNote {
         RecordingNote {
@@ -309,7 +309,7 @@ impl Recording {
         mode.keeps_stacks() && !mode.captures(CapturePoint::HeapFree)
     }
 
-    /// Returns the options of a tape's file.
+    /// Returns the options from a tape's note.
     #[cfg(not(loom))]
     pub(crate) fn of_note(note: &RecordingNote) -> Recording {
         Recording {
@@ -432,7 +432,7 @@ impl Mode {
 
 /// The current mode. While recording is off, a report costs one load and one branch.
 ///
-/// Relaxed: a thread that reads an old mode writes to a chunk that it has, whose events an erasure drops. Whether it gets
+/// Relaxed: a thread that reads an old mode writes to its present chunk, whose events an erasure drops. Whether it gets
 /// another chunk is decided under the tape's lock, by the mode that was stored before the tape was erased.
 #[derive(Debug, Default)]
 pub(super) struct AtomicMode(AtomicU32);

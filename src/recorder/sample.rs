@@ -1,4 +1,4 @@
-//! Sampling: which allocations are recorded when one in every N bytes is.
+//! Sampling: chooses which allocations are recorded when on average one in every N bytes is.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -61,7 +61,7 @@ impl Sampler {
         self.decide_anew(bytes, every_bytes)
     }
 
-    /// Decides about an allocation that has the next sampled byte, or is the first with this mean distance.
+    /// Decides about an allocation that contains the next sampled byte, or is the first with this mean distance.
     #[cold]
     #[inline(never)]
     fn decide_anew(&self, bytes: u64, every_bytes: u64) -> bool {
@@ -70,8 +70,8 @@ impl Sampler {
         }
         let left = self.left.get().saturating_sub_unsigned(bytes);
         let is_kept = left <= 0;
-        // Whatever of the allocation is behind its first sampled byte does not count for the next: the distances
-        // have no memory.
+        // The part of the allocation after its first sampled byte does not count towards the next: the distances have
+        // no memory.
         self.left.set(if is_kept { self.distance() } else { left });
         is_kept
     }

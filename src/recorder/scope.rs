@@ -24,7 +24,7 @@ thread_local! {
 }
 
 thread_local! {
-    /// The innermost of them. An event needs only this one, because most threads use one recorder.
+    /// The innermost open scope. An event needs only this one, because most threads use one recorder.
     static INNERMOST: Cell<Open> = const { Cell::new(Open { recorder: 0, scope: ScopeId(0) }) };
 }
 
@@ -83,7 +83,7 @@ impl std::fmt::Debug for Scope {
 
 impl Scope {
     pub(super) fn open(shared: Arc<Shared>, name: &str, device: DeviceId) -> Scope {
-        // Inside the process's allocator, the memory of the name must not come back here under the lock.
+        // Inside the process's allocator, the memory of the name must not be recorded here, under the lock.
         let _guard = Guard::enter();
         let parent = current(shared.number);
         let scope = lock(&shared.scopes).intern(parent, name);

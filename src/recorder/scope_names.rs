@@ -26,7 +26,7 @@ pub(crate) struct Annotation {
 
 #[cfg(not(loom))]
 impl Annotation {
-    /// Returns what a tape's file says of it.
+    /// Returns the annotation as a note for a tape's file.
     pub(super) fn to_note(self) -> Note {
         let Annotation { is_start, scope, device, at } = self;
         Note::Annotation { is_start, scope: scope.0, device: device.0, ticks: at.0 }
@@ -81,7 +81,7 @@ impl ScopeNames {
         let _ = scope;
     }
 
-    /// Writes paths into a file from now on, first those that there are.
+    /// Writes paths into a file from now on, starting with the existing ones.
     #[cfg(not(loom))]
     pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         self.file = file;

@@ -1,20 +1,20 @@
-//! What each stack of a device allocated, what of it is live, and what each had live when the device had the most.
+//! Per stack of a device: what it allocated, what is live, and what was live when the device had the most.
 //!
-//! A new peak copies nothing: a stack's part of it is set aside when the stack first changes afterwards.
+//! A new peak copies nothing: a stack's part of the peak is saved when the stack first changes afterwards.
 #![forbid(unsafe_code)]
 
 use std::collections::hash_map::Entry;
 
 use memreel_snapshot::words::{RunSums, SeededMap, StackId, StackSum};
 
-/// What the sums have of a block.
+/// How a block is counted in the sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Counted {
-    /// Nothing: it is of a device with segments.
+    /// Not at all: it is of a device with segments.
     Nothing,
-    /// That it is live: it is from before the recording.
+    /// As live: it is from before the recording.
     Live,
-    /// Its allocation too.
+    /// As live and as allocated.
     Allocated,
 }
 
@@ -30,11 +30,11 @@ pub(super) struct Sums {
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     bytes: u64,
-    /// In microseconds since the Unix epoch; 0 if it was before the first event.
+    /// Microseconds since the Unix epoch; 0 if it was before the first event.
     time_us: u64,
     /// How many peaks there were before this one.
     number: u64,
-    /// Whether earlier ones are not known: the sums are of a tape without them.
+    /// Whether earlier peaks are unknown, because the sums are from a tape without them.
     is_unknown: bool,
 }
 
@@ -50,18 +50,18 @@ struct Held {
 struct Sum {
     n_blocks: u64,
     bytes: u64,
-    /// What is live of these bytes, and was at most.
+    /// Of these bytes, those that are live, and the most that were.
     live_bytes: u64,
     peak_bytes: u64,
-    /// What is live, also of blocks from before the recording.
+    /// What is live, including blocks from before the recording.
     held: Held,
-    /// What was at the peak with this number; `held`, if there was a later one.
+    /// What was live at the peak with this number; `held` if there was a later one.
     at_peak: Held,
     peak_number: u64,
 }
 
 impl Sums {
-    /// Takes blocks that are live before the first event.
+    /// Creates sums from blocks that are live before the first event.
     pub(super) fn of_before(blocks: impl Iterator<Item = (StackId, u64)>) -> Sums {
         let mut sums = Sums::default();
         blocks.for_each(|(stack, bytes)| _ = sums.hold(stack, bytes));
@@ -69,7 +69,7 @@ impl Sums {
         sums
     }
 
-    /// Takes over sums, without what is live.
+    /// Creates sums from those of a run, without what is live.
     pub(super) fn of_run(run: &RunSums) -> Sums {
         let number = 1;
         let sum = |of: &StackSum| {
@@ -84,12 +84,12 @@ impl Sums {
         Sums { stacks: run.stacks.iter().map(sum).collect(), live_bytes: 0, peak }
     }
 
-    /// Takes a live block that the sums were made with.
+    /// Adds a live block that the sums already count as allocated.
     pub(super) fn hold_again(&mut self, stack: StackId, bytes: u64) -> Counted {
         let is_unknown = self.peak.is_unknown;
         let sum = self.hold(stack, bytes);
         if is_unknown {
-            // The sums have what was allocated alone.
+            // The sums have only what was allocated.
             sum.allocate(bytes);
         }
         if sum.live_bytes > 0 || bytes == 0 { Counted::Allocated } else { Counted::Live }
@@ -104,7 +104,7 @@ impl Sums {
         self.look_for_peak(time_us);
     }
 
-    /// Takes a block out of what is live.
+    /// Removes a block from what is live.
     pub(super) fn let_go(&mut self, stack: StackId, bytes: u64, counted: Counted) {
         if counted == Counted::Nothing {
             return;
@@ -121,7 +121,7 @@ impl Sums {
         self.live_bytes = self.live_bytes.saturating_sub(bytes);
     }
 
-    /// Returns the sums of the stacks that allocated, or had something at the peak.
+    /// Returns the sums of the stacks that allocated, or had memory at the peak.
     pub(super) fn run(&self) -> RunSums {
         let sum = |(&stack, sum): (&StackId, &Sum)| {
             let Sum { n_blocks, bytes, live_bytes, peak_bytes, .. } = *sum;
@@ -162,7 +162,7 @@ impl Sum {
         self.peak_bytes = self.peak_bytes.max(self.live_bytes);
     }
 
-    /// Keeps what it had at the peak with this number, before it changes.
+    /// Saves the memory at the peak with this number, before it changes.
     fn set_peak_aside(&mut self, number: u64) {
         (self.at_peak, self.peak_number) = (self.at_peak(number), number);
     }
@@ -185,7 +185,7 @@ mod tests {
         had.map(|sum| (sum.stack, (sum.n_at_peak, sum.bytes_at_peak))).collect()
     }
 
-    /// The oracle copies everything at each new peak. The sums are taken over again in between, as by a keeper that begins.
+    /// The oracle copies everything at each new peak. In between, the sums are restored, as by a keeper that starts.
     #[test]
     fn stacks_have_what_a_copy_at_the_peak_has() {
         for seed in 0..300 {

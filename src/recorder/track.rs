@@ -20,8 +20,8 @@ use memreel_snapshot::words::{Action, DeviceId, Event, StackId};
 
 /// Records the events of one device's allocator. Clones record on the same tape.
 ///
-/// An allocator of your own uses a track like this: it captures the stack before it takes its lock, and
-/// records the event while it has the lock, so that the lock's order is the order of the trace.
+/// An allocator that you write uses a track like this: it captures the stack before it takes its lock, and records the
+/// event while it has the lock, so that the lock determines the order of the trace.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -205,7 +205,8 @@ impl Track {
         }
     }
 
-    /// Records an event of a snapshot itself, also on a thread that is doing the recorder's own work. It has no stack.
+    /// Records an event that a snapshot causes itself, even on a thread that is within the recorder's own work. It has
+    /// no stack.
     pub(crate) fn record_own(&self, event: Event) {
         let mode = self.shared.mode();
         if !mode.is_off() && mode.keeps(event.action) {
@@ -235,8 +236,8 @@ impl Track {
         writer::write(&self.shared, &self.tape, event, source);
     }
 
-    /// Returns whether an event of a filtered-out allocation is recorded nevertheless: a segment or a failure
-    /// that the allocation caused is, and gets a stack captured now.
+    /// Returns whether an event of a filtered-out allocation is recorded nevertheless: a segment or a failure that it
+    /// caused is, with a stack captured now.
     #[cold]
     #[inline(never)]
     fn keeps_filtered(&self, mode: Mode, event: &mut Event) -> bool {
@@ -247,7 +248,7 @@ impl Track {
         true
     }
 
-    /// Calls `work` while each thread that needs a chunk waits for it.
+    /// Calls `work` while each thread that needs a new chunk waits for it.
     #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
     pub(crate) fn while_no_chunk_is_given<T>(&self, work: impl FnOnce() -> T) -> T {
         self.tape.while_locked(work)

@@ -45,8 +45,8 @@ pub(super) struct WithLast;
 /// The order of events is the order of their times; the caller has no lock.
 pub(super) struct ByTime;
 
-/// The event is later than the newest one under a lock that the caller has, one of many that share the tape: at these ticks.
-/// Events of different locks are ordered by time.
+/// The event is later than the newest one under the caller's lock, one of many that share the tape, whose ticks these
+/// are. Events of different locks are ordered by time.
 pub(super) struct AfterNewest<'a>(pub(super) &'a mut Ticks);
 
 /// The event happened together with this thread's previous event. Otherwise like [`AfterNewest`].
@@ -71,8 +71,8 @@ impl TickSource for WithLast {
 impl TickSource for AfterNewest<'_> {
     #[inline(always)]
     fn next(&mut self, writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
-        // Waiting for the loads before would take as long as the counter. The processor may read it before the caller
-        // has its lock; what the lock's last owner recorded is earlier nevertheless.
+        // Waiting for earlier loads would take as long as reading the counter. The processor may read it before the
+        // caller has its lock; what the lock's last owner recorded is earlier nevertheless.
         *self.0 = Ticks(shared.clock.now().0.max(writer.last.0 + 1).max(self.0.0 + 1));
         *self.0
     }
@@ -95,7 +95,7 @@ impl TickSource for ByTime {
     }
 }
 
-/// One thread's open chunk on one tape.
+/// A thread's open chunk on a tape.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// The generation of the tape that the chunk belongs to.
@@ -107,7 +107,7 @@ pub(super) struct Writer {
     tape: Weak<Tape>,
 }
 
-/// A thread's writers, one for every tape it has recorded on.
+/// A thread's writers, one for each tape on which it has recorded.
 #[derive(Debug)]
 struct Writers {
     /// The one used last.
@@ -145,8 +145,8 @@ pub(super) fn write<T: TickSource>(shared: &Shared, tape: &Arc<Tape>, event: &Ev
     }
 }
 
-/// Sees to it that this thread has a chunk, so that its first event opens none under a lock of the caller: that takes a thousand
-/// times as long as the event.
+/// Ensures that this thread has a chunk, so that its first event opens none under the caller's lock: that takes a
+/// thousand times as long as the event.
 #[inline(always)]
 pub(super) fn make_room(shared: &Shared, tape: &Arc<Tape>) {
     let _made = until_end::with(&WRITERS, |writers| {
@@ -216,8 +216,8 @@ impl Writers {
         }
     }
 
-    /// Opens the first chunk of this thread. One that is full is replaced with the event, under the caller's lock: it must not be
-    /// given back unless there is another.
+    /// Opens the first chunk of this thread. A full chunk is replaced when the event is recorded, under the caller's
+    /// lock: it must not be given back before there is another.
     #[inline(always)]
     fn make_room(&mut self, shared: &Shared, tape: &Arc<Tape>) {
         let has_chunk = |writer: &Writer| writer.generation == tape.generation();
@@ -258,8 +258,8 @@ impl Writers {
         self.write_free_apart(shared, tape, requested, newest);
     }
 
-    /// Records the two events of a free one by one. Both are in chunks of the same writer, so that the second has a later
-    /// time, also if the tape is erased in between.
+    /// Records the two events of a free one by one. Both are in chunks of the same writer, so the second has a later
+    /// time even if the tape is erased in between.
     #[inline(never)]
     fn write_free_apart(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
         self.write(shared, tape, requested, &mut AfterNewest(newest));
@@ -327,8 +327,8 @@ impl Drop for Writers {
     }
 }
 
-/// Has the work done that is due in the file of a tape. A caller that is within the recorder's own work, which has no guard
-/// of this call, may have a lock that other threads wait for: it does the work afterwards ([`Tape::is_postponed`]).
+/// Does the work that is due in a tape's file. A caller within the recorder's own work, without a guard from this call,
+/// may have a lock that other threads wait for: it does the work afterwards ([`Tape::is_postponed`]).
 #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
 fn keep(next: &OpenChunk, tape: &Tape, guard: Option<&Guard>) {
     #[cfg(not(loom))]
@@ -402,8 +402,8 @@ impl Writer {
         source: &mut T,
     ) {
         if self.open_next(shared, tape) {
-            // With new ticks: the next chunk may be an idle one whose last event is later than the ticks
-            // that the full chunk refused.
+            // Takes new ticks, because the next chunk may be an idle one whose last event is later than the ticks that
+            // the full chunk refused.
             self.push(shared, tape, event, context, source);
         }
     }
