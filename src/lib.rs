@@ -1,16 +1,15 @@
 //! memreel is a flight recorder for the memory of GPUs and hosts. It records what allocators do, with the
 //! stacks that caused it, and writes PyTorch memory snapshots, which <https://pytorch.org/memory_viz> shows.
 //!
-//! **You give** it your allocations: use memreel's caching allocator instead of your own, or report to it what
-//! your allocator does.
+//! **You give** it your allocations: use memreel's caching allocator instead of your own, or report what your own
+//! allocator does.
 //!
 //! **You get** a snapshot, in memory or as a file:
 //!
 //! - which block was live when, and which line of your program allocated it,
 //! - how each segment is divided into blocks, and how much of it is unused,
 //! - why a request failed although memory was reserved,
-//! - answers as data: the stacks at the peak, leaks, a failed request explained, the same program under other
-//!   allocator settings.
+//! - answers as data: the stacks at the peak, leaks, why a request failed, a replay under other allocator settings.
 //!
 //! **Your duties** are few:
 //!
@@ -27,7 +26,7 @@
 //!
 //! # Recipes
 //!
-//! Each of these is also a program in `examples/`, in the same order.
+//! Each of these examples is also a program in `examples/`, in the same order.
 //!
 //! ## Record and save
 //!
@@ -205,7 +204,7 @@
     allow(dead_code, unused_imports, unreachable_pub, reason = "nothing is recorded there")
 )]
 
-// Rooms that need Linux are cut whole: elsewhere memreel reads. docs/windows.md has the list.
+// Rooms that need Linux are not compiled elsewhere, where memreel only reads; docs/windows.md lists them.
 mod process;
 pub mod device;
 #[cfg(not(loom))]
@@ -238,7 +237,7 @@ pub mod snapshot {
     pub use memreel_snapshot::model::*;
 }
 
-/// Derives snapshots: repaired, smaller, divided, joined.
+/// Derives snapshots: repaired, smaller, split, merged.
 pub mod rewrite {
     #[doc(inline)]
     pub use crate::collect::Completed;

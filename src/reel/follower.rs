@@ -1,4 +1,4 @@
-//! Follows the tapes of running processes: what they hold now, without disturbing them.
+//! Follows the tapes of running processes: reports what they hold now, without disturbing them.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, path::Path};
@@ -13,7 +13,7 @@ use memreel_snapshot::{
     words::{DeviceId, Result, StackId, UsageReport},
 };
 
-/// Follows a tape that grows: what is live at each look, with the owners and the stacks of it.
+/// Follows a growing tape: reports what is live at each look, with its owners and stacks.
 ///
 /// The state is taken once; each later look reads what was appended since. Reading changes nothing in the file and takes no
 /// lock of the process. Memory is in proportion to what is live and does not grow with the length of the run. An event can
@@ -53,29 +53,29 @@ pub struct FollowedDevice {
     pub live_bytes: u64,
     /// The number of live blocks that were recorded.
     pub n_live: u64,
-    /// The most of `live_bytes` that was seen: since the oldest event in the file, or later.
+    /// The highest `live_bytes` seen: since the oldest event in the file, or later.
     pub peak_bytes: u64,
     /// The bytes of the segments.
     pub reserved_bytes: u64,
     /// The last report of the device; `None` if there is none.
     pub report: Option<UsageReport>,
-    /// The most bytes that a report has as used.
+    /// The highest number of used bytes in a report.
     pub used_peak_bytes: Option<u64>,
-    /// The recorded requests that were served since the tape was attached, or since the start.
+    /// The recorded allocations since the tape was attached, or since the start.
     pub n_allocs: u64,
-    /// The bytes of these requests.
+    /// The bytes of these allocations.
     pub allocated_bytes: u64,
     /// The blocks that were freed since then.
     pub n_frees: u64,
-    /// The requests that failed, of the events in the file and later ones.
+    /// The failed requests, in the file and later.
     pub n_ooms: u64,
-    /// The time of the last of them, in microseconds since the Unix epoch.
+    /// The time of the last failed request, in microseconds since the Unix epoch.
     pub last_oom_us: Option<u64>,
-    /// The bytes that it asked for.
+    /// The bytes of the last failed request.
     pub last_oom_bytes: Option<u64>,
 }
 
-/// What each stack of a followed process held at one look, in sums.
+/// What each stack of a followed process held at one look, as sums.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LiveSums(BTreeMap<DeviceId, HeldSums>);
 
@@ -87,11 +87,11 @@ impl LiveSums {
         blocks.fold(0, |all, (bytes, _)| all.saturating_add(*bytes))
     }
 
-    /// Returns the first of some `earlier` moments for a comparison with the last of some `later` ones, in which only what
-    /// grew has grown: a stack that holds more and only went up and down has what it has at the end.
+    /// Returns the first of the `earlier` moments, changed so that a comparison with the last of the `later` moments
+    /// shows growth only in what really grew: a stack that merely went up and down has its final bytes in both.
     ///
-    /// It grew if it held more at each later moment than at any earlier one, or if it never held less than at the first
-    /// moment and never more than at the last.
+    /// A stack grew if it held more at each later moment than at any earlier one, or if it never held less than at the
+    /// first moment and never more than at the last.
     #[must_use]
     pub fn before_growth(earlier: &[&LiveSums], later: &[&LiveSums]) -> LiveSums {
         let (Some(first), Some(last)) = (earlier.first(), later.last()) else { return LiveSums::default() };
@@ -107,7 +107,7 @@ impl LiveSums {
                     let mut all = earlier.iter().chain(later).map(bytes_at);
                     highest < lowest || all.all(|bytes| (begin..=end).contains(&bytes))
                 };
-                // One that holds less makes up for another stack of the same site.
+                // A stack that holds less compensates for another stack of the same site.
                 if begin < end && !has_grown() {
                     of_device.blocks.insert(*stack, *now);
                 }
@@ -116,8 +116,8 @@ impl LiveSums {
         before
     }
 
-    /// Returns the number of blocks of each stack of a device, in the order of the addresses that they have in
-    /// [`Follower::snapshot_of`]. Of a sampled device it is that of all blocks that these stand for.
+    /// Returns the number of blocks of each stack of a device, in the order of their addresses in
+    /// [`Follower::snapshot_of`]. For a sampled device, estimates the number of all blocks.
     pub fn n_blocks(&self, device: DeviceId) -> impl Iterator<Item = u64> + '_ {
         let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
         blocks.filter(|(bytes, _)| *bytes > 0).map(|(_, n)| *n)
@@ -138,56 +138,56 @@ impl Follower {
         Ok(Follower { follow: FollowedTape::attach(path.as_ref(), false)?, names: SharedNames::default() })
     }
 
-    /// As [`Follower::attach`], and counts the requests and the frees of the events in the file too: all since the recording
-    /// began, as long as none was dropped.
+    /// Attaches like [`Follower::attach`], and also counts the allocations and frees of the events in the file: all
+    /// since the recording started, as long as none was dropped.
     ///
     /// # Errors
-    /// Those of [`Follower::attach`].
+    /// The errors of [`Follower::attach`].
     pub fn attach_from_start(path: impl AsRef<Path>) -> Result<Follower> {
         Ok(Follower { follow: FollowedTape::attach(path.as_ref(), true)?, names: SharedNames::default() })
     }
 
-    /// Reads what is new. If the process dropped events before they could be read, the state is taken anew:
-    /// [`Follower::n_anew`] counts that.
+    /// Reads what is new. If the process dropped events before they could be read, takes the state again, which
+    /// [`Follower::n_anew`] counts.
     ///
     /// # Errors
-    /// Those of [`Follower::attach`].
+    /// The errors of [`Follower::attach`].
     pub fn look(&mut self) -> Result<()> {
         self.follow.look()
     }
 
-    /// Returns the number of the process that records.
+    /// Returns the PID of the recording process.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.follow.header().process
     }
 
-    /// Returns when the recording began, in microseconds since the Unix epoch.
+    /// Returns when the recording started, in microseconds since the Unix epoch.
     #[must_use]
     pub fn start_us(&self) -> u64 {
         self.follow.header().start_us
     }
 
-    /// Returns whether the process still ran, on this machine, at the last look.
+    /// Returns whether the process was still running on this machine at the last look.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.follow.header().is_running
     }
 
-    /// Returns whether the recording had ended as it should at the last look.
+    /// Returns whether the recording had ended properly at the last look.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.follow.header().is_closed
     }
 
-    /// Returns how often the state was taken anew, because events had left the file before they were read, or were
-    /// written very late. The counts of events miss those.
+    /// Returns how often the state was taken again because events had left the file unread or were written very late.
+    /// The counts of events lack those.
     #[must_use]
     pub fn n_anew(&self) -> u64 {
         self.follow.n_anew()
     }
 
-    /// Returns what is missing, each a sentence.
+    /// Returns what is missing, one sentence for each problem.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let header = self.follow.header();
@@ -237,15 +237,15 @@ impl Follower {
         self.follow.devices().map(of).collect()
     }
 
-    /// Returns what each stack holds now, to be compared with a later look.
+    /// Returns what each stack holds now, for comparison with a later look.
     #[must_use]
     pub fn sums(&self) -> LiveSums {
         let held = |(device, followed): (DeviceId, Option<&FollowedState>)| Some((device, followed?.held()));
         LiveSums(self.follow.devices().filter_map(held).collect())
     }
 
-    /// Returns a snapshot of sums, without a history, for the questions about owners and sites: each stack has one block
-    /// with the bytes of all of its blocks, and one segment with those of its segments. Addresses have no meaning.
+    /// Returns a snapshot of sums, without a history, for analyses of owners and sites: each stack has one block with
+    /// the bytes of all of its blocks, and one segment with those of its segments. Addresses have no meaning.
     ///
     /// Each function is looked up once, so a snapshot costs time in proportion to the stacks that hold memory.
     #[must_use]
@@ -266,7 +266,7 @@ mod tests {
         LiveSums(BTreeMap::from([(DeviceId(0), held)]))
     }
 
-    /// One that goes up and down, one that leaks and goes up and down, one that allocated once, one that shrinks.
+    /// Four sites: one goes up and down, one leaks and goes up and down, one allocated once, one shrinks.
     #[test]
     fn what_goes_up_and_down_has_not_grown() {
         let earlier = [[5, 1, 0, 9], [9, 3, 0, 8], [1, 2, 0, 8]].map(sums);

@@ -1,4 +1,4 @@
-//! What allocators that are not the reel's tell it: their bytes, for triggers, and the requests that they refused.
+//! Reports from allocators other than the reel's: their bytes, for triggers, and the requests that they refused.
 #![forbid(unsafe_code)]
 
 use super::{Builder, Reel, Shared, verdict};
@@ -6,11 +6,11 @@ use crate::trigger::Levels;
 use memreel_snapshot::words::{Bytes, Inventory, InventorySegment, OutOfMemory, Refusal};
 
 impl Reel {
-    /// Finds out why an allocator that is not the reel's refused a request, and writes the snapshots that were asked for
-    /// at a failed request. Returns the figures, with the verdict.
+    /// Finds out why another allocator refused a request, and writes the snapshots that are due at a failed request.
+    /// Returns the figures, with the verdict.
     ///
-    /// Report the refusal first ([`Ledger::oom`](ledger/struct.Ledger.html#method.oom)). `inventory` is the allocator, which is
-    /// inspected; hold none of its locks. Of requests that write no snapshot one in a second is explained.
+    /// Report the refusal first ([`Ledger::oom`](crate::recorder::Ledger::oom)). `inventory` is the allocator, which is
+    /// inspected; hold none of its locks. Of requests that write no snapshot, one per second is explained.
     ///
     /// ```
     /// use memreel::{Address, DeviceId, Reel, StreamId, integrate::Refusal, recorder::Recording};
@@ -47,21 +47,21 @@ impl Reel {
 }
 
 impl Builder {
-    /// Adds the bytes of allocators that are not the reel's to those that triggers watch. Default: the reel's own alone.
+    /// Adds the bytes of other allocators to those that triggers watch. Default: only the reel's own.
     ///
-    /// `watch` is called by memreel's thread, a hundred times a second where triggers watch bytes.
+    /// `watch` is called by memreel's thread, 100 times a second if triggers watch bytes.
     pub fn watch_with(mut self, watch: impl Fn() -> Levels + Send + Sync + 'static) -> Builder {
         self.watch_with = Some(Box::new(watch));
         self
     }
 }
 
-/// What an inspection saw.
+/// The result of an inspection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     allocated_bytes: u64,
     reserved_bytes: u64,
-    /// Blocks and segments.
+    /// The number of blocks and segments.
     n_blocks: usize,
 }
 

@@ -1,17 +1,18 @@
-//! For authors of allocators and interpreters: what connects them to a recorder.
+//! Connects your own allocators and interpreters to a recorder.
 //!
-//! A program that uses memreel's own allocator, or a [`Ledger`](../ledger/struct.Ledger.html), does not need this
-//! module, nor one that wraps its allocator in [`Heap`](crate::Heap) or [`Recorded`](crate::Recorded). You need it if
-//! your allocator keeps a list of its blocks, or if your interpreter has stacks that machine code does not show.
+//! Most programs do not need this module: not those that use memreel's own allocator or a
+//! [`Ledger`](crate::recorder::Ledger), or wrap their allocator in [`Heap`](crate::Heap) or
+//! [`Recorded`](crate::Recorded). You need it if your allocator keeps a list of its blocks, or if your interpreter has
+//! stacks that machine code does not show.
 //!
 //! | you have | you implement or call |
 //! |---|---|
 //! | an allocator with a lock and a list of its blocks | [`Track::record`] for each event, [`Inventory`] for snapshots |
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
-//! | CPython in your process | [`PythonFrames`], given to the same |
-//! | a name for what your code allocates | [`mark`] around it, and the source [`MarkedFrames`] |
-//! | memory of a kind that memreel does not know | [`Device`] |
+//! | CPython in your process | [`PythonFrames`], set in the same way |
+//! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
+//! | a kind of memory that memreel does not support | [`Device`] |
 //! | a library that others link or preload | [`variable`], which is off in programs with more rights than their caller |
 //! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |
 //! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
@@ -24,15 +25,15 @@
 //! - Record a free before the memory can be allocated again.
 //! - While [`Inventory::inspect`] runs, record no event from another thread: your lock, held during the call,
 //!   ensures that. This is why the trace and the segments of a snapshot agree.
-//! - If the process may fork, pass your lock to [`hold_at_forks`]; otherwise a child may find it taken for ever.
-//! - In a signal handler, [`Track::record_unlocked`] and a capture may interrupt anything of memreel's: what interrupts
-//!   the recorder's own work on the same thread has no stack, or is not recorded. A request to an allocator may not
-//!   interrupt one to the same allocator. memreel may allocate on the host's heap, which a handler must not
-//!   do where it interrupted `malloc`.
+//! - If the process may fork, pass your lock to [`hold_at_forks`]; otherwise a child may find it locked for ever.
+//! - In a signal handler, [`Track::record_unlocked`] and a capture may interrupt any code of memreel: an event that
+//!   interrupts the recorder's own work on the same thread has no stack, or is not recorded. A request to an allocator
+//!   may not interrupt one to the same allocator. memreel may allocate on the host's heap, which a handler must not do
+//!   where it interrupted `malloc`.
 //! - In the process's own `GlobalAlloc`, call [`Track::record_unlocked`], and hold no lock during the call: memreel
-//!   allocates while it captures a stack and while it records, so your `alloc` is called again inside, and a lock
-//!   around the call would wait for itself. What memreel allocates for itself
-//!   is not recorded. `tests/global_allocator.rs` in the repository is such an allocator.
+//!   allocates while it captures a stack and while it records, so your `alloc` is called again inside, and would wait
+//!   for its own lock. What memreel allocates for itself is not recorded. `tests/global_allocator.rs` in the repository
+//!   is such an allocator.
 //!
 //! # Example
 //!
@@ -111,7 +112,7 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
     let _ = lock;
 }
 
-/// Calls `work` in each child of `fork` from now on, before the child's fork returns and while no other thread exists.
+/// Calls `work` in each later child of `fork`, before the child's `fork` returns and while no other thread exists.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,8 +125,8 @@ pub fn call_in_children(work: fn()) {
     crate::process::fork::register_call(work);
 }
 
-/// Has memreel's handlers of forks registered when this returns. Those that are registered later are called before them, and a
-/// thread that such a handler waits for does not find memreel's locks taken.
+/// Registers memreel's fork handlers before it returns. Handlers registered later are called before them, and a thread
+/// that such a handler waits for does not find memreel's locks taken.
 ///
 /// ```
 /// memreel::integrate::begin_handlers();
@@ -135,8 +136,8 @@ pub fn begin_handlers() {
     crate::process::fork::install();
 }
 
-/// Returns whether this thread may record: not within the recorder's own work, nor in a child whose fork no handler of memreel
-/// saw, and there it is counted.
+/// Returns whether this thread may record: not within the recorder's own work, nor in a child whose fork bypassed
+/// memreel's handlers, where it counts as lost.
 ///
 /// ```
 /// assert!(memreel::integrate::may_record());

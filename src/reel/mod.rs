@@ -1,6 +1,6 @@
 //! A reel: a recorder connected to a caching allocator for each device.
 //!
-//! The file is long because it is what programs meet first: half of it is documentation.
+//! The file is long because users start here: half of it is documentation.
 #![forbid(unsafe_code)]
 
 mod foreign;
@@ -39,20 +39,20 @@ use memreel_snapshot::{
 ///
 /// # The environment
 ///
-/// Each reel does what the variable `MEMREEL` asks for, so that a program that is already built can be told to record
-/// and to write snapshots: `MEMREEL=all,dump=oom+exit`. The options of recording that it names win over the program's
-/// each time the program switches recording on; a program that switches recording off switches it off. A text that is
-/// not valid is one line on standard error, and has no other effect. `docs/triggers.md` has the grammar.
+/// Each reel follows the variable `MEMREEL`, which makes a program that is already built record and write snapshots:
+/// `MEMREEL=all,dump=oom+exit`. The options of recording that it names win over the program's each time the program
+/// switches recording on; a program that switches recording off switches it off. An invalid value prints one line on
+/// standard error and has no other effect. `docs/triggers.md` has the grammar.
 ///
 /// # Forks
 ///
-/// A child of `fork` can use every reel, ledger and track of its parent, whatever other threads were doing at the
-/// fork. It has the parent's blocks, which remain live until they are freed in the child, and the history up to the
-/// fork, which it continues on its own. Blocks whose handles belong to threads that the child does not have are
-/// never freed there. A GPU cannot be used in a child of the process that opened it: that is a rule of CUDA, and
-/// requests that need the driver fail with an error. A fork waits until other threads have left memreel, usually for
-/// microseconds and at most for two seconds. After a fork in a signal handler that interrupted memreel itself, the
-/// child can only run another program.
+/// A child of `fork` can use every reel, ledger and track of its parent, whatever other threads were doing at the fork.
+/// It has the parent's blocks, which remain live until they are freed in the child, and the history up to the fork,
+/// which it continues on its own. Blocks whose handles belong to threads that do not exist in the child are never freed
+/// there. A GPU cannot be used in a child of the process that opened it: CUDA forbids it, and requests that need the
+/// driver fail with an error. A fork waits until other threads have left memreel, usually for microseconds and at most
+/// for two seconds. After a fork in a signal handler that interrupted memreel itself, the child can only run another
+/// program.
 ///
 /// ```
 /// use memreel::{Reel, recorder::Recording};
@@ -73,22 +73,22 @@ struct Shared {
     recorder: Recorder,
     allocators: Vec<CachingAllocator>,
     dialect: Dialect,
-    /// The options of recording that the environment names.
+    /// The recording options from the environment.
     overlay: Option<&'static Overlay>,
-    /// The path of the tape that the environment asks for.
+    /// The path of the tape from the environment.
     tape: Option<PathBuf>,
     dump_with: Option<Box<DumpWith>>,
     watch_with: Option<Box<WatchWith>>,
     triggers: Sets,
 }
 
-/// Returns the bytes of allocators that are not the reel's.
+/// Returns the bytes of other allocators.
 type WatchWith = dyn Fn() -> Levels + Send + Sync;
 
 /// Writes a snapshot to a path.
 type DumpWith = dyn Fn(&Path) -> Result<()> + Send + Sync;
 
-/// Creates the allocator of a device, whose number and recorder are known at [`Builder::build`] only.
+/// Creates the allocator of a device, whose number and recorder are known only at [`Builder::build`].
 type MakeAllocator = dyn FnOnce(&Recorder, DeviceId, Settings) -> CachingAllocator;
 
 /// Builds a [`Reel`], from [`Reel::builder`].
@@ -167,8 +167,8 @@ impl Reel {
         &self.shared.recorder
     }
 
-    /// Switches recording on, off or to other options; see [`Recorder::record_history`]. What the variable `MEMREEL`
-    /// names wins.
+    /// Switches recording on, off or to other options; see [`Recorder::record_history`]. Options in the variable
+    /// `MEMREEL` win.
     pub fn record_history(&self, history: &Recording) {
         trigger::revive();
         match self.shared.overlay {
@@ -205,16 +205,15 @@ impl Reel {
 
     /// Writes a snapshot when a request fails, before the request's error is returned.
     ///
-    /// The first failure writes the file, and later ones keep it: the first is often the telling one. With
-    /// `{n}` in the path, every failure writes a file of its own, and `{n}` is the number of the failure,
-    /// counted from 0. `{pid}` is the number of the process, so that the ranks of a run do not write the same
-    /// file; `{rank}` and `{host}` are those of [`Triggers`]. A file of an earlier run is replaced;
-    /// [`Triggers::oom`] never replaces one.
+    /// The first failure writes the file, and later ones keep it, because the first is often the most informative. With
+    /// `{n}` in the path, every failure writes its own file, and `{n}` is the number of the failure, counted from 0.
+    /// `{pid}` is the PID, so that the ranks of a run do not write the same file; `{rank}` and `{host}` are those of
+    /// [`Triggers`]. A file from an earlier run is replaced; [`Triggers::oom`] never replaces one.
     ///
-    /// Beside each file the reason is written, as text and as JSON (`oom.verdict.txt`, `oom.verdict.json`). The error
+    /// The reason is written next to each file, as text and as JSON (`oom.verdict.txt`, `oom.verdict.json`). The error
     /// names the file, or the reason why it could not be written; failing to write it causes no other error, and the
-    /// next failure tries again. Called with two paths, it writes both files. While
-    /// recording is off the file shows blocks without their stacks.
+    /// next failure tries again. Called with two paths, it writes both files. While recording is off the file shows
+    /// blocks without their stacks.
     ///
     /// ```
     /// use memreel::{Reel, device::Simulated, recorder::Recording};
@@ -233,11 +232,11 @@ impl Reel {
         self.shared.triggers.add_oom_files(OomFiles::of(path.into()));
     }
 
-    /// Writes snapshots without being asked each time: at a failed request, a signal, the exit, a panic, a time or a
-    /// peak. See [`Triggers`] for the moments and the files.
+    /// Writes snapshots automatically: at a failed request, a signal, the exit, a panic, a time or a peak. See
+    /// [`Triggers`] for the moments and the files.
     ///
-    /// The triggers are in force until the last handle of the reel is dropped. Several calls add up; each writes files
-    /// of its own. A snapshot that cannot be written is one line on standard error, is counted in the settings of
+    /// The triggers are in force until the last handle of the reel is dropped. Several calls add up; each writes its
+    /// own files. A snapshot that cannot be written prints one line on standard error, is counted in the settings of
     /// later snapshots (`memreel_dumps_failed`) and has no other effect.
     ///
     /// ```
@@ -280,7 +279,7 @@ fn source(reel: &Arc<Shared>) -> Source {
     }
 }
 
-/// Tells the reel of the failed requests of its allocators, which must not keep it alive.
+/// Reports the failed requests of its allocators to the reel, without keeping it alive.
 fn watch(reel: &Arc<Shared>) {
     for (at, allocator) in reel.allocators.iter().enumerate() {
         let reel = Arc::downgrade(reel);
@@ -311,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Adds to the figures of a failed request its verdict and the snapshots that it writes.
+    /// Adds the verdict and the snapshots of a failed request to its figures.
     fn failed(&self, allocator: &CachingAllocator, figures: &mut OutOfMemory) {
         self.explain(figures, &|shared, figures| {
             let stats = allocator.stats();
@@ -344,7 +343,7 @@ impl Shared {
         )
     }
 
-    /// Returns whether there is nothing to see in a snapshot.
+    /// Returns whether a snapshot would be empty.
     fn is_bare(&self) -> bool {
         self.allocators.iter().all(|allocator| {
             allocator.memory_reserved() == 0 && self.recorder.n_events(allocator.device_id()) == 0
@@ -361,7 +360,7 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Writes the snapshot of the exit, which would come too late for this reel.
+    /// Writes the snapshot of the exit, when this reel will already be gone.
     fn drop(&mut self) {
         if self.triggers.is_on_exit() && !self.is_bare() {
             self.triggers.dump_at_drop(&|path| self.dump(path));
@@ -385,13 +384,13 @@ impl Builder {
         self
     }
 
-    /// Records from the beginning with these options. Default: recording is off.
+    /// Records from the start with these options. Default: recording is off.
     pub fn history(mut self, history: Recording) -> Builder {
         self.history = Some(history);
         self
     }
 
-    /// Sets the settings of all allocators. Default: [`Settings::default`].
+    /// Configures all allocators. Default: [`Settings::default`].
     pub fn settings(mut self, settings: Settings) -> Builder {
         self.settings = settings;
         self
@@ -403,24 +402,24 @@ impl Builder {
         self
     }
 
-    /// Writes snapshots without being asked each time; see [`Reel::dump_on`]. Several calls add up. Default: none, or
-    /// what the variable `MEMREEL` asks for.
+    /// Writes snapshots automatically; see [`Reel::dump_on`]. Several calls add up. Default: none, or those in the
+    /// variable `MEMREEL`.
     pub fn dump_on(mut self, triggers: &Triggers) -> Builder {
         self.dump_on.push(triggers.clone());
         self
     }
 
-    /// Writes the snapshots of triggers and of failed requests with `dump`, which gets the path of a new file. For
-    /// snapshots that contain more than this reel, such as the ledgers of other allocators. Default:
+    /// Writes the snapshots of triggers and of failed requests with `dump`, which gets the path of a new file. Use it
+    /// for snapshots that contain more than this reel, such as the ledgers of other allocators. Default:
     /// [`Reel::save`].
     ///
-    /// `dump` is called by any thread, under no lock. A reel that it keeps alive is never dropped.
+    /// `dump` may be called on any thread, with none of memreel's locks held. A reel that it keeps alive is never dropped.
     pub fn dump_with(mut self, dump: impl Fn(&Path) -> Result<()> + Send + Sync + 'static) -> Builder {
         self.dump_with = Some(Box::new(dump));
         self
     }
 
-    /// Sets the PyTorch version whose keys snapshots have. Default: [`Dialect::default`], PyTorch 2.11.
+    /// Sets the PyTorch version whose keys are written. Default: [`Dialect::default`], PyTorch 2.11.
     pub fn dialect(mut self, dialect: Dialect) -> Builder {
         self.dialect = dialect;
         self

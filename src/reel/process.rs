@@ -38,8 +38,8 @@ use memreel_snapshot::{model::Snapshot, words::Result};
 /// [`is_invalid_option`](crate::Error::is_invalid_option) if the settings in the environment are not valid.
 /// The next call tries again.
 pub fn default_reel() -> Result<&'static Reel> {
-    // Not std's `OnceLock`, which cannot try again after an error, and for which other threads wait: in a child of
-    // `fork` the one that fills it may be gone. Two threads at once may create a reel each; one of them is dropped.
+    // Not std's `OnceLock`, which cannot try again after an error. Other threads would also wait for the one that fills
+    // it, which may not exist in a child of `fork`. Two threads at once may create a reel each; one of them is dropped.
     static DEFAULT: OnceBox<Reel> = OnceBox::new();
     if let Some(reel) = DEFAULT.get() {
         return Ok(reel);
@@ -61,8 +61,8 @@ pub fn default_allocator() -> Result<&'static CachingAllocator> {
     default_reel()?.allocator(0)
 }
 
-/// Switches recording in the process-wide reel on, off or to other options; see [`Reel::record_history`]. What the
-/// variable `MEMREEL` names wins.
+/// Switches recording in the process-wide reel on, off or to other options; see [`Reel::record_history`]. Options in
+/// the variable `MEMREEL` win.
 ///
 /// ```
 /// use memreel::recorder::Recording;
@@ -123,8 +123,8 @@ pub fn save(path: impl AsRef<Path>) -> Result<()> {
     default_reel()?.save(path)
 }
 
-/// Writes a snapshot when a request of the process-wide reel fails: for the first failure, or with `{n}` in the
-/// path for each. See [`Reel::save_on_oom`].
+/// Writes a snapshot when a request of the process-wide reel fails: at the first failure, or with `{n}` in the path at
+/// each. See [`Reel::save_on_oom`].
 ///
 /// # Errors
 /// The errors of [`default_reel`].
@@ -133,8 +133,8 @@ pub fn save_on_oom(path: impl Into<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Writes snapshots of the process-wide reel without being asked each time: at a failed request, a signal, the exit, a
-/// panic, a time or a peak. See [`Reel::dump_on`].
+/// Writes snapshots of the process-wide reel automatically: at a failed request, a signal, the exit, a panic, a time or
+/// a peak. See [`Reel::dump_on`].
 ///
 /// # Errors
 /// The errors of [`default_reel`] and of [`Reel::dump_on`].
@@ -167,7 +167,7 @@ pub fn mem_get_info() -> Result<MemInfo> {
     Ok(default_allocator()?.mem_get_info())
 }
 
-/// Returns the bytes in allocated blocks.
+/// Returns the number of allocated bytes.
 ///
 /// # Errors
 /// The errors of [`default_reel`].
@@ -183,7 +183,7 @@ pub fn max_memory_allocated() -> Result<u64> {
     Ok(default_allocator()?.max_memory_allocated())
 }
 
-/// Returns the bytes in segments that the allocator got from the device.
+/// Returns the bytes of the segments that the allocator got from the device.
 ///
 /// # Errors
 /// The errors of [`default_reel`].

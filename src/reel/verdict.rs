@@ -1,4 +1,4 @@
-//! The verdict on a failed request: what `memreel oom` would say of a snapshot of this moment.
+//! The verdict on a failed request: what `memreel oom` would report for a snapshot of this moment.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,16 +19,16 @@ use memreel_snapshot::{
 /// How many stacks a verdict lists: those that hold the most memory.
 const N_STACKS: usize = 5;
 
-/// The most events of which a history is replayed: that takes about half a second. Of a longer one only the blocks are
-/// looked at.
+/// The most events of which a history is replayed: that takes about half a second. Of a longer one, only the blocks are
+/// examined.
 const MAX_EVENTS: usize = 1 << 20;
 
-/// The most memory that a verdict takes for each event, for each block or segment, and besides.
+/// The most memory that a verdict takes: for each event, for each block or segment, and in addition.
 const EVENT_BYTES: usize = 256;
 const BLOCK_BYTES: usize = 1024;
 const BASE_BYTES: usize = 8 << 20;
 
-/// An explanation with the device that it is about, as an object of JSON.
+/// An explanation with its device, as a JSON object.
 #[derive(Serialize)]
 struct OfDevice<T> {
     device: DeviceId,
@@ -36,7 +36,8 @@ struct OfDevice<T> {
     answer: T,
 }
 
-/// Finds out why a request of an allocator, which has `n_blocks` blocks and segments, failed. `None` if the process has not enough memory to find out.
+/// Finds out why a request of an allocator, which has `n_blocks` blocks and segments, failed. `None` if the process has
+/// too little memory for that.
 pub(super) fn verdict(
     recorder: &Recorder,
     inventory: &dyn Inventory,
@@ -72,14 +73,14 @@ fn explain(
     Some(OomVerdict::new(explanation.text(N_STACKS), json))
 }
 
-/// Returns whether the process can allocate so many bytes now. It is asked first, because an allocation that fails
+/// Returns whether the process can allocate this number of bytes now. Called first, because an allocation that fails
 /// aborts the process.
 fn can_allocate(bytes: usize) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
 }
 
-/// Returns the entry of a failed request. If it was not recorded it is added at the end: those of the trace are of earlier
-/// requests.
+/// Returns the entry of a failed request. If it was not recorded it is added at the end: those in the trace belong to
+/// earlier requests.
 fn entry_of(snapshot: &mut Snapshot, figures: &OutOfMemory, is_recorded: bool) -> Option<usize> {
     let trace = snapshot.device_traces.get_mut(figures.device.index()?)?;
     let is_it = |entry: &TraceEntry| {
