@@ -85,16 +85,16 @@ impl Allocation {
         self.shared.device.is_host_visible()
     }
 
-    /// Records that work on another stream uses the block. After the free, the
-    /// block is not reused before the work queued on that stream is done.
+    /// Records that work on another stream uses the block. After the free, the block is not reused until the work
+    /// queued on that stream is done.
     pub fn record_stream(&self, stream: StreamId) {
         if let Some(id) = self.id {
             self.shared.core().record_stream(id, stream);
         }
     }
 
-    /// Records a use on another stream that is not captured, which the free waits for even if requests are
-    /// routed to a private pool meanwhile.
+    /// Records a use on another stream that is not being captured. The free waits for it even while requests are routed
+    /// to a private pool.
     #[cfg(feature = "cuda")]
     pub(crate) fn record_use(&self, stream: StreamId) {
         if let Some(id) = self.id {
@@ -110,10 +110,10 @@ impl Allocation {
 
     /// Gives the block a name, such as `"weights of layer 3"`, as PyTorch 2.14's `annotate` does.
     ///
-    /// The name is an entry of the trace (`annotate`, with the caller's stack), so it is recorded only while
+    /// The name becomes an entry of the trace (`annotate`, with the caller's stack), so it is recorded only while
     /// recording is on, and not for a block that the filters exclude. Viewers, `memreel top`, `memreel at` and
-    /// `memreel trace` show it with the block, those of PyTorch from 2.14 on. A block may get several names; an
-    /// empty one is not recorded. Names are interned for the lifetime of the recorder; avoid unbounded names.
+    /// `memreel trace` show it with the block, those of PyTorch from 2.14 on. A block may get several names; an empty
+    /// one is not recorded. Names are interned for the lifetime of the recorder; avoid unbounded names.
     ///
     /// ```
     /// use memreel::{Reel, recorder::Recording};
@@ -133,7 +133,7 @@ impl Allocation {
         self.shared.core().annotate(id, stack, name);
     }
 
-    /// Frees the block like a drop, but returns the error if that fails.
+    /// Frees the block as a drop does, but returns the error if that fails.
     ///
     /// # Errors
     /// [`is_device`](memreel_snapshot::words::Error::is_device) when the device cannot mark a stream that

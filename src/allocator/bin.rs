@@ -1,4 +1,4 @@
-//! A bin: the free blocks of one size, or of similar sizes, in order.
+//! The free blocks of one size or of similar sizes, in order.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::ids::BlockId;
 use memreel_snapshot::words::Address;
 
-/// A bin with more blocks becomes a tree, because moving the list's blocks would cost more than a tree's walk.
+/// The most blocks in a list. A larger bin becomes a tree, because moving the list's blocks would cost more than
+/// walking a tree.
 const MOST_IN_LIST: usize = 512;
 
 /// A free block, ordered by size, then address. No two blocks have the same
@@ -152,7 +153,7 @@ impl Bin {
             }
             Bin::Tree(tree) => {
                 let was_there = tree.remove(&key).is_some();
-                // Far below the limit, so that a bin does not alternate between the two forms.
+                // Far below the maximum, so that a bin does not alternate between the two forms.
                 if tree.len() < MOST_IN_LIST / 4 {
                     *self = Bin::List(tree.iter().rev().map(Free::of).collect());
                 }

@@ -7,10 +7,10 @@ use super::{
 };
 use memreel_snapshot::words::{Action, Address, BlockState, Event, PoolId, StackId, StreamId};
 
-/// A piece of a segment.
+/// A block: a piece of a segment.
 ///
-/// When blocks split and merge, the rules determine which object survives: that
-/// decides the stale `requested_bytes` and segment stacks in snapshots (`docs/caching-allocator.md` 3.6, 4.3, 9.3).
+/// When blocks split and merge, the rules determine which object survives. That determines the stale `requested_bytes`
+/// and segment stacks in snapshots (`docs/caching-allocator.md` 3.6, 4.3, 9.3).
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) address: Address,
@@ -24,7 +24,7 @@ pub(super) struct Block {
     pub(super) is_mapped: bool,
     /// The expandable segment that the block is a piece of.
     pub(super) range: Option<RangeIndex>,
-    /// The number of searches of its pool when the block became free.
+    /// How many searches its pool had served when the block became free.
     pub(super) freed_at: u64,
     /// The neighbours within the segment.
     pub(super) prev: Option<BlockId>,
@@ -36,12 +36,12 @@ pub(super) struct Block {
     pub(super) n_marks: u32,
     /// The stack of the allocation, until its free is completed.
     pub(super) stack: StackId,
-    /// The stack of the request that made the segment.
+    /// The stack of the request that created the segment.
     pub(super) segment_stack: StackId,
 }
 
 impl Block {
-    /// Makes a block that is a whole segment.
+    /// Creates a block that fills a segment.
     pub(super) fn segment(
         address: Address,
         bytes: u64,
@@ -52,7 +52,7 @@ impl Block {
         Block { segment_stack: stack, ..Block::piece(address, bytes, stream, pool) }
     }
 
-    /// Makes a block of all addresses of an expandable segment, without memory.
+    /// Creates a block of all addresses of an expandable segment, without memory.
     pub(super) fn range(
         address: Address,
         bytes: u64,
@@ -63,7 +63,7 @@ impl Block {
         Block { is_mapped: false, range: Some(range), ..Block::piece(address, bytes, stream, pool) }
     }
 
-    /// Makes a block that was never allocated.
+    /// Creates a block that was never allocated.
     fn piece(address: Address, bytes: u64, stream: StreamId, pool: PoolIndex) -> Block {
         Block {
             address,
@@ -95,7 +95,7 @@ impl Block {
         self.stream_uses.as_ref().is_some_and(|uses| !uses.is_empty())
     }
 
-    /// Makes an event of the block with its requested size.
+    /// Returns an event of the block with its requested size.
     #[inline]
     pub(super) fn event(&self, action: Action, pool: PoolId, stack: StackId) -> Event {
         let Block { address, requested_bytes: size_bytes, stream, .. } = *self;
@@ -151,7 +151,7 @@ impl Blocks {
         slots.filter_map(|(index, slot)| slot.as_ref().map(|block| (BlockId::from_index(index), block)))
     }
 
-    /// Splits a block: a new block takes the first `bytes`, the old one becomes the rest.
+    /// Splits a block: a new block takes the first `bytes` bytes, the old one becomes the rest.
     pub(super) fn split(&mut self, id: BlockId, bytes: u64) -> BlockId {
         let rest = &mut self[id];
         let mut front = Block::piece(rest.address, bytes, rest.stream, rest.pool);
@@ -170,7 +170,7 @@ impl Blocks {
         front
     }
 
-    /// Splits a block: it keeps the first `bytes`, a new block takes the rest.
+    /// Splits a block: it keeps the first `bytes` bytes, a new block takes the rest.
     pub(super) fn split_tail(&mut self, id: BlockId, bytes: u64) -> BlockId {
         let front = &mut self[id];
         let address = front.address.offset(bytes);

@@ -39,19 +39,18 @@ pub struct CachingAllocator {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The bytes that an allocator holds at one instant.
+/// The bytes that an allocator holds at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldBytes {
     /// The bytes in segments.
     pub(crate) reserved_bytes: u64,
-    /// The bytes in blocks that the program holds, and in those whose free waits for a stream.
+    /// The bytes in blocks that are allocated or whose free is pending on a stream.
     pub(crate) active_bytes: u64,
 }
 
 impl CachingAllocator {
-    /// Creates an allocator for a device that records on a track, with default
-    /// settings. Give each allocator a track of its own: events on one track
-    /// are read as those of one allocator.
+    /// Creates an allocator for a device that records on a track, with default settings. Give each allocator its own
+    /// track: readers attribute all events on a track to one allocator.
     #[must_use]
     pub fn new(device: impl Device + 'static, track: &Track) -> CachingAllocator {
         CachingAllocator::with_settings(device, track, Settings::default())
@@ -135,12 +134,11 @@ impl CachingAllocator {
 
     /// Starts routing requests to a private pool and takes a reference to it.
     ///
-    /// If several pools match a request, the most recently begun one serves it.
-    /// While any pool is begun, frees that wait for streams are deferred, and a
-    /// failing request does not release cached memory.
+    /// If several pools match a request, the most recently begun one supplies it. While any pool is begun, frees that
+    /// wait for streams are deferred, and a failing request does not release cached memory.
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for an unknown pool, for one that is already begun, and for that of a captured graph.
+    /// [`Error::is_misuse`] for an unknown pool, one that is already begun, and the pool of a captured graph.
     pub fn begin_pool(&self, pool: PoolId, route: Route) -> Result<()> {
         let mut route = Some(route);
         self.shared.core().private.begin(pool, Owner::Program, &mut route)
@@ -161,13 +159,13 @@ impl CachingAllocator {
     /// memory is released by the next [`CachingAllocator::empty_cache`].
     ///
     /// # Errors
-    /// [`Error::is_misuse`] for an unknown pool, for one without references, and for that of a captured graph.
+    /// [`Error::is_misuse`] for an unknown pool, one without references, and the pool of a captured graph.
     pub fn release_pool(&self, pool: PoolId) -> Result<()> {
         self.shared.core().private.release(pool, Owner::Program)
     }
 
-    /// Returns the number of references to a private pool: that of its creator, and one for each
-    /// [`CachingAllocator::begin_pool`], without those that were released.
+    /// Returns the number of references to a private pool: one for its creator and one for each
+    /// [`CachingAllocator::begin_pool`], minus those that were released.
     ///
     /// # Errors
     /// [`Error::is_misuse`] for an unknown pool.
@@ -249,21 +247,19 @@ impl CachingAllocator {
         self.shared.core().stats.stats()
     }
 
-    /// Lets requests leave the frees that wait for streams alone: each is completed by
-    /// [`CachingAllocator::complete_stream`]. For streams that the caller makes idle itself, one at a time; then a
-    /// request does not have to ask for each stream whether it is idle.
+    /// Makes requests ignore the frees that wait for streams; [`CachingAllocator::complete_stream`] completes them. For
+    /// callers that make streams idle themselves, one at a time: a request then need not query each stream.
     pub(crate) fn complete_by_stream(&self) {
         self.shared.core().completes_by_stream = true;
     }
 
-    /// Completes the frees that wait for a stream and whose marks it has passed.
+    /// Completes the frees that wait for a stream and whose marks the stream has passed.
     pub(crate) fn complete_stream(&self, stream: StreamId) -> Result<()> {
         self.shared.core().complete_stream(stream, StackId::NONE)
     }
 
-    /// Returns the present bytes in segments and in blocks. It is cheaper than
-    /// [`CachingAllocator::stats`], which copies a kilobyte, and can be called
-    /// after every request.
+    /// Returns the current bytes in segments and in blocks. This is cheaper than [`CachingAllocator::stats`], which
+    /// copies a kilobyte, and can be called after every request.
     pub(crate) fn held_bytes(&self) -> HeldBytes {
         let stats = &self.shared.core().stats;
         let current = |tally: &Tally| tally.current().cast_unsigned();
@@ -317,7 +313,7 @@ impl CachingAllocator {
         MemorySummary::new(self.device_id(), self.stats())
     }
 
-    /// Resets every peak to the present value.
+    /// Resets every peak to the current value.
     pub fn reset_peak_memory_stats(&self) {
         self.shared.core().stats.reset_peak();
     }

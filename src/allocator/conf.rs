@@ -20,10 +20,10 @@ impl FromStr for Settings {
 }
 
 impl Settings {
-    /// Reads `MEMREEL_ALLOC_CONF` or, if it is not set, PyTorch's `PYTORCH_ALLOC_CONF`, whose deprecated
-    /// name `PYTORCH_CUDA_ALLOC_CONF` wins if both are set. Only one variable is read; the others are
-    /// ignored entirely. Of PyTorch's variables, options that memreel does not know are left out, with a line on
-    /// standard error: each release of PyTorch adds some.
+    /// Reads `MEMREEL_ALLOC_CONF` or, if it is not set, PyTorch's `PYTORCH_ALLOC_CONF`, whose deprecated name
+    /// `PYTORCH_CUDA_ALLOC_CONF` wins if both are set. Only one variable is read; the others are ignored entirely.
+    /// Unknown options in PyTorch's variables are ignored, with a line on standard error, because each PyTorch release
+    /// adds some.
     ///
     /// # Errors
     /// [`is_invalid_option`](Error::is_invalid_option) for an invalid text; the message names the variable.
@@ -66,7 +66,7 @@ impl Settings {
 }
 
 /// Returns the settings `before` after the changes in `text`; `origin` names the source in errors. The names of unknown
-/// options go to `unknown`; without it they are refused.
+/// options go to `unknown`; without it they are errors.
 fn parse(
     origin: &'static str,
     before: &Settings,
@@ -97,7 +97,7 @@ fn parse(
     Ok(settings)
 }
 
-/// The settings that a reader of an error message may have meant; those without effect are not among them.
+/// The settings that an error message may suggest; those without effect are not among them.
 const KNOWN: [&str; 8] = [
     "expandable_segments",
     "max_split_size_mb",
@@ -200,14 +200,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text does not go on as it must.
+    /// Returns the error for a text that does not continue as it must.
     #[cold]
     fn refuse(&self, found: Option<Token<'_>>, wanted: &str) -> Error {
         let found = found.unwrap_or(Token { at: self.text.len(), text: "the end" });
         self.error(&format!("expected {wanted} instead of"), found, "")
     }
 
-    /// A setting does not take this value.
+    /// Returns the error for a value that a setting does not accept.
     #[cold]
     fn wrong(&self, setting: Token<'_>, found: Token<'_>, wanted: &str) -> Error {
         self.error(&format!("{} takes {wanted} instead of", setting.text), found, "")
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
             }
             "roundup_power2_divisions" => settings.roundup_power2_divisions = self.divisions(option)?,
             "backend" => self.one_of(option, &["native"])?,
-            // These concern graph capture and pinned memory, which memreel lacks: checked, without effect.
+            // These are about graph capture and pinned memory, which memreel lacks: checked, but without effect.
             "graph_capture_record_stream_reuse"
             | "pinned_use_cuda_host_register"
             | "pinned_use_background_threads" => self.one_of(option, &["True", "False"])?,

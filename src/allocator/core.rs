@@ -1,4 +1,4 @@
-//! The core: the state under the allocator's lock, and how it serves a request (`docs/caching-allocator.md` 3).
+//! The state under the allocator's lock, and the steps of a request (`docs/caching-allocator.md` 3).
 #![forbid(unsafe_code)]
 
 use std::{collections::VecDeque, sync::Arc};
@@ -34,22 +34,22 @@ pub(super) struct Core {
     pub(super) blocks: Blocks,
     pub(super) pools: Pools,
     pub(super) stats: Tallies,
-    /// Frees that wait for other streams: the marks of each stream, the oldest first.
+    /// Pending frees by the stream that they wait for, with their marks, oldest first.
     pub(super) waiting: StreamTable<VecDeque<(Mark, BlockId)>>,
-    /// Whether requests leave the frees that wait alone, because [`Core::complete_stream`] is called for each.
+    /// Whether requests ignore pending frees because [`Core::complete_stream`] is called for each stream.
     pub(super) completes_by_stream: bool,
     pub(super) private: PrivatePools,
     /// Frees deferred while requests are routed to a private pool.
     pub(super) deferred: Vec<BlockId>,
     /// Streams recorded on blocks while requests are routed to a private pool.
     pub(super) uses_while_routing: FxHashMap<BlockId, Vec<StreamKey>>,
-    /// The mark that a thread waits for with the core unlocked, and forgets afterwards.
+    /// A mark that a thread waits for with the core unlocked; that thread forgets it afterwards.
     pub(super) awaited: Option<Mark>,
     /// Blocks without a handle, which callers free by address.
     pub(super) raw: FxHashMap<Address, BlockId>,
 }
 
-/// The default pools, by their numbers in [`Core::pools`].
+/// The default pools, as numbers in [`Core::pools`].
 pub(super) const SMALL: PoolIndex = PoolIndex(0);
 pub(super) const LARGE: PoolIndex = PoolIndex(1);
 
@@ -67,7 +67,7 @@ pub(super) struct Request {
     pub(super) growth_stack: StackId,
 }
 
-/// The block that a request got.
+/// The block that a request got, with its pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) id: BlockId,
@@ -112,13 +112,13 @@ impl Core {
         }
     }
 
-    /// Completes the frees that a request has to complete before its search.
+    /// Completes the frees that must be complete before a request searches.
     #[inline]
     pub(super) fn complete_before(&mut self, stack: StackId) -> Result<()> {
         if self.private.is_routing() { Ok(()) } else { self.complete_passed(stack) }
     }
 
-    /// Derives from a request its size, its pool and how it grows.
+    /// Determines the rounded size and the pool of a request, and how it takes memory.
     #[inline]
     pub(super) fn request(&mut self, requested_bytes: u64, stream: StreamId, stack: StackId) -> Request {
         let rounded_bytes = size::round(requested_bytes, &self.settings);
@@ -162,7 +162,7 @@ impl Core {
         Grant { id, address, bytes }
     }
 
-    /// Splits a block: the front serves the request, the rest goes back to its pool.
+    /// Splits a block: the front is for the request, the rest returns to its pool.
     #[inline(always)]
     fn split(&mut self, id: BlockId, request: &Request) -> BlockId {
         let was_split = self.blocks[id].is_split();

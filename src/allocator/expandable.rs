@@ -11,9 +11,8 @@ use super::{
 use memreel_snapshot::words::{Action, Address, BlockState, Result, StackId};
 
 impl Growth<'_> {
-    /// Makes a block for a request in an expandable segment, at the first run
-    /// of adjacent free pieces, mapped or not, that is long enough. If the
-    /// device refuses pages, those that were mapped before stay mapped and free.
+    /// Creates a block for a request in an expandable segment, at the first run of adjacent free pieces, mapped or not,
+    /// that is long enough. If the device refuses pages, those that were mapped before remain mapped and free.
     pub(super) fn grow_expandable(&mut self, request: &Request) -> Result<Option<BlockId>> {
         let Some(mut candidate) = self.find_room(request)? else { return Ok(None) };
         loop {
@@ -116,7 +115,7 @@ impl Core {
         self.blocks[id].state() == BlockState::Inactive
     }
 
-    /// Makes the first `bytes` of an unmapped block, which have memory now, a free block.
+    /// Turns the first `bytes` bytes of an unmapped block, which have memory now, into a free block.
     fn insert_mapped(&mut self, id: BlockId, bytes: u64, stack: StackId) {
         let Block { address, pool, .. } = self.blocks[id];
         self.pools[pool].remove(id, &self.blocks[id]);
@@ -133,7 +132,7 @@ impl Core {
         }
     }
 
-    /// Shrinks a block to its first `bytes`; the rest becomes a free block of its own.
+    /// Shrinks a block to its first `bytes` bytes; the rest becomes a free block.
     fn cut_tail(&mut self, id: BlockId, bytes: u64) {
         if self.blocks[id].bytes > bytes {
             let tail = self.blocks.split_tail(id, bytes);
@@ -142,8 +141,8 @@ impl Core {
         }
     }
 
-    /// Releases the whole pages inside a free block. The parts before and after
-    /// them stay mapped and free. Does nothing if no whole page is inside.
+    /// Releases the whole pages inside a free block. The parts before and after them remain mapped and free. Does
+    /// nothing if no whole page is inside.
     pub(super) fn unmap(&mut self, id: BlockId, stack: StackId) {
         let Block { address, bytes, pool, range, segment_stack, .. } = self.blocks[id];
         let range = range.expect("only pieces of expandable segments are unmapped");
@@ -187,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Releases the range of a block that is all of it and has no memory.
+    /// Releases the range that a block fills and that has no memory.
     fn unreserve(&mut self, id: BlockId, pool: PoolIndex, range: RangeIndex) {
         self.pools[pool].remove(id, &self.blocks[id]);
         self.blocks.remove(id);
@@ -195,7 +194,7 @@ impl Core {
         unsafe { self.supply.unreserve(range) };
     }
 
-    /// Records an event of pages, whose block may be larger after a merge.
+    /// Records an event of pages; their block may be larger after a merge.
     fn record_range(&self, action: Action, id: BlockId, address: Address, size_bytes: u64, stack: StackId) {
         let Block { stream, pool, .. } = self.blocks[id];
         self.record_at(action, address, size_bytes, stream, pool, stack);

@@ -7,8 +7,8 @@ use super::{core::Core, ids::BlockId, stream_table::StreamKey};
 use memreel_snapshot::words::{Action, BlockState, PoolKind, Result, StackId, StreamId};
 
 impl Core {
-    /// Records that another stream uses the block; its free will wait for that stream, except for one that is
-    /// recorded while requests are routed to a private pool (`docs/caching-allocator.md` 4.5).
+    /// Records that another stream uses the block; its free will wait for that stream, unless it is recorded while
+    /// requests are routed to a private pool (`docs/caching-allocator.md` 4.5).
     pub(super) fn record_stream(&mut self, id: BlockId, stream: StreamId) {
         if stream != self.blocks[id].stream && self.private.is_routing() {
             let key = self.stream_key(stream);
@@ -17,8 +17,8 @@ impl Core {
         self.record_use(id, stream);
     }
 
-    /// Records that another stream, which is not captured, uses the block. Its free waits for that stream in any
-    /// case: PyTorch leaves it to its callers that what they record during a capture belongs to the capture.
+    /// Records that another stream, which is not being captured, uses the block. Its free waits for that stream in any
+    /// case. PyTorch leaves it to callers to ensure that uses recorded during a capture belong to it.
     pub(super) fn record_use(&mut self, id: BlockId, stream: StreamId) {
         let key = self.stream_key(stream);
         let block = &mut self.blocks[id];
@@ -33,8 +33,8 @@ impl Core {
         self.pools[self.blocks[id].pool].id
     }
 
-    /// Frees a block, at once or after the streams that use it.
-    // Without `always`, the frees of raw blocks keep the compiler from inlining it where handles are dropped.
+    /// Frees a block: immediately, or once no other stream uses it.
+    // Without `always`, the frees of raw blocks would keep the compiler from inlining it where handles are dropped.
     #[inline(always)]
     pub(super) fn free(&mut self, id: BlockId, stack: StackId) -> Result<()> {
         let block = &mut self.blocks[id];
@@ -44,7 +44,7 @@ impl Core {
         let event = block.event(Action::FreeRequested, self.pools[block.pool].id, stack);
         self.stats.allocation.subtract(kind, 1);
         self.stats.allocated_bytes.subtract(kind, bytes);
-        // A free is recorded before the block can be handed out again.
+        // A free is recorded before the block can be allocated again.
         if has_stream_uses {
             self.track.record(event);
         } else {
@@ -98,9 +98,8 @@ impl Core {
         Ok(())
     }
 
-    /// Marks every other stream that uses the block. The block stays in use
-    /// until all marks are passed. If the device fails, it stays in use for
-    /// ever, because reuse might be too early.
+    /// Marks every other stream that uses the block. The block stays in use until all marks are passed. If the device
+    /// fails, it remains in use for ever, because reuse might be too early.
     #[inline(never)]
     fn wait_for_streams(&mut self, id: BlockId) -> Result<()> {
         let streams: Vec<StreamKey> =
@@ -140,7 +139,8 @@ impl Core {
         self.complete_of(key, stack).map(|_| ())
     }
 
-    /// Returns whether nothing waits for the stream any more, so that its key was removed.
+    /// Completes the passed frees of one key. Returns whether nothing waits for the stream any longer, so that its key
+    /// was removed.
     fn complete_of(&mut self, key: StreamKey, stack: StackId) -> Result<bool> {
         while let Some((mark, id)) = self.waiting.get_mut(key).and_then(|marks| marks.front().copied()) {
             if !self.supply.device().is_passed(mark)? {
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Completes a free that waited, and records that.
+    /// Completes a free that was pending, and records that.
     #[inline(never)]
     fn complete_late(&mut self, id: BlockId, stack: StackId) {
         let block = &self.blocks[id];
@@ -179,8 +179,8 @@ impl Core {
         self.complete(id, bytes, kind, event.size_bytes);
     }
 
-    /// Completes a free whose event is recorded: the block merges with its free
-    /// neighbours, survives the merge, and can be handed out again.
+    /// Completes a free whose event is recorded: the block merges with its free neighbours, survives the merge, and can
+    /// be allocated again.
     #[inline(always)]
     fn complete(&mut self, id: BlockId, bytes: u64, kind: PoolKind, requested_bytes: u64) {
         self.stats.active.subtract(kind, 1);

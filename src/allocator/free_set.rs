@@ -1,9 +1,8 @@
 //! The free blocks of a pool, ordered by stream, size and address, in bins by size.
 //!
-//! A single ordered tree would take three walks from its root for each pair of
-//! an allocation and a free. Such a walk mostly compares sizes, and the bin of a
-//! size can be computed instead: a search then reads two words of bits and the
-//! end of a short list.
+//! A single ordered tree would take three walks from its root for each pair of an allocation and a free. Such a walk
+//! mostly compares sizes, but the bin of a size can be computed: a search then reads two words of bits and the end of a
+//! short list.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -14,21 +13,20 @@ use super::{
 };
 use memreel_snapshot::words::{Address, StreamId, torch::BLOCK_BYTES};
 
-/// Bins per doubling of sizes. Sizes below twice as many granules of 512 bytes
-/// have a bin each.
+/// The number of bins per doubling of sizes. Sizes below twice this number of 512-byte granules have one bin each.
 const BINS_A_ROW: u32 = 32;
-/// One row per bit of `u64`.
+/// The number of rows, one per bit of `u64`.
 const N_ROWS: usize = 64;
 
 /// The free blocks of a pool.
 #[derive(Debug, Default)]
 pub(super) struct FreeSet {
     streams: Vec<(StreamId, Rows)>,
-    /// Where each stream is in `streams`.
+    /// The index of each stream in `streams`.
     order: BTreeMap<StreamId, usize>,
-    /// The stream that changed last. Most programs use one stream for long.
+    /// The stream that changed last. Most programs use one stream for a long time.
     last: usize,
-    /// At this number of streams, those without a block are removed.
+    /// The number of streams at which those without a block are removed.
     n_tidy: usize,
 }
 
@@ -52,8 +50,8 @@ impl FreeSet {
         self.streams[self.last].1.insert(Free { bytes, address, id })
     }
 
-    /// Adds a stream. Bins of a stream without blocks are kept for its next
-    /// block, but removed when there are twice as many streams as were in use.
+    /// Adds a stream. Bins of a stream without blocks are kept for its next block, but removed once there are twice as
+    /// many streams as were in use.
     #[cold]
     fn begin(&mut self, stream: StreamId) -> usize {
         if self.streams.len() >= self.n_tidy {
@@ -203,7 +201,7 @@ impl Rows {
         Some(first.id)
     }
 
-    /// Returns the first occupied bin: among `bins` of a row, or in a later row.
+    /// Returns the first occupied bin, among `bins` of a row or in a later row.
     #[inline]
     fn first_occupied(&self, place: usize, bins: u32) -> Option<(usize, usize)> {
         let first_of = |bins: u32| bins.trailing_zeros() as usize % BINS_A_ROW as usize;
@@ -264,14 +262,14 @@ mod tests {
     use super::*;
     use crate::process::testing::random::Random;
 
-    /// Sizes that share a bin, are in neighbouring bins, and are far apart.
+    /// Returns sizes that share a bin, are in neighbouring bins, and are far apart.
     fn sizes() -> Vec<u64> {
         let near = (0..24).map(|n| 512 * (1 + n * 11));
         let far = (16..60).flat_map(|n| [1 << n, (1 << n) + 512, (1 << n) - 512]);
         near.chain(far).collect()
     }
 
-    /// The oracle is an ordered map of all that decides the order.
+    /// The oracle is a map ordered by everything that determines the order.
     #[test]
     fn the_order_is_stream_size_address() {
         let (sizes, mut random) = (sizes(), Random::new(1));

@@ -1,4 +1,4 @@
-//! Garbage collection: old free segments go back before more memory is taken (`docs/caching-allocator.md` 2.6).
+//! Garbage collection: releases old free segments before more memory is taken (`docs/caching-allocator.md` 2.6).
 #![forbid(unsafe_code)]
 
 use super::{
@@ -8,8 +8,8 @@ use super::{
 use memreel_snapshot::words::StackId;
 
 impl Core {
-    /// While more memory than the threshold is reserved, gives back the free
-    /// segments of the default large pool that are at least of average age, in passes.
+    /// Releases the free segments of the default large pool that are at least of average age, in passes, while more
+    /// than the threshold is reserved.
     pub(super) fn collect_garbage(&mut self, stack: StackId) {
         let Some(allowed_bytes) = self.supply.allowed_bytes() else { return };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -38,8 +38,7 @@ impl Core {
         whole.map(|id| (id, pool.n_searches - self.blocks[id].freed_at)).collect()
     }
 
-    /// Runs one pass with the average age at its beginning. Returns the bytes
-    /// given back and the segments that are left.
+    /// Runs one pass with the average age at its start. Returns the released bytes and the remaining segments.
     fn release_older_than_average(
         &mut self,
         old: &[(BlockId, u64)],

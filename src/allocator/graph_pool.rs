@@ -1,4 +1,4 @@
-//! The private pool of a captured graph, which nothing else can begin, end or release.
+//! The private pool of a captured graph, which only the graph begins, ends and releases.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -9,8 +9,8 @@ use memreel_snapshot::words::{PoolId, Result};
 
 /// A reference to the private pool of a graph.
 ///
-/// A launch of the graph writes to free blocks of the pool too, those of slices that the captured work dropped. So
-/// the pool serves no request after the capture, and its memory goes back when no graph needs it.
+/// A launch of the graph also writes to free blocks of the pool, those of slices that were dropped during the capture.
+/// So the pool supplies no request after the capture, and its memory is released when no graph needs it.
 #[derive(Debug)]
 pub(crate) struct GraphPool {
     allocator: CachingAllocator,
@@ -42,13 +42,13 @@ impl GraphPool {
 
 impl Drop for GraphPool {
     fn drop(&mut self) {
-        // As PyTorch destroys a pool. What is still allocated stays.
+        // This is how PyTorch destroys a pool. What is still allocated remains.
         let _ = self.allocator.shared.core().private.release(self.id, Owner::Graph);
         let _ = self.allocator.empty_pool(self.id);
     }
 }
 
-/// The reference of a pool that serves requests.
+/// A reference to a pool that supplies requests.
 #[derive(Debug)]
 pub(crate) struct BegunPool(GraphPool);
 

@@ -1,18 +1,18 @@
-//! Growth: the core in the hands of the one thread that takes memory from the device or gives it back.
+//! Growth: the core, locked by the one thread that takes memory from the device or returns it.
 //!
 //! A call of a device can take long: it may wait for work that is queued on a GPU, and that work may wait for a
 //! thread that frees or allocates a block. So no such call is made under the core's lock. Two locks share the work:
 //!
-//! - The *core's lock* protects every field of [`Core`]. Requests that a free block serves, frees, statistics and
-//!   snapshots need no other.
+//! - The *core's lock* protects every field of [`Core`]. Requests that a free block satisfies, frees, statistics and
+//!   snapshots need only this lock.
 //! - The *turn* is taken first, by a thread that may have to call the device. It is held during the whole search for
-//!   new memory, and while cached memory is given back. So a request that finds the device full has waited for
-//!   memory that another thread was giving back.
+//!   new memory, and while cached memory is given back. So a request that finds the device full has already waited for
+//!   memory that another thread was returning.
 //!
 //! The holder of the turn has both locks. [`Growth::unlocked`] releases the core's lock for one call of the device.
-//! At that time the core is valid and agrees with the recorded events. Other threads may take free blocks and
-//! complete frees, so afterwards every number of a free block is stale. Only the holder of the turn erases pools,
-//! changes the unmapped pieces of reserved ranges, and gives back what [`Supply`](super::supply::Supply) has released.
+//! Meanwhile the core is valid and agrees with the recorded events. Other threads may take free blocks and complete
+//! frees, so afterwards every number of a free block is stale. Only the holder of the turn erases pools, changes the
+//! unmapped pieces of reserved ranges, and gives back what [`Supply`](super::supply::Supply) has released.
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -76,7 +76,7 @@ impl<'a> Growth<'a> {
         growth
     }
 
-    /// Returns the core, still locked, and passes the turn on.
+    /// Passes the turn on and returns the core, still locked.
     pub(super) fn into_core(mut self) -> MutexGuard<'a, Core> {
         self.core.take().unwrap_or_else(|| lock(self.mutex))
     }
@@ -92,14 +92,14 @@ impl<'a> Growth<'a> {
         answer
     }
 
-    /// Gives the memory back to the device that the core has released.
+    /// Returns the memory that the core has released to the device.
     pub(super) fn give_back(&mut self) {
         while let Some(memory) = self.supply.next_return() {
             self.unlocked(|device| memory.give_to(device));
         }
     }
 
-    /// Waits until a stream has passed a mark. Other threads do not forget the mark in that time.
+    /// Waits until a stream has passed a mark. Other threads do not forget the mark meanwhile.
     pub(super) fn wait(&mut self, mark: Mark) -> Result<()> {
         (self.awaited, self.is_waiting) = (Some(mark), true);
         let waits = self.unlocked(|device| device.wait(mark));
@@ -107,7 +107,7 @@ impl<'a> Growth<'a> {
         waits
     }
 
-    /// Finds memory for a request that no free block served. The returned request names the pool of the block.
+    /// Finds memory for a request that no free block satisfied. The returned request names the pool of the block.
     pub(super) fn find_more(&mut self, mut request: Request) -> Result<(BlockId, Request)> {
         if let Some(id) = self.search_again(&request) {
             return Ok((id, request));
@@ -133,7 +133,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Derives a request again if its private pool has ended, which was `pool`.
+    /// Recomputes a request if its private pool, which was `pool`, has ended.
     pub(super) fn renew(&mut self, request: &mut Request, pool: PoolId) {
         if self.pools[request.pool].id != pool {
             let growth_stack = request.growth_stack;
@@ -142,8 +142,8 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Searches the free blocks again if another thread may have changed them. A program of one thread makes no
-    /// second search: PyTorch does not make one after it has released its cache.
+    /// Searches the free blocks again if another thread may have changed them. A single-threaded program makes no
+    /// second search, because PyTorch makes none after it has released its cache.
     fn search_again(&mut self, request: &Request) -> Option<BlockId> {
         if std::mem::take(&mut self.is_stale) { self.search(request) } else { None }
     }
@@ -194,7 +194,7 @@ impl<'a> Growth<'a> {
         })
     }
 
-    /// Gives oversize blocks back and tries again, then all cached memory.
+    /// Releases oversize blocks and tries again, then all cached memory.
     fn release_and_retry(&mut self, request: &mut Request) -> Result<Option<BlockId>> {
         let is_enough = self.release_available(request);
         self.give_back();
@@ -211,7 +211,7 @@ impl<'a> Growth<'a> {
         self.grow(request)
     }
 
-    /// Records and counts a failed request, and makes its error (`docs/caching-allocator.md` 3.5).
+    /// Records and counts a failed request, and returns its error (`docs/caching-allocator.md` 3.5).
     fn out_of_memory(&mut self, request: &Request, device_free_bytes: u64) -> Error {
         let mut figures = OutOfMemory::new(self.track.device());
         figures.requested_bytes = request.requested_bytes;

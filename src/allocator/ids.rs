@@ -10,7 +10,7 @@ use memreel_snapshot::words::PoolKind;
 pub(super) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Numbers begin at 1, so that an optional neighbour takes four bytes.
+    /// Numbers start at 1, so that an optional neighbour takes four bytes.
     pub(super) fn from_index(index: usize) -> BlockId {
         let number = u32::try_from(index).ok().and_then(NonZeroU32::new);
         BlockId(number.expect("blocks are numbered from 1, and fewer than 2^32"))

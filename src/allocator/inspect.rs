@@ -22,16 +22,15 @@ impl Inventory for CachingAllocator {
 }
 
 impl Core {
-    /// Records a name of a block in use.
+    /// Records the name of a block in use.
     pub(super) fn annotate(&self, id: BlockId, stack: StackId, name: &str) {
         let block = &self.blocks[id];
         let stack = stack.of_free(block.stack);
         self.track.annotate(block.event(Action::Annotate, self.pools[block.pool].id, stack), name);
     }
 
-    /// Returns all segments with their blocks, by address
-    /// (`docs/caching-allocator.md` 5.3). Each mapped stretch of an expandable
-    /// segment is a segment of its own.
+    /// Returns all segments with their blocks, by address (`docs/caching-allocator.md` 5.3). Each mapped stretch of an
+    /// expandable segment is its own segment.
     fn inventory(&self) -> Vec<InventorySegment> {
         let begins = |prev: BlockId| !self.blocks[prev].is_mapped;
         let heads = self.blocks.iter().filter(|(_, block)| block.is_mapped && block.prev.is_none_or(begins));
@@ -57,7 +56,7 @@ impl Core {
     }
 }
 
-/// Returns a segment's blocks from its first on.
+/// Returns a segment's blocks, starting with its first.
 fn chain(blocks: &Blocks, head: BlockId) -> Vec<InventoryBlock> {
     let ids = std::iter::successors(Some(head), |id| blocks[*id].next.filter(|next| blocks[*next].is_mapped));
     ids.map(|id| {

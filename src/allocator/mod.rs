@@ -1,4 +1,4 @@
-//! The caching allocator: it keeps freed memory for later requests and records every change as an event.
+//! The caching allocator: keeps freed memory for later requests and records every change as an event.
 //!
 //! It behaves like PyTorch 2.11's CUDA allocator, event for event, under every
 //! setting (`docs/caching-allocator.md`). One lock protects all its state; no call of the device that can take long

@@ -1,4 +1,4 @@
-//! Observers of failed requests (`docs/caching-allocator.md` 3.5).
+//! Observers that are called for failed requests (`docs/caching-allocator.md` 3.5).
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use memreel_snapshot::words::OutOfMemory;
 pub type OomObserver = dyn Fn(&mut OutOfMemory) + Send + Sync;
 
 thread_local! {
-    /// Set while this thread calls the observers of a failed request.
+    /// Whether this thread is calling the observers of a failed request.
     static NOTIFYING: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -18,7 +18,7 @@ use memreel_snapshot::words::{Address, PoolId, StreamId};
 pub(super) struct Pools {
     /// By number.
     pools: Vec<Pool>,
-    /// Pairs of erased private pools, whose numbers are used again.
+    /// Pairs of erased private pools, whose numbers are reused.
     vacant: Vec<[PoolIndex; 2]>,
 }
 
@@ -69,7 +69,7 @@ impl IndexMut<PoolIndex> for Pools {
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) id: PoolId,
-    /// Blocks are never split (an option of private pools).
+    /// Whether blocks are never split (an option of private pools).
     pub(super) never_splits: bool,
     /// The number of requests that searched the pool while garbage collection was on.
     pub(super) n_searches: u64,
@@ -80,8 +80,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool that is not in use. No private pool has its id, so a request for the pool that had its number
-    /// is recognised.
+    /// Creates a pool that is not in use. No private pool has its id, so a request for the pool that had its number is
+    /// recognised.
     fn vacant() -> Pool {
         Pool::new(PoolId::DEFAULT, false)
     }
@@ -101,14 +101,12 @@ impl Pool {
         self.free.take_best_fit(stream, bytes, serves)
     }
 
-    /// Iterates over a stream's free blocks of at least `bytes` bytes, the
-    /// smallest first, among equals the lowest.
+    /// Iterates over a stream's free blocks of at least `bytes` bytes, smallest first, then lowest address first.
     pub(super) fn fitting(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.free.fitting(stream, bytes)
     }
 
-    /// Iterates over a stream's free blocks below `bytes` bytes, the largest
-    /// first, among equals the highest.
+    /// Iterates over a stream's free blocks below `bytes` bytes, largest first, then highest address first.
     pub(super) fn below(&self, stream: StreamId, bytes: u64) -> impl Iterator<Item = BlockId> {
         self.free.below(stream, bytes)
     }

@@ -1,4 +1,4 @@
-//! Private pools: separate memory for routed requests, as of graph captures (`docs/caching-allocator.md` 2.5).
+//! Private pools: separate memory for routed requests, for example of graph captures (`docs/caching-allocator.md` 2.5).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -20,20 +20,20 @@ use memreel_snapshot::words::{Error, PoolId, Result, StreamId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Whether free blocks of the pool serve requests of the default pools when the device is full.
+    /// Whether free blocks of the pool satisfy requests of the default pools when the device is full.
     pub use_on_oom: bool,
-    /// Whether blocks are never split, so that each request gets a segment of its own.
+    /// Whether blocks are never split, so that each request gets its own segment.
     pub no_split: bool,
 }
 
 impl PoolOptions {
-    /// Sets whether free blocks of the pool serve requests of the default pools when the device is full.
+    /// Sets whether free blocks of the pool satisfy requests of the default pools when the device is full.
     #[must_use]
     pub fn use_on_oom(self, use_on_oom: bool) -> PoolOptions {
         PoolOptions { use_on_oom, ..self }
     }
 
-    /// Sets whether blocks are never split, so that each request gets a segment of its own.
+    /// Sets whether blocks are never split, so that each request gets its own segment.
     #[must_use]
     pub fn no_split(self, no_split: bool) -> PoolOptions {
         PoolOptions { no_split, ..self }
@@ -60,7 +60,7 @@ impl fmt::Debug for Route {
     }
 }
 
-/// Who begins, ends and releases a private pool. Its id is a number that any code can write.
+/// Who begins, ends and releases a private pool. Its id is a number, which any code can guess.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     Program,
@@ -77,8 +77,8 @@ pub(super) struct PrivatePool {
     /// The small pool, then the large one: the order in which they are released.
     pub(super) pools: [PoolIndex; 2],
     n_users: u64,
-    /// The number of segments, and of growths of expandable segments, that the
-    /// pool took from the device and did not give back.
+    /// The number of segments, and of growths of expandable segments, that the pool took from the device and did not
+    /// return.
     n_device_allocs: i64,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct PrivatePools {
     n_capture: u64,
 }
 
-/// Which requests go to a begun pool.
+/// Selects the requests that go to a begun pool.
 #[derive(Debug)]
 pub(super) enum Filter {
     Thread(ThreadId),
@@ -116,7 +116,7 @@ impl PrivatePools {
     pub(super) fn next_id(&mut self, is_capture: bool) -> PoolId {
         loop {
             let n = if is_capture { &mut self.n_capture } else { &mut self.n_user };
-            // After the last number come those that are free again; 0 is the default pool's.
+            // After the last number, freed numbers are reused; 0 is the default pool's.
             *n = n.wrapping_add(1).max(1);
             let id = if is_capture { PoolId::of_graph(*n) } else { PoolId::of_user(*n) };
             if self.pools.get_mut(id).is_none() {
@@ -151,7 +151,7 @@ impl PrivatePools {
         self.pools.get_mut(id).map(|pool| pool.n_users).ok_or_else(|| unknown(id))
     }
 
-    /// Returns the pools that serve other requests when the device is full, in the order of creation.
+    /// Returns the pools that satisfy other requests when the device is full, in the order of creation.
     pub(super) fn fallbacks(&mut self) -> Vec<PoolId> {
         let ids = self.ids.clone();
         ids.into_iter()
@@ -174,7 +174,7 @@ impl PrivatePools {
         self.routes.iter().rev().find(|(_, filter)| filter.accepts(stream)).map(|(id, _)| *id)
     }
 
-    /// Returns a pool to its owner.
+    /// Returns a pool, if it belongs to `owner`.
     fn owned(&mut self, id: PoolId, owner: Owner) -> Result<&mut PrivatePool> {
         match self.pools.get_mut(id) {
             Some(pool) if pool.owner == owner => Ok(pool),
@@ -185,8 +185,8 @@ impl PrivatePools {
         }
     }
 
-    /// Takes the route in only if it succeeds. The caller drops a route without the allocator's lock, because what
-    /// a filter holds may be a block.
+    /// Begins a pool, and takes the route only on success. The caller drops a route without the allocator's lock,
+    /// because its filter may own a block.
     pub(super) fn begin(&mut self, id: PoolId, owner: Owner, route: &mut Option<Route>) -> Result<()> {
         if self.routes.iter().any(|(begun, _)| *begun == id) {
             return Err(Error::misuse(format!("pool {id} is already being allocated to; end that first")));
@@ -202,7 +202,7 @@ impl PrivatePools {
         Ok(())
     }
 
-    /// Returns the filter that was in use, which the caller drops without the allocator's lock.
+    /// Ends a pool, and returns its filter, which the caller drops without the allocator's lock.
     pub(super) fn end(&mut self, id: PoolId, owner: Owner) -> Result<Filter> {
         let place = self.routes.iter().position(|(begun, _)| *begun == id);
         let place = place.ok_or_else(|| Error::misuse(format!("pool {id} is not being allocated to")))?;
@@ -233,8 +233,7 @@ impl PrivatePools {
         }
     }
 
-    /// Returns true if a pool has no references, no route and, by its count, no
-    /// memory from the device.
+    /// Returns true if a pool has no references, no route and, by its count, no device memory.
     pub(super) fn is_spent(&mut self, id: PoolId) -> bool {
         let is_begun = self.routes.iter().any(|(begun, _)| *begun == id);
         let is_empty = |pool: &mut PrivatePool| pool.n_users == 0 && pool.n_device_allocs == 0;

@@ -1,4 +1,4 @@
-//! The release of cached segments to the device (`docs/caching-allocator.md` 3.3, 5).
+//! Releases cached segments to the device (`docs/caching-allocator.md` 3.3, 5).
 
 use super::{
     block::Block,
@@ -9,10 +9,9 @@ use super::{
 use memreel_snapshot::words::{Action, PoolId, Result, StackId};
 
 impl Growth<'_> {
-    /// Gives unused memory back: of the default pools, after waiting for all
-    /// streams, and of the private pools without references. If `only` is a
-    /// private pool, only that pool is released. While requests are routed to a
-    /// private pool, the default pools are not released.
+    /// Releases unused memory: of the default pools, after waiting for all streams, and of the private pools without
+    /// references. If `only` is a private pool, releases only that one. While requests are routed to a private pool,
+    /// the default pools are not released.
     pub(super) fn release_cached(&mut self, only: PoolId, stack: StackId) -> Result<()> {
         let released = self.release_unused(only, stack);
         self.give_back();
@@ -48,7 +47,7 @@ impl Growth<'_> {
 }
 
 impl Core {
-    /// Erases a private pool that has no users and no memory.
+    /// Erases a private pool that has no references and no memory.
     fn erase_spent(&mut self, id: PoolId, pools: [PoolIndex; 2]) {
         // PyTorch checks only its count of device allocations. One growth can
         // be given back in two parts, so the count can be zero while blocks
@@ -66,8 +65,7 @@ impl Core {
         self.release_pool(SMALL, stack);
     }
 
-    /// Releases the free segments of a pool, in its order, then the whole free
-    /// pages of its expandable segments.
+    /// Releases the free segments of a pool in order, then the whole free pages of its expandable segments.
     fn release_pool(&mut self, pool: PoolIndex, stack: StackId) {
         let (pages, segments): (Vec<BlockId>, Vec<BlockId>) =
             self.pools[pool].iter().partition(|id| self.blocks[*id].range.is_some());
@@ -108,7 +106,7 @@ impl Core {
         released_bytes >= key_bytes
     }
 
-    /// Returns true if the block is a whole segment that is not expandable.
+    /// Returns true if the block fills a segment that is not expandable.
     ///
     /// PyTorch checks only whether the block is expandable, so after a change of
     /// settings at run time it can release the head of a split segment, and with
@@ -117,9 +115,8 @@ impl Core {
         self.blocks[id].range.is_none() && !self.blocks[id].is_split()
     }
 
-    /// Releases the segment of a free block that is all of it. The event is
-    /// recorded first: as soon as the device has the memory, another thread can
-    /// get a segment at the same address. [`Growth::give_back`] gives it to the device.
+    /// Releases the segment that a free block fills. The event is recorded first: as soon as the device has the memory,
+    /// another thread can get a segment at the same address. [`Growth::give_back`] returns it to the device.
     pub(super) fn release_segment(&mut self, id: BlockId, stack: StackId) {
         assert!(self.is_whole_segment(id), "only a whole segment goes back");
         let block = &self.blocks[id];

@@ -1,7 +1,7 @@
-//! Restores the segments and blocks that an allocator held at one moment, in a new allocator.
+//! Restores, in a new allocator, the segments and blocks that an allocator held at one moment.
 //!
-//! The memory comes from the device, which must give each segment at its own address. So everything that
-//! is released later was taken before, as after any other growth.
+//! The memory comes from the device, which must give each segment at its own address. So everything that is released
+//! later was taken from the device before, as after any other growth.
 
 use super::{
     allocation::Allocation,
@@ -28,7 +28,7 @@ pub(crate) struct Layout {
     pub(crate) ranges: Vec<ReservedRange>,
 }
 
-/// The reserved addresses of an expandable segment, of which parts are mapped.
+/// The reserved addresses of an expandable segment, parts of which are mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReservedRange {
     pub(crate) base: Address,
@@ -42,7 +42,7 @@ pub(crate) struct ReservedRange {
     pub(crate) pool: PoolId,
 }
 
-/// A block in use, as far as a recording has it.
+/// A block in use, as far as it is known from a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UsedBlock {
     pub(crate) address: Address,
@@ -53,11 +53,11 @@ pub(crate) struct UsedBlock {
     pub(crate) end: Option<Address>,
 }
 
-/// Divides a segment into the blocks in use, which are given by address, and the free blocks between them.
-/// Returns `None` if they do not fit.
+/// Divides a segment into the blocks in use, given by address, and the free blocks between them. Returns `None` if they
+/// do not fit.
 ///
-/// A free block is always larger than the least rest that is split off (`docs/caching-allocator.md` 2.4), so
-/// less than that behind a block belongs to it.
+/// A free block is always larger than the smallest remainder that is split off (`docs/caching-allocator.md` 2.4). A
+/// smaller gap after a block therefore belongs to it.
 pub(crate) fn divide(
     segment: &InventorySegment,
     used: &[UsedBlock],
@@ -115,15 +115,15 @@ impl ReservedRange {
 }
 
 impl Layout {
-    /// Returns the segments that are mapped in a range.
+    /// Returns the segments that are mapped in the range.
     pub(crate) fn mapped(&self, range: &ReservedRange) -> &[InventorySegment] {
         let end = range.base.offset(range.mapped_bytes);
         let before = |address: Address| self.segments.partition_point(|segment| segment.address < address);
         &self.segments[before(range.base)..before(end)]
     }
 
-    /// Makes the block that ends at an address longer by some bytes of the free block behind it. Returns whether a block
-    /// for its request can be that long (`docs/caching-allocator.md` 2.4).
+    /// Extends the block that ends at an address into the free block after it. Returns whether a block for its request
+    /// can be that long (`docs/caching-allocator.md` 2.4).
     pub(crate) fn lengthen(&mut self, end: Address, by_bytes: u64, settings: &Settings) -> bool {
         let n_before = self.segments.partition_point(|segment| segment.address < end);
         let Some(segment) = n_before.checked_sub(1).map(|index| &mut self.segments[index]) else {
@@ -144,7 +144,7 @@ impl Layout {
         true
     }
 
-    /// Returns what a device must do first, so that an allocator can be restored on it.
+    /// Returns the steps that a device must take before an allocator can be restored on it.
     pub(crate) fn deeds(&self) -> Vec<Deed> {
         let ordinary = self.segments.iter().filter(|segment| !segment.is_expandable);
         let gave = |&InventorySegment { address, size_bytes, .. }: &_| Deed::Gave { address, size_bytes };
@@ -162,8 +162,8 @@ impl Layout {
 }
 
 impl CachingAllocator {
-    /// Restores segments and blocks in an allocator that has none. Private pools must exist. Nothing is
-    /// recorded. Returns the blocks in use.
+    /// Restores segments and blocks in an empty allocator. Private pools must exist. Nothing is recorded. Returns the
+    /// blocks in use.
     ///
     /// # Errors
     /// [`is_device`](Error::is_device) if the device does not give a segment at its address;
@@ -185,7 +185,7 @@ impl CachingAllocator {
     }
 }
 
-/// The blocks in use that were restored, with their streams.
+/// The restored blocks in use, with their streams.
 type Used = Vec<(Grant, InventoryBlock, StreamId)>;
 
 impl Growth<'_> {
@@ -239,7 +239,7 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// Maps all of a block that has no memory.
+    /// Maps a block that has no memory completely.
     fn map_restored(&mut self, id: BlockId, range: RangeIndex) -> Result<()> {
         let Block { address, bytes, pool, .. } = self.blocks[id];
         let (start, page_bytes) = self.supply.range(range).whole_pages(address, bytes);
@@ -270,7 +270,7 @@ impl Core {
         pool.ok_or_else(|| Error::misuse(format!("there is no private pool {id}")))
     }
 
-    /// Cuts a block, which is a whole mapped stretch, into the blocks of a segment.
+    /// Cuts a block that is a whole mapped stretch into the blocks of a segment.
     fn restore_blocks(&mut self, whole: BlockId, segment: &InventorySegment, used: &mut Used) {
         for (number, block) in segment.blocks.iter().enumerate() {
             let is_last = number + 1 == segment.blocks.len();
@@ -360,7 +360,7 @@ mod tests {
             }
         }
 
-        /// The segments, without the requested bytes of free blocks, which a restored allocator does not have.
+        /// Returns the segments, without the requested bytes of free blocks, which a restored allocator does not have.
         fn segments(&self) -> Vec<InventorySegment> {
             let mut segments = Vec::new();
             self.allocator.inspect(&mut |seen| segments = seen.to_vec());
@@ -455,7 +455,7 @@ mod tests {
         };
         let large = of(PoolKind::Large, false, 20 * MIB);
         let two = [used(2 * MIB, 3 * MIB), used(6 * MIB, 13 * MIB + 1)];
-        // 1 MiB behind each block is not split off; more is.
+        // 1 MiB after each block is not split off; more is.
         let whole = vec![(false, 2 * MIB), (true, 4 * MIB), (true, 14 * MIB)];
         assert_eq!(sizes(&large, &two, ""), Some(whole));
         let apart = [used(0, 2 * MIB), used(4 * MIB, 2 * MIB - 1)];

@@ -1,4 +1,4 @@
-//! The search for the free block that serves a request (`docs/caching-allocator.md` 2.3).
+//! Searches for the free block that satisfies a request (`docs/caching-allocator.md` 2.3).
 #![forbid(unsafe_code)]
 
 use super::{
@@ -17,7 +17,7 @@ impl Core {
         self.search(request)
     }
 
-    /// Like [`Core::take_best_fit`], for a request whose search is counted already.
+    /// Searches like [`Core::take_best_fit`], but does not count the search again.
     #[inline]
     pub(super) fn search(&mut self, request: &Request) -> Option<BlockId> {
         // Later blocks matter only if the first is a piece of an expandable segment.
@@ -31,7 +31,7 @@ impl Core {
             .or_else(|| self.take_best_fit_beyond(request))
     }
 
-    /// The slow path: no block fits, or the first one is expandable or may not serve.
+    /// The slow path: no block fits, or the first one is expandable or may not be used.
     #[inline(never)]
     fn take_best_fit_beyond(&mut self, request: &Request) -> Option<BlockId> {
         let id = self.best_fit(request)?;
@@ -47,8 +47,8 @@ impl Core {
         if !request.is_expandable {
             return fitting.find(|id| self.blocks[*id].range.is_none());
         }
-        // Skip an expandable block if the next one, counted with the unmapped
-        // space after it, is smaller: that keeps large space together.
+        // An expandable block is skipped if the next one, including the unmapped space after it, is smaller: that keeps
+        // large space together.
         let mut best = fitting.next()?;
         for next in fitting {
             if self.blocks[best].range.is_none() || self.extended_bytes(next) >= self.extended_bytes(best) {
@@ -72,9 +72,8 @@ impl Core {
     }
 }
 
-/// Returns true if a block may serve a request: oversize blocks serve only
-/// oversize requests that nearly fill them. If the best block may not, the
-/// search ends without trying others.
+/// Returns true if a block may satisfy a request: oversize blocks are only for oversize requests that nearly fill them.
+/// If the best block may not, the search ends without trying others.
 #[inline]
 fn may_serve(bytes: u64, request: &Request, settings: &Settings) -> bool {
     if settings.is_splittable(request.rounded_bytes) {

@@ -1,4 +1,4 @@
-//! The settings of an allocator, under PyTorch's names (`docs/caching-allocator.md` 8).
+//! The settings of an allocator, with PyTorch's names (`docs/caching-allocator.md` 8).
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::words::{SettingsReport, torch::MIB};
@@ -24,26 +24,26 @@ pub struct Settings {
     pub conf: String,
     /// Whether new memory is mapped as pages of a reserved range, which grows and shrinks. Default: false.
     pub expandable_segments: bool,
-    /// Blocks of at least this many bytes are not split, and serve no smaller request.
-    /// Default: `None`, which splits all blocks.
+    /// Blocks of at least this many bytes are not split, and satisfy no smaller request. Default: `None`, which splits
+    /// all blocks.
     pub max_split_bytes: Option<u64>,
-    /// An unsplit block serves a request only if it is less than this many bytes larger.
-    /// Default: the size of a large segment.
+    /// An unsplit block satisfies a request only if it is less than this many bytes larger. Default: the size of a
+    /// large segment.
     pub max_non_split_rounding_bytes: u64,
     /// The size in bytes of segments for requests from 1 to 10 MiB, and of large pages. Default: 20 MiB.
     pub large_segment_bytes: u64,
-    /// The number of steps to which sizes are rounded within each doubling, for 16 doublings
-    /// from 1 MiB up; 0 rounds to 512 bytes. Default: 0.
+    /// The number of steps to which sizes are rounded within each doubling, for 16 doublings from 1 MiB up; 0 rounds to
+    /// multiples of 512 bytes. Default: 0.
     pub roundup_power2_divisions: [u32; 16],
-    /// The fraction of the memory limit above which old free segments are given back. Default: 0, never.
+    /// The fraction of the memory limit above which old free segments are released. Default: 0, never.
     pub garbage_collection_threshold: f64,
     /// The fraction of the device's memory that a new allocator may take. Default: 1.
     pub per_process_memory_fraction: f64,
     /// Whether the settings report that other threads may use the allocator while it waits for the device.
     /// Default: false.
     ///
-    /// memreel always lets them: no lock that a cached block needs is held during such a call. A single thread
-    /// cannot see a difference.
+    /// memreel always allows that: no lock that a cached block needs is held during such a call. A single thread
+    /// observes no difference.
     pub release_lock_on_device_alloc: bool,
 }
 
@@ -96,7 +96,7 @@ impl Settings {
         Settings { roundup_power2_divisions, ..self }
     }
 
-    /// Sets the fraction of the memory limit, below 1, above which old segments are given back; 0 is never.
+    /// Sets the fraction of the memory limit, below 1, above which old segments are released; 0 is never.
     #[must_use]
     pub fn garbage_collection_threshold(self, garbage_collection_threshold: f64) -> Settings {
         Settings { garbage_collection_threshold, ..self }

@@ -19,7 +19,7 @@ use crate::{
 };
 use memreel_snapshot::words::{Error, PoolId, Result, StackId, StreamId, torch};
 
-/// The state of one allocator. The last handle, an allocator or an allocation, drops it.
+/// The state of one allocator. It is dropped with the last handle, which is an allocator or an allocation.
 pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) track: Track,
@@ -40,7 +40,7 @@ impl Shared {
         }
     }
 
-    /// Serves a request and passes the block to `hand` under the lock.
+    /// Allocates a block for a request, and passes it to `hand` under the lock.
     #[inline(always)]
     pub(super) fn serve<T>(
         &self,
@@ -65,7 +65,7 @@ impl Shared {
         Ok(hand(&mut core, grant, stack))
     }
 
-    /// Finds memory when no free block serves the request. The returned request names the pool of the block.
+    /// Finds memory when no free block satisfies the request. The returned request names the pool of the block.
     #[inline(never)]
     fn find_more<'a>(
         &'a self,
@@ -125,7 +125,7 @@ impl Shared {
 #[cfg(not(loom))]
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut fork::Held) {
-        // A thread that calls the device has its turn, and its changes of the core are not complete.
+        // A thread that calls the device has its turn, and its changes to the core are not complete.
         held.lock(&self, |shared| &shared.turn, |_, _| {}, |_, _| {});
         held.lock(&self, |shared| &shared.core, |_, _| {}, |_, _| {});
         held.lock(&self, |shared| &shared.oom_observers, |_, _| {}, |_, _| {});
@@ -133,23 +133,23 @@ impl fork::Part for Shared {
 }
 
 impl Drop for Shared {
-    /// Gives all memory back to the device: without handles every block is
-    /// free. Blocks whose streams cannot be waited for are leaked.
+    /// Returns all memory to the device: without handles every block is free. Blocks whose streams cannot be waited for
+    /// are leaked.
     fn drop(&mut self) {
         self.growth().release_everything();
     }
 }
 
 impl Growth<'_> {
-    /// Gives back all memory that no block uses, whether its pool has references or not.
+    /// Releases all memory that no block uses, whether or not its pool has references.
     fn release_everything(&mut self) {
-        // A block that `alloc_raw` handed out has no handle that keeps the allocator alive.
+        // A block from `alloc_raw` has no handle that keeps the allocator alive.
         for id in std::mem::take(&mut self.raw).into_values() {
             let _ = self.free(id, StackId::NONE);
         }
         self.private.release_all();
-        // If waiting for a stream fails, its blocks keep their segments; the
-        // rest is given back. No caller is left to receive the error.
+        // If waiting for a stream fails, its blocks keep their segments; the rest is released. No caller is left to
+        // receive the error.
         let _ = self.complete_all(StackId::NONE);
         self.release_default_pools(StackId::NONE);
         let _ = self.release_cached(PoolId::DEFAULT, StackId::NONE);

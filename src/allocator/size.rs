@@ -12,7 +12,7 @@ pub(super) fn round(requested_bytes: u64, settings: &Settings) -> u64 {
     if requested_bytes < BLOCK_BYTES {
         return BLOCK_BYTES;
     }
-    // Intervals begin at 1 MiB; smaller requests use the first, larger ones the last.
+    // Intervals start at 1 MiB; smaller requests use the first, larger ones the last.
     let interval = match requested_bytes {
         ..0x20_0000 => 0,
         bytes => (bytes.ilog2() as usize - 20).min(15),
@@ -49,14 +49,14 @@ pub(super) fn page_bytes(kind: PoolKind, settings: &Settings) -> u64 {
     }
 }
 
-/// Returns the number of addresses that an expandable segment reserves, in
-/// bytes: an eighth more than the device's memory, which leaves space for
-/// unmapped holes (`docs/caching-allocator.md` 6.1).
+/// Returns the number of addresses that an expandable segment reserves, in bytes: 9/8 of the device's memory, which
+/// leaves space for unmapped holes (`docs/caching-allocator.md` 6.1).
 pub(super) fn range_bytes(total_bytes: u64, page_bytes: u64) -> u64 {
     up_to_multiple(total_bytes.saturating_add(total_bytes / 8), page_bytes)
 }
 
-/// Rounds up to a multiple of `step_bytes`, which is not 0; to the last one below 2^64 if there is none above.
+/// Rounds up to a multiple of `step_bytes`, which is not 0; down to the last multiple below 2^64 if there is none
+/// above.
 fn up_to_multiple(bytes: u64, step_bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(step_bytes).unwrap_or(bytes / step_bytes * step_bytes)
 }
@@ -76,7 +76,7 @@ impl Settings {
         }
     }
 
-    /// Returns the size of the segment for which a request counts against a limit, in bytes.
+    /// Returns the size of the segment that a request counts for against a limit, in bytes.
     pub(crate) fn segment_bytes(&self, requested_bytes: u64) -> u64 {
         segment_bytes(round(requested_bytes, self), self)
     }
@@ -87,7 +87,7 @@ impl Settings {
     }
 }
 
-/// Returns true if the remainder of a block becomes a block of its own (`docs/caching-allocator.md` 2.4).
+/// Returns true if the remainder of a block becomes a separate block (`docs/caching-allocator.md` 2.4).
 pub(super) fn splits(
     kind: PoolKind,
     is_expandable: bool,

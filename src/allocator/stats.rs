@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 /// The memory of a device, as `cudaMemGetInfo` reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemInfo {
-    /// Bytes that no process holds.
+    /// Free bytes, which no process holds.
     pub free_bytes: u64,
     /// All bytes of the device.
     pub total_bytes: u64,
 }
 
-/// One statistic: its present value, its peak, and the sums of its changes.
+/// One statistic: its current value, its peak, and the sums of its changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stat {
-    /// The present value.
+    /// The current value.
     pub current: i64,
     /// The largest value since the peaks were last reset.
     pub peak: i64,
@@ -66,19 +66,19 @@ pub struct PoolStat {
 pub struct MemoryStats {
     /// Allocated blocks.
     pub allocation: PoolStat,
-    /// Segments taken from the device and not given back.
+    /// Segments taken from the device and not returned.
     pub segment: PoolStat,
     /// Blocks in use: allocated, or freed and waiting for a stream.
     pub active: PoolStat,
-    /// Free blocks that are a part of a segment, which cannot be given back while other parts are in use.
+    /// Free blocks that are a part of a segment, which cannot be returned while other parts are in use.
     pub inactive_split: PoolStat,
     /// Bytes in allocated blocks.
     pub allocated_bytes: PoolStat,
-    /// Bytes in segments taken from the device and not given back.
+    /// Bytes in segments taken from the device and not returned.
     pub reserved_bytes: PoolStat,
     /// Bytes in blocks in use.
     pub active_bytes: PoolStat,
-    /// Bytes in free blocks that are a part of a segment.
+    /// Bytes in free blocks that are part of a segment.
     pub inactive_split_bytes: PoolStat,
     /// Requested bytes of blocks in use.
     pub requested_bytes: PoolStat,
@@ -94,7 +94,7 @@ pub struct MemoryStats {
     pub num_sync_all_streams: i64,
     /// Calls that took a segment or pages from the device.
     pub num_device_alloc: i64,
-    /// Calls that gave a segment or pages back to the device.
+    /// Calls that returned a segment or pages to the device.
     pub num_device_free: i64,
     /// The setting `max_split_bytes` when the allocator was created, in bytes; -1 if it was not set.
     pub max_split_size: i64,

@@ -19,8 +19,8 @@ use memreel_snapshot::words::{DeviceId, PoolId, StreamId};
 const FIBONACCI: u64 = 11_400_714_819_323_198_485;
 const LEAST_SLOTS: usize = 4;
 
-/// Returns the number of slots, without the overflow, beyond which a table with `n_keys` keys does not grow.
-/// PyTorch's has 2 to 64 slots for each key of a few, and more only for keys at unlucky distances.
+/// Returns the number of slots, without the overflow, beyond which a table with `n_keys` keys does not grow. With few
+/// keys, PyTorch's table has 2 to 64 slots per key, and more only for keys at unlucky distances.
 fn most_slots(n_keys: usize) -> usize {
     4096.max(64 * n_keys)
 }
@@ -167,7 +167,7 @@ impl<K: Hashed, V> Table<K, V> {
         self.insert_within(new, most_slots(self.len + 1));
     }
 
-    /// Inserts a key into a table that may have `most_slots` slots.
+    /// Inserts a key into a table that may grow to `most_slots` slots.
     fn insert_within(&mut self, new: Slot<K, V>, most_slots: usize) {
         let mut carried = new;
         while let Some(left_over) = self.place(carried, most_slots) {
@@ -291,7 +291,7 @@ mod tests {
         let mut next = || random.next();
         for _ in 0..200 {
             let (mut table, mut plain) = (StreamTable::default(), std::collections::BTreeMap::new());
-            // Every other table has keys of which many are in the same slot.
+            // Every other table has many keys with the same slot.
             let shift = if next() % 2 == 0 { 0 } else { 45 };
             for _ in 0..100 {
                 let (number, value) = ((next() % 40) << shift, next());

@@ -1,4 +1,4 @@
-//! The statistics as the table that PyTorch prints (`docs/caching-allocator.md` 7.5).
+//! Prints the statistics as PyTorch's table (`docs/caching-allocator.md` 7.5).
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -84,7 +84,7 @@ impl fmt::Display for MemorySummary {
     }
 }
 
-/// Writes one line. The number of all pools decides the unit of each column.
+/// Writes one line. The sum over all pools determines the unit of each column.
 fn row(f: &mut fmt::Formatter<'_>, label: &str, unit: Unit, stat: &Stat, all: &Stat) -> fmt::Result {
     let cells = [
         (stat.current, all.current),
@@ -110,7 +110,7 @@ fn cell(unit: Unit, number: i64, reference: i64) -> String {
     }
 }
 
-/// Divides until the reference is below the limit, or the names end.
+/// Divides values until the reference is below the limit, or the units end.
 fn scale(
     mut number: i64,
     mut reference: i64,

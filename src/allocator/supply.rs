@@ -1,4 +1,4 @@
-//! The allocator's supply of memory: what it has from the device, what it may have, and what goes back.
+//! The allocator's account with the device: memory taken, the limit, and memory to return.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -37,7 +37,7 @@ enum Kind {
 }
 
 impl Return {
-    /// Gives the memory to the device, which may take long.
+    /// Returns the memory to the device, which may take long.
     pub(super) fn give_to(self, device: &dyn Device) {
         let Return(kind, address, bytes) = self;
         // SAFETY: only the unsafe methods of `Supply` make a return, and their callers guarantee the device's
@@ -95,7 +95,7 @@ impl Supply {
         self.returns.push_back(Return(Kind::Segment, address, bytes));
     }
 
-    /// Removes and returns the first released memory that was not given back yet.
+    /// Removes and returns the first released memory that was not returned to the device yet.
     pub(super) fn next_return(&mut self) -> Option<Return> {
         self.returns.pop_front()
     }
@@ -165,8 +165,8 @@ impl Supply {
 
     /// Forgets a mark.
     ///
-    /// The core calls this once for each mark of [`Supply::mark`]: when it has taken the mark out of
-    /// `Core::waiting`, the only place of marks, and no thread waits for it (`Core::awaited`).
+    /// The core calls this once for each mark of [`Supply::mark`]: when it has removed the mark from `Core::waiting`,
+    /// the only place for marks, and no thread waits for it (`Core::awaited`).
     pub(super) fn forget(&self, mark: Mark) {
         // SAFETY: the mark came from this device, and by the condition above nothing uses it any more.
         unsafe { self.device.forget(mark) }

@@ -16,8 +16,8 @@ pub(super) struct Tally {
     all: Level,
 }
 
-/// A present value, stored as its distance below the peak: an increase makes a
-/// new peak exactly when the distance becomes negative.
+/// A value, stored as its distance below the peak: an increase makes a new peak exactly when the distance becomes
+/// negative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Level {
     peak: i64,
@@ -40,7 +40,7 @@ impl Level {
         self.peak - self.below_peak
     }
 
-    /// Raises the peak to the present value if that is higher.
+    /// Raises the peak to the current value if that is higher.
     fn settle(&mut self) {
         if self.below_peak < 0 {
             self.reset();
@@ -52,8 +52,8 @@ impl Level {
     }
 }
 
-/// A [`Stat`] whose decreases are not counted: they follow from the value at
-/// the last reset, the increases since, and the present value.
+/// A [`Stat`] whose decreases are not counted: they follow from the value at the last reset, the increases since, and
+/// the current value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sums {
     /// The sum of all increases; it wraps only after 2^64 bytes.
@@ -107,7 +107,7 @@ impl Tally {
         self.all.fall(by);
     }
 
-    /// Returns the present value in all pools.
+    /// Returns the current value in all pools.
     pub(super) fn current(&self) -> i64 {
         self.all.current()
     }
@@ -196,7 +196,7 @@ impl Tallies {
         ]
     }
 
-    /// Resets every peak to the present value (`docs/caching-allocator.md` 7.3).
+    /// Resets every peak to the current value (`docs/caching-allocator.md` 7.3).
     pub(super) fn reset_peak(&mut self) {
         self.tallies().into_iter().for_each(Tally::reset_peak);
         for stat in [&mut self.oversize_allocations, &mut self.oversize_segments] {
@@ -222,7 +222,7 @@ impl Tallies {
 mod tests {
     use super::*;
 
-    /// The small and the large pools have their peaks at different times.
+    /// Tests small and large pools that peak at different times.
     #[test]
     fn the_peak_of_all_is_not_the_sum_of_peaks() {
         let mut tally = Tally::default();

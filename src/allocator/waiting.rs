@@ -1,4 +1,4 @@
-//! Waiting for streams, so that all frees complete (`docs/caching-allocator.md` 4.4, 5.1).
+//! Waits for streams, so that all frees complete (`docs/caching-allocator.md` 4.4, 5.1).
 #![forbid(unsafe_code)]
 
 use super::{
@@ -28,7 +28,7 @@ impl Growth<'_> {
         self.wait_for_marks(stack, |block| pools.contains(&block.pool))
     }
 
-    /// Waits for the marks of some blocks, stream by stream, and completes the blocks' frees.
+    /// Waits for the marks of the chosen blocks, stream by stream, and completes their frees.
     fn wait_for_marks(&mut self, stack: StackId, concerns: impl Fn(&Block) -> bool) -> Result<()> {
         let streams: Vec<StreamKey> = self.waiting.keys().collect();
         for key in streams {
@@ -45,12 +45,13 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// Waits for one mark of a block. It leaves its queue after it is passed, so after a failure it still waits.
+    /// Waits for one mark of a block. The mark leaves its queue after it is passed, so it still waits there after a
+    /// failure.
     fn wait_for_mark(&mut self, key: StreamKey, mark: Mark, id: BlockId, stack: StackId) -> Result<()> {
         let waits = self.wait(mark);
         let marks = self.waiting.get_mut(key);
         let Some(place) = marks.and_then(|marks| marks.iter().position(|entry| *entry == (mark, id))) else {
-            // Another thread found it passed meanwhile and left it to this one to forget.
+            // Another thread found the mark passed meanwhile, and left it to this thread to forget.
             self.supply.forget(mark);
             return waits;
         };
