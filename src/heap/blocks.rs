@@ -13,21 +13,21 @@ pub(super) struct LiveBlock {
 }
 
 impl LiveBlock {
-    /// Returns where it ends. A block of no bytes has its address nevertheless.
+    /// Returns the end address. A block of 0 bytes still occupies its address.
     pub(super) fn end(self) -> u64 {
         self.address.saturating_add(self.bytes.max(1))
     }
 }
 
-/// A place of the table: a block or nothing. The address is negated, because leak checkers (LeakSanitizer) take what looks
-/// like a pointer for one: with the table, no block of the program would be a leak.
+/// A slot of the table: a block or nothing. The address is negated, because leak checkers (LeakSanitizer) take anything
+/// that looks like a pointer for one, and would then find no leaked block in the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// 0 without a block.
+    /// 0 if there is no block.
     negated: u64,
     bytes: u64,
     stack: StackId,
-    /// The number of the last request that may move the block; 0 without one.
+    /// The number of the last request that may move the block; 0 if there is none.
     move_number: u32,
 }
 
@@ -38,7 +38,7 @@ impl Slot {
         Slot { negated: address.wrapping_neg(), bytes, stack, move_number: 0 }
     }
 
-    /// Returns the address of the block; 0 without one.
+    /// Returns the address of the block; 0 if there is none.
     #[inline]
     fn address(self) -> u64 {
         self.negated.wrapping_neg()
@@ -52,10 +52,10 @@ impl Slot {
 }
 
 /// A hash table with open addressing. It grows within the recorder's own work, so its memory comes from the allocator
-/// that the heap is around, and is not recorded.
+/// that the heap wraps, and is not recorded.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// A power of two, or none. At least a quarter is empty.
+    /// A power of two, or empty. At least a quarter of the slots are empty.
     slots: Vec<Slot>,
     n_live: usize,
     n_bytes: u64,
@@ -102,7 +102,7 @@ impl Blocks {
         let removed = self.slots[hole].block()?;
         self.n_live -= 1;
         self.n_bytes = self.n_bytes.wrapping_sub(removed.bytes);
-        // The blocks behind it move up, unless they are at home between the hole and their place.
+        // The blocks after it move up, unless their own slot is between the hole and their place.
         let last = self.slots.len() - 1;
         let mut at = hole;
         loop {
@@ -121,7 +121,8 @@ impl Blocks {
         Some(removed)
     }
 
-    /// Notes that a request may move the block at an address. Returns the request's number; `None` if there is no block.
+    /// Records that a request may move the block at an address. Returns the request's number; `None` if there is no
+    /// block.
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
         if self.n_live == 0 {
@@ -139,7 +140,7 @@ impl Blocks {
         if self.n_live == 0 { None } else { self.slots[self.slot_of(address)].block() }
     }
 
-    /// Returns whether the block at an address is the one that a request was to move. Another one may have the address.
+    /// Returns whether the block at an address is the one that a request was to move, rather than a later one.
     #[inline]
     pub(super) fn is_moving(&self, address: u64, move_number: u32) -> bool {
         self.n_live > 0 && self.slots[self.slot_of(address)].move_number == move_number
@@ -154,12 +155,12 @@ impl Blocks {
         self.n_bytes
     }
 
-    /// Returns all slots, the empty ones too.
+    /// Returns all slots, including empty ones.
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// Every block, in no order.
+    /// Iterates over all blocks, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = LiveBlock> {
         self.slots.iter().filter_map(|slot| slot.block())
     }
@@ -181,7 +182,7 @@ impl Blocks {
         (mixed(address) >> 20) as usize & (self.slots.len() - 1)
     }
 
-    /// Doubles the table; returns `false` if there is no memory for it.
+    /// Doubles the table; returns `false` if there is not enough memory.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> bool {
@@ -200,7 +201,7 @@ impl Blocks {
     }
 }
 
-/// Spreads the bits of an address over a word; multiples of 16 differ in their high bits.
+/// Returns the bits of an address spread over a word; multiples of 16 differ in their high bits.
 #[inline]
 pub(super) fn mixed(address: u64) -> u64 {
     (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -222,7 +223,7 @@ mod tests {
             for step in 0..20_000 {
                 let address = 16 * (1 + random.below(n_addresses));
                 let block = LiveBlock { address, bytes: step, stack: StackId::NONE };
-                // Mostly many are live, in turn with few.
+                // Phases with many and with few live blocks alternate.
                 if random.below(4) < if step / 2000 % 2 == 0 { 3 } else { 1 } {
                     let inserted = oracle.insert(address, block).map_or(Inserted::New, Inserted::Replaced);
                     assert_eq!(blocks.insert(block), inserted);

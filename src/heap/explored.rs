@@ -1,4 +1,4 @@
-//! The table of blocks alone, for the models of `dev/loom`: the heap itself is one of the whole process.
+//! The table of blocks alone, for the models of `dev/loom`, because the heap itself exists once per process.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use memreel_snapshot::words::StackId;
 
-/// A table of blocks. Under loom it has two shards, in each of which all blocks have one hash.
+/// A table of blocks. Under loom it has two shards, and all blocks of a shard have the same hash.
 #[derive(Debug, Default)]
 pub struct LiveBlocks(Table);
 
@@ -32,8 +32,8 @@ impl LiveBlocks {
         self.0.may_have(address)
     }
 
-    /// Dumps the table. Returns addresses and bytes: of the blocks at the mark, read while all shards were locked, and of
-    /// those in the copy.
+    /// Dumps the table. Returns addresses and sizes twice: of the blocks at the mark, read while all shards were
+    /// locked, and of those in the copy.
     #[must_use]
     pub fn dump(&self) -> [Vec<(u64, u64)>; 2] {
         let Some((dump, mut all)) = self.0.begin_dump().zip(self.0.lock_all()) else {

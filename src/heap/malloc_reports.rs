@@ -1,15 +1,16 @@
-//! Reports of a `malloc` that is not this program's allocator in Rust, such as the C library's.
+//! Reports of a `malloc` other than the program's Rust allocator, such as the C library's.
 #![forbid(unsafe_code)]
 
 use super::process_heap::ProcessHeap;
 use crate::{process::own_memory, recorder::Recorder};
 use memreel_snapshot::words::{DeviceId, Inventory, usage};
 
-/// The process's heap, for a library in front of its `malloc`.
+/// The process's heap, for a library that wraps its `malloc`.
 ///
 /// The rules are those of [`Heap`](crate::Heap): report an allocation after it, and a free before the memory can be
-/// allocated again; a `realloc` is a move ([`MallocReports::begin_move`]). A process has one heap, of the first recorder that was connected. Nothing waits for a lock that a
-/// caller may have, and what memreel allocates meanwhile may be reported too: it is not recorded.
+/// allocated again; a `realloc` is a move ([`MallocReports::begin_move`]). A process has one heap, which belongs to the
+/// first recorder that was connected. No call waits for a lock that a caller may have. What memreel allocates meanwhile
+/// may be reported too; it is not recorded.
 ///
 /// ```
 /// use memreel::{DeviceId, integrate::MallocReports, recorder::{Recording, Recorder}, snapshot};
@@ -34,14 +35,14 @@ pub struct MallocReports {
 /// A request that may move a block, such as a `realloc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockMove {
-    /// The address of the block before.
+    /// The address of the block before the move.
     pub address: u64,
-    /// The number of the request. Two requests for one address have two.
+    /// The number of the request. Two requests for one address have different numbers.
     pub number: u32,
 }
 
 impl MallocReports {
-    /// Makes the heap a device of a recorder; `None` if it is one of another recorder.
+    /// Makes the heap a device of a recorder; `None` if it already belongs to another recorder.
     #[must_use]
     pub fn connect(recorder: &Recorder, device: DeviceId) -> Option<MallocReports> {
         super::connect(recorder, device);
@@ -51,8 +52,8 @@ impl MallocReports {
         Some(MallocReports { heap, has_stacks: true })
     }
 
-    /// Returns the same, whose next reports are with this thread's stack or without: a caller may be on a stack that has no
-    /// room for a capture.
+    /// Returns a copy whose reports capture this thread's stack, or do not: a caller may be on a stack that has no room
+    /// for a capture.
     #[must_use]
     #[inline]
     pub fn with_stacks(self, has_stacks: bool) -> MallocReports {
@@ -71,22 +72,22 @@ impl MallocReports {
         self.heap.freed(address, self.has_stacks)
     }
 
-    /// Reports that a block may move, before it does; `None` if its allocation was not recorded. Without
-    /// [`MallocReports::moved`], nothing has changed.
+    /// Reports that a block may move, before it does; `None` if its allocation was not recorded. Unless
+    /// [`MallocReports::moved`] follows, nothing changes.
     #[must_use]
     #[inline]
     pub fn begin_move(self, address: u64) -> Option<BlockMove> {
         self.heap.begin_move(address).map(|number| BlockMove { address, number })
     }
 
-    /// Reports that a block has moved, before the allocation where it is now.
+    /// Reports that a block has moved, before the allocation at its new address is reported.
     #[inline]
     pub fn moved(self, BlockMove { address, number }: BlockMove) {
         self.heap.moved(address, number, self.has_stacks);
     }
 
-    /// Reports that the program mapped memory itself, after it did: with the stack, what the kernel says of the range can be
-    /// told apart. It is no block of the heap.
+    /// Reports that the program mapped memory itself, after it did. The stack tells apart what the kernel reports for
+    /// the range. It is not a block of the heap.
     pub fn mapped(self, address: u64, bytes: u64) {
         self.heap.mapped(address..address.saturating_add(bytes), self.has_stacks);
     }

@@ -27,8 +27,8 @@ pub use recorded::{Allocate, Recorded};
 
 /// The program's allocator, which records what the program allocates.
 ///
-/// With these two lines the heap is a device of its own in the snapshots of [`save`](crate::save) and
-/// `memreel::snapshot`, beside the devices of the process's reel:
+/// With these two lines the heap is a device in the snapshots of [`save`](crate::save) and `memreel::snapshot`, next to
+/// the devices of the process's reel:
 ///
 /// ```
 /// #[global_allocator]
@@ -48,15 +48,15 @@ pub use recorded::{Allocate, Recorded};
 /// ```
 ///
 /// Its number is the first one after those of the reel: 1, unless `memreel` was changed to have more devices. Recording
-/// begins with [`record_history`](crate::record_history); until then an allocation costs one load and one branch. Blocks
-/// that were allocated earlier are not in the snapshot, nor are their frees.
+/// starts with [`record_history`](crate::record_history); until then an allocation costs one load and one branch.
+/// Blocks that were allocated earlier are not in the snapshot, nor are their frees.
 ///
-/// - Sizes are those of the requests. A `realloc` is a free and an allocation, in place or not.
+/// - Sizes are the requested sizes. A `realloc` is a free and an allocation, in place or not.
 /// - A snapshot has a segment for each run of adjacent pages (of 4 KiB) that hold a live or a recorded block, because
 ///   the system's allocator does not report its own segments. Memory between the blocks may be in use unrecorded.
 /// - What memreel allocates for itself is not recorded, nor what a signal handler allocates while it interrupts memreel
 ///   on the same thread. A recorded block that such a handler frees counts as live until its address is used again.
-/// - Allocations before `main`, after it and while a thread's storage is destroyed are recorded as all others.
+/// - Allocations before `main`, after it and while a thread's storage is destroyed are recorded like all others.
 ///
 /// For production, [`Heap::sample_every`] records one allocation in N bytes.
 #[derive(Debug, Default)]
@@ -92,8 +92,8 @@ impl<A> Heap<A> {
     /// Default: 0, all are recorded unless [`Recording::sample_every`](crate::recorder::Recording::sample_every) samples
     /// all devices.
     ///
-    /// An allocation that is not recorded costs a subtraction in the thread's own storage, and its free a look at one
-    /// byte. 512 KiB suits production.
+    /// An allocation that is not recorded costs a subtraction in thread-local storage, and its free reads one byte. 512
+    /// KiB suits production.
     ///
     /// ```
     /// #[global_allocator]

@@ -1,17 +1,17 @@
-//! The probes that a profiler outside of the process attaches to: `otel_memory`, the contract of OpenTelemetry's eBPF profiler
-//! (its design document 3, "USDT contract") for what an allocator samples.
+//! The probes for a profiler outside the process: `otel_memory`, the contract of OpenTelemetry's eBPF profiler (its
+//! design document 3, "USDT contract") for an allocator's samples.
 //!
-//! Unless one is attached, a probe is a load and a branch.
+//! Unless a profiler is attached, a probe is a load and a branch.
 
 #![forbid(unsafe_code)]
 
-/// A recorded allocation: the block, its bytes, and the bytes that it stands for.
+/// Fires for a recorded allocation: its address, its bytes, and the bytes that it stands for.
 #[inline(always)]
 pub(super) fn allocated(address: u64, bytes: u64, represented_bytes: impl FnOnce() -> u64) {
     probe::probe_lazy!(otel_memory, alloc, address, bytes, represented_bytes());
 }
 
-/// The free of a recorded block, before it is freed.
+/// Fires before a recorded block is freed.
 #[inline(always)]
 pub(super) fn freed(address: u64) {
     probe::probe_lazy!(otel_memory, free, address);
@@ -36,7 +36,7 @@ mod tests {
         while at + 12 < notes.len() {
             let [name_bytes, words_bytes] = [size(at), size(at + 4)].map(|bytes| bytes.next_multiple_of(4));
             let words = at + 12 + name_bytes;
-            // The place of the probe and a base are before it.
+            // The probe's place and a base precede it.
             let semaphore = word(words + 16);
             let texts = String::from_utf8_lossy(&notes[words + 24..words + words_bytes]).into_owned();
             let texts: Vec<&str> = texts.split('\0').collect();

@@ -23,16 +23,16 @@ use memreel_snapshot::words::{
     StackId, StreamId, usage,
 };
 
-/// What every [`Heap`](super::Heap) of the process reports to, from the first switch of recording on.
+/// The heap that every [`Heap`](super::Heap) of the process reports to, once recording was first switched on.
 ///
-/// A block's events are recorded under the lock of its shard, so the events of an address are in their order, and the
-/// table and the events agree while all shards are locked. The stack is captured before: a capture may take locks of
-/// the loader.
+/// A block's events are recorded under the lock of its shard, so the events of an address are in order, and the table
+/// and the events agree while all shards are locked. The stack is captured before that, because a capture may take
+/// locks of the loader.
 #[derive(Debug)]
 pub(super) struct ProcessHeap {
     track: Track,
     table: Table,
-    /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap). Stored with release behind the
+    /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap). Stored with release after the
     /// interval, which a snapshot then sees.
     is_used: AtomicBool,
     /// The heap's own sampling interval in bytes, or 0. Relaxed: `is_used` publishes it.
@@ -41,7 +41,8 @@ pub(super) struct ProcessHeap {
 
 static HEAP: OnceBox<ProcessHeap> = OnceBox::new();
 
-/// Makes the process's heap a device of a recorder, unless it is one already. It stays that for the process's life.
+/// Makes the process's heap a device of a recorder, unless it already is one. It remains so for the life of the
+/// process.
 pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
     if HEAP.get().is_some() {
         return;
@@ -81,7 +82,7 @@ fn hold(held: &mut crate::process::fork::Held) {
 }
 
 impl ProcessHeap {
-    /// Returns the heap; `None` until recording was switched on for the first time.
+    /// Returns the heap; `None` until recording is first switched on.
     #[inline(always)]
     pub(super) fn get() -> Option<&'static ProcessHeap> {
         HEAP.get()
@@ -101,17 +102,18 @@ impl ProcessHeap {
         }
     }
 
-    /// Records that a block will be freed, if it is a recorded one. Returns whether it is. The stack is captured unless
-    /// `has_stack` is false.
+    /// Records that a block will be freed, if its allocation was recorded. Returns whether it was. The stack is
+    /// captured unless `has_stack` is false.
     #[inline(always)]
     pub(super) fn freed(&self, address: u64, has_stack: bool) -> bool {
         self.table.may_have(address)
             && self.record_free(address, has_stack, |shard, address| shard.remove(address))
     }
 
-    /// Notes that a request may move a block. Returns the request's number; `None` if the block is not a recorded one.
+    /// Records that a request may move a block. Returns the request's number; `None` if the block is not recorded.
     ///
-    /// Its free is recorded when it has moved, or before another block that is where it was by then: nothing if it fails.
+    /// Its free is recorded when the block has moved, or before another block is recorded at its old address; it is not
+    /// recorded if the request fails.
     #[inline]
     pub(super) fn begin_move(&self, address: u64) -> Option<u32> {
         if !self.table.may_have(address) {
@@ -121,7 +123,7 @@ impl ProcessHeap {
         self.table.lock(address)?.begin_move(address)
     }
 
-    /// Records that a block has moved: the request of [`ProcessHeap::begin_move`] has not failed.
+    /// Records that a block has moved, because the request of [`ProcessHeap::begin_move`] succeeded.
     #[inline]
     pub(super) fn moved(&self, address: u64, move_number: u32, has_stack: bool) {
         self.record_free(address, has_stack, |shard, address| shard.remove_moved(address, move_number));
@@ -206,7 +208,7 @@ impl ProcessHeap {
     }
 }
 
-/// Returns a range up to the end of its last page, as the kernel maps it.
+/// Returns a range extended to the end of its last page, as the kernel maps it.
 fn of_pages(range: Range<u64>) -> Range<u64> {
     if range.is_empty() {
         return range;
@@ -254,7 +256,7 @@ impl Inventory for ProcessHeap {
         let mut blocks = Vec::with_capacity(table.len());
         blocks.extend(table.blocks().map(in_use));
         let all = InventorySegment::of_blocks(blocks);
-        // `look` may record events itself; what it allocates finds all shards locked.
+        // `look` may record events itself; what it allocates would find all shards locked.
         drop(work);
         // The clock that `look` reads is after the events of all shards.
         settle_loads();
@@ -262,7 +264,7 @@ impl Inventory for ProcessHeap {
         table.set_newest(self.track.now_after_loads());
     }
 
-    /// Threads that allocate wait for `cut`, and then for the copy of one shard at most.
+    /// Threads that allocate wait for `cut`, and then for the copy of at most one shard.
     fn segments_at(&self, cut: &mut dyn FnMut(u64)) -> Vec<InventorySegment> {
         let work = OwnWork::begin();
         let Some((dump, mut table)) = self.table.begin_dump().zip(self.table.lock_all()) else {
@@ -305,13 +307,13 @@ mod tests {
         (recorder, heap)
     }
 
-    /// Returns whether a thread of this process waits.
+    /// Returns whether a thread of this process is waiting.
     fn is_waiting(thread: i32) -> bool {
         let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
     }
 
-    /// Thousands of threads that begin at once would wait one for the other, and for each chunk.
+    /// Thousands of threads that start at once would otherwise wait for each other, and for each chunk.
     #[test]
     fn a_thread_opens_its_chunk_before_it_locks_a_shard() {
         let (_recorder, heap) = heap();
@@ -336,7 +338,7 @@ mod tests {
         assert_eq!(heap.table.lock_all().unwrap().len(), 1);
     }
 
-    /// The request of another thread has given the place back, and has not returned.
+    /// The request of another thread has freed the old place, but has not returned.
     #[test]
     fn a_block_that_moves_is_freed_before_another_is_in_its_place() {
         let (_recorder, heap) = heap();

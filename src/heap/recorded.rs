@@ -1,4 +1,4 @@
-//! An allocator that reports to a ledger.
+//! Wraps an allocator and reports its allocations and frees to a ledger.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -8,7 +8,7 @@ use std::{
 use crate::{ledger::Ledger, recorder::Recorder};
 use memreel_snapshot::words::{Address, DeviceId, Inventory, InventorySegment, StreamId};
 
-/// An allocator whose blocks are values of its own, for [`Recorded`].
+/// An allocator whose blocks are its own type, for [`Recorded`].
 ///
 /// A block is given back by value, so it cannot be given back twice. An allocator of pointers implements
 /// [`GlobalAlloc`] instead, or `allocator_api2::Allocator` with the feature `allocator-api2`; [`Recorded`] wraps
@@ -16,27 +16,27 @@ use memreel_snapshot::words::{Address, DeviceId, Inventory, InventorySegment, St
 pub trait Allocate {
     /// A block: an index, a device pointer, a handle.
     type Block;
-    /// Why there is no block.
+    /// The reason why an allocation failed.
     type Error;
 
     /// Allocates a block of `bytes` bytes.
     ///
     /// # Errors
-    /// The allocator's own.
+    /// The allocator's own errors.
     fn allocate(&self, bytes: u64) -> Result<Self::Block, Self::Error>;
 
     /// Frees a block.
     fn deallocate(&self, block: Self::Block);
 
-    /// Returns where a block begins. Blocks in use do not overlap, and one of 0 bytes has an address of its own.
+    /// Returns the start address of a block. Blocks in use do not overlap, and one of 0 bytes has its own address.
     fn address_of(&self, block: &Self::Block) -> Address;
 }
 
-/// An allocator of any kind with a history: every allocation and free is reported to a [`Ledger`].
+/// Wraps an allocator of any kind and records its history: every allocation and free is reported to a [`Ledger`].
 ///
-/// One line wraps an allocator. What wraps it is an allocator too: of its own blocks ([`Allocate`]), a
-/// [`GlobalAlloc`], or, with the feature `allocator-api2`, an `allocator_api2::Allocator`. It is also the
-/// [`Inventory`] that a snapshot needs.
+/// One line wraps an allocator. The wrapper is an allocator too: of its own blocks ([`Allocate`]), a [`GlobalAlloc`],
+/// or, with the feature `allocator-api2`, an `allocator_api2::Allocator`. It is also the [`Inventory`] that a snapshot
+/// needs.
 ///
 /// ```
 /// use std::alloc::{GlobalAlloc, Layout, System};
@@ -57,23 +57,23 @@ pub trait Allocate {
 /// assert_eq!(during.segments[0].total_size, 1000);
 /// ```
 ///
-/// A block outside all segments that were reported is a segment of its own; report the others with
-/// [`Recorded::ledger`]. An allocation of 0 bytes is not recorded. A `realloc` is a free and an allocation.
+/// A block outside all reported segments is its own segment; report segments with [`Recorded::ledger`]. An allocation
+/// of 0 bytes is not recorded. A `realloc` is a free and an allocation.
 ///
-/// A ledger allocates, so this cannot be the process's own allocator: that is what [`Heap`](crate::Heap) is for.
+/// A ledger allocates, so this cannot be the process's own allocator; use [`Heap`](crate::Heap) for that.
 pub struct Recorded<A> {
     inner: A,
     ledger: Ledger,
 }
 
 impl<A> Recorded<A> {
-    /// Wraps an allocator: its blocks are a device of `recorder`.
+    /// Wraps an allocator and makes its blocks a device of `recorder`.
     #[must_use]
     pub fn new(inner: A, recorder: &Recorder, device: impl Into<DeviceId>) -> Recorded<A> {
         Recorded { inner, ledger: recorder.ledger(device.into()) }
     }
 
-    /// Returns the ledger, to report segments, failures and names of blocks.
+    /// Returns the ledger, to report segments, failures and block names.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

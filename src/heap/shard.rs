@@ -1,7 +1,7 @@
-//! The live blocks of one shard, and how they were at a moment that is past.
+//! The live blocks of one shard, now and at an earlier marked moment.
 //!
-//! A dump marks all shards at one moment and copies them one after the other. Meanwhile a marked shard notes what was at
-//! each address that changes, so that the copy can be put back to that moment.
+//! A dump marks all shards at one moment and copies them one after the other. Meanwhile a marked shard saves what was
+//! at each address that changes, so that the copy can be restored to that moment.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -15,20 +15,21 @@ use crate::recorder::Ticks;
 #[derive(Debug, Default)]
 pub(super) struct ShardBlocks {
     blocks: Blocks,
-    /// The time of the newest event. So an address has its events in their order, although the counter that the times are
-    /// from may be read before the lock is there.
+    /// The time of the newest event. It keeps the events of an address in order, although the counter that gives the
+    /// times may be read before the lock is taken.
     newest: Ticks,
     /// What changed since the mark; `None` without a mark.
     since: Option<Changes>,
-    /// The addresses of blocks that requests may have moved away. One whose request failed is here until its block is gone.
+    /// The addresses of blocks that requests may have moved away. If the request failed, the address is here until its
+    /// block is gone.
     moving: Vec<u64>,
 }
 
-/// What was at the addresses that changed: a thread may change one again and again.
+/// The earlier contents of changed addresses; a thread may change one again and again.
 #[derive(Debug, Default)]
 struct Changes {
     before: FxHashMap<u64, Option<LiveBlock>>,
-    /// Whether there was no memory for one.
+    /// Whether there was no memory for an entry.
     lacks_one: bool,
 }
 
@@ -69,7 +70,7 @@ impl ShardBlocks {
         Some(removed)
     }
 
-    /// Notes that a request may move the block at an address; see [`Blocks::begin_move`].
+    /// Records that a request may move the block at an address; see [`Blocks::begin_move`].
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
         let number = self.blocks.begin_move(address)?;
@@ -85,7 +86,7 @@ impl ShardBlocks {
         !self.moving.is_empty()
     }
 
-    /// Returns the address of a block that a request has moved away: another one is where it was.
+    /// Returns the address of a block that a request has moved away, because another one is in its place.
     pub(super) fn moved_from(&self, place: &Range<u64>) -> Option<u64> {
         let is_there = |address: &&u64| {
             let block = self.blocks.get(**address);
@@ -94,12 +95,12 @@ impl ShardBlocks {
         self.moving.iter().find(is_there).copied()
     }
 
-    /// Marks this moment.
+    /// Marks the current moment.
     pub(super) fn mark(&mut self) {
         self.since = Some(Changes::default());
     }
 
-    /// Ends the mark, of a dump that there is not any more.
+    /// Ends the mark of a dump that no longer exists.
     pub(super) fn forget_mark(&mut self) {
         // Not freed: a child of a fork does as little as it can.
         std::mem::forget(self.since.take());
@@ -128,10 +129,10 @@ impl Changes {
     }
 }
 
-/// The slots of a shard as they were when it was copied, and what had changed since its mark.
+/// The slots of a shard at the time of the copy, and what had changed since its mark.
 #[derive(Debug, Default)]
 pub(super) struct ShardCopy {
-    /// Memory for slots, which is in use already: a copy into new memory would wait for the kernel.
+    /// Memory for slots that was written before: a copy into new memory would wait for the kernel.
     room: Vec<Slot>,
     n_slots: usize,
     changes: Option<Changes>,
@@ -144,7 +145,7 @@ impl ShardCopy {
         self.room.resize(n_slots, Slot::EMPTY);
     }
 
-    /// Calls `look` with each block at the moment of the mark, in no order. Returns whether these are all.
+    /// Calls `look` with each block at the moment of the mark, in no order. Returns whether the blocks are complete.
     pub(super) fn each(&mut self, mut look: impl FnMut(LiveBlock)) -> bool {
         let Changes { before, lacks_one } = self.changes.take().unwrap_or_default();
         let blocks = self.room[..self.n_slots].iter().filter_map(|slot| slot.block());
@@ -173,7 +174,7 @@ mod tests {
         blocks
     }
 
-    /// Whatever happens between the mark and the copy: the table grows, addresses are used again, blocks move up.
+    /// Covers everything that happens between mark and copy: the table grows, addresses are reused, blocks move up.
     #[test]
     fn a_copy_is_of_the_moment_of_the_mark() {
         let mut random = Random::new(7);

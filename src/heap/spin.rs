@@ -1,4 +1,4 @@
-//! A lock that a thread waits for without the system, and that a fork can hold.
+//! A lock that spins instead of waiting in the kernel, and that a fork can hold.
 
 use std::{
     cell::UnsafeCell,
@@ -13,7 +13,7 @@ use crate::process::{
     sync::{AtomicBool, NotAtomic},
 };
 
-/// A lock of one byte, for sections of some nanoseconds.
+/// A one-byte lock, for sections of a few nanoseconds.
 ///
 /// Taking a free lock is one atomic exchange, and releasing it one store; std's mutex needs two exchanges.
 #[derive(Debug, Default)]
@@ -37,11 +37,11 @@ impl<T> SpinLock<T> {
         // Acquire: what the last owner did with the value is before. Relaxed: nothing follows from a lock that is taken. Not a
         // swap, which would write the flag then too: loom does not know that the owner's release comes after that.
         let taken = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        // Made only on success: dropping another guard would release the lock.
+        // Created only on success: dropping another guard would release the lock.
         taken.is_ok().then(|| SpinGuard { lock: self })
     }
 
-    /// Takes the lock, and waits for it unless `gives_up` returns true, and not for a fork that is stuck.
+    /// Takes the lock, waiting unless `gives_up` returns true. Does not wait for a fork that is stuck.
     #[inline(always)]
     pub(super) fn lock(&self, gives_up: impl Fn() -> bool) -> Option<SpinGuard<'_, T>> {
         self.try_lock().or_else(|| self.wait(gives_up))
@@ -86,7 +86,7 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Releases the lock in a child of a fork: the thread that has it is not there.
+    /// Releases the lock in a child of a fork, where the thread that has it does not exist.
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn release_in_child(&self) {
         self.is_locked.store(false, Ordering::Release);
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(*lock.lock(|| false).unwrap(), 4 * n_each);
     }
 
-    /// A wait that a cancelled thread ended in would unwind through the program's `malloc`.
+    /// If a cancelled thread ended inside a wait, it would unwind through the program's `malloc`.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_cancelled_thread_waits_on() {

@@ -14,11 +14,11 @@ use crate::{
 };
 
 const N_SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
-/// Bytes of a shard's sieve.
+/// The size of a shard's sieve in bytes.
 const N_SIEVE: usize = if cfg!(loom) { 1 } else { 256 };
-/// Shards of a word of [`Table::moving`].
+/// The number of shards per word of [`Table::moving`].
 const N_BITS: usize = 64;
-/// Blocks that begin in the same page are in the same shard, so that threads with arenas of their own rarely meet.
+/// Blocks that start in the same page are in the same shard, so threads with separate arenas rarely meet.
 const PAGE_BITS: u32 = 12;
 
 thread_local! {
@@ -27,31 +27,33 @@ thread_local! {
 }
 
 thread_local! {
-    /// Whether this thread marks the shards and copies them.
+    /// Whether this thread is marking and copying the shards.
     static DUMPS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The blocks by address.
 ///
 /// A thread has one shard's lock at a time, or all of them ([`Table::lock_all`]). While it has one it is within the
-/// recorder's own work, so a signal handler or an allocation of the recorder on the same thread does not come here.
+/// recorder's own work, so a signal handler or an allocation of the recorder on the same thread does not re-enter the
+/// table.
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Shard]>,
-    /// Which shards have blocks that requests may have moved away, a bit for each. Changed under the shard's lock. Who
-    /// got the memory of such a block has it from the thread whose request gave it back, and that had set the bit before.
+    /// One bit per shard: whether it has blocks that requests may have moved away. Changed under the shard's lock. A
+    /// thread that got the memory of such a block got it from the thread whose request freed it, which had set the bit
+    /// before.
     moving: [AtomicU64; N_SHARDS.div_ceil(N_BITS)],
     /// Taken by a thread that marks the shards and copies them, before any shard.
     dump: SpinLock<()>,
 }
 
-/// Some of the blocks. Aligned so that threads in different shards write to different cache lines.
+/// A part of the blocks. Aligned so that threads in different shards write to different cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
     blocks: SpinLock<ShardBlocks>,
-    /// For each hash, how many live blocks have it; 255 are 255 or more at any time. Changed under the lock, and read
-    /// without it: a thread that has a block's address sees at least that block, which was counted before its
+    /// For each hash, how many live blocks have it; 255 stands for 255 or more at any time. Changed under the lock, and
+    /// read without it: a thread that has a block's address sees at least that block, which was counted before its
     /// allocation returned. Relaxed: the program itself hands the address on, and every later count has the block too.
     sieve: [AtomicU8; N_SIEVE],
 }
@@ -73,7 +75,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns whether the block at an address may be here; mostly `false` if it is not. It takes no lock.
+    /// Returns whether the block at an address may be here; usually `false` if it is not. It takes no lock.
     #[inline(always)]
     pub(super) fn may_have(&self, address: u64) -> bool {
         self.shard(address).sieve[sieve_place(address)].load(Ordering::Relaxed) != 0
@@ -93,8 +95,8 @@ impl Table {
         Some(LockedShard { blocks, sieve: &shard.sieve, moving, ends_moving: false })
     }
 
-    /// Removes each block that a request has moved away, and calls `look` with it: a new block is where it was, and the request
-    /// has not returned yet.
+    /// Removes each block that a request has moved away, and calls `look` with it: a new block is in its place, and the
+    /// request has not returned yet.
     #[inline(always)]
     pub(super) fn remove_moved_from(
         &self,
@@ -129,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Returns whether no thread has the shard of an address.
+    /// Returns whether no thread has locked the shard of an address.
     #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
     pub(super) fn is_free(&self, address: u64) -> bool {
         self.shard(address).blocks.try_lock().is_some()
@@ -141,9 +143,9 @@ impl Table {
         self.moving.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Locks all shards, so that no block is added or removed meanwhile; `None` if this thread has them already.
+    /// Locks all shards, so that no block is added or removed meanwhile; `None` if this thread has already locked them.
     pub(super) fn lock_all(&self) -> Option<LockedTable<'_>> {
-        // First, so that what this thread allocates from now on does not wait for itself.
+        // First, so that later allocations of this thread do not wait for the thread itself.
         let flag = ReentryGuard::enter(&HAS_ALL)?;
         // Before the first lock, because other threads wait for all of them.
         let mut shards = Vec::with_capacity(N_SHARDS);
@@ -151,14 +153,14 @@ impl Table {
         Some(LockedTable { shards, _flag: flag })
     }
 
-    /// Returns the right to mark all shards and copy them; `None` if this thread has it already.
+    /// Returns the right to mark all shards and copy them; `None` if this thread already has it.
     pub(super) fn begin_dump(&self) -> Option<Dump<'_>> {
         let flag = ReentryGuard::enter(&DUMPS)?;
         let turn = self.dump.lock(|| false)?;
         Some(Dump { table: self, _turn: turn, _flag: flag })
     }
 
-    /// Takes every lock before a fork. `waits` waits until what it is given returns true.
+    /// Takes every lock before a fork. `waits` must not return before its argument returns true.
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn hold_for_fork(&self, mut waits: impl FnMut(&mut dyn FnMut() -> bool)) {
         for shard in &self.shards {
@@ -166,7 +168,7 @@ impl Table {
         }
     }
 
-    /// Releases the locks in a child of a fork, and ends the dump of a thread that is not there.
+    /// Releases the locks in a child of a fork, and ends the dump of a thread that does not exist there.
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn begin_again_in_child(&self) {
         self.release_after_fork();
@@ -206,14 +208,14 @@ fn sieve_place(address: u64) -> usize {
 pub(super) struct LockedShard<'a> {
     blocks: SpinGuard<'a, ShardBlocks>,
     sieve: &'a [AtomicU8; N_SIEVE],
-    /// Its bit of [`Table::moving`].
+    /// Its bit in [`Table::moving`].
     moving: (&'a AtomicU64, u64),
-    /// Whether the last block that moves was removed.
+    /// Whether the last moving block was removed.
     ends_moving: bool,
 }
 
-/// Clears the bit when the free of the block that has moved is recorded: a thread that finds it cleared records what is in its
-/// place later.
+/// Clears the bit once the free of the moved block is recorded: a thread that then finds it cleared records a block in
+/// its place later.
 impl Drop for LockedShard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
@@ -243,7 +245,8 @@ impl LockedShard<'_> {
         Some(removed)
     }
 
-    /// Notes that a request may move the block at an address of this shard; see [`Blocks::begin_move`](super::blocks::Blocks::begin_move).
+    /// Records that a request may move the block at an address of this shard; see
+    /// [`Blocks::begin_move`](super::blocks::Blocks::begin_move).
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
         let had_moving = self.blocks.has_moving();
@@ -261,7 +264,7 @@ impl LockedShard<'_> {
         self.blocks.blocks().is_moving(address, move_number).then(|| self.remove(address)).flatten()
     }
 
-    /// The time of the newest event of the shard, for the next one.
+    /// Returns the time of the shard's newest event, for the next event.
     #[inline(always)]
     pub(super) fn newest(&mut self) -> &mut Ticks {
         self.blocks.newest()
@@ -283,7 +286,7 @@ pub(super) struct LockedTable<'a> {
 }
 
 impl LockedTable<'_> {
-    /// Every block, in no order.
+    /// Iterates over all blocks, in no order.
     pub(super) fn blocks(&self) -> impl Iterator<Item = LiveBlock> {
         self.shards.iter().flat_map(|shard| shard.blocks().iter())
     }
@@ -298,18 +301,18 @@ impl LockedTable<'_> {
         self.shards.iter().map(|shard| shard.blocks().n_bytes()).sum()
     }
 
-    /// Has every later event be later than a time.
+    /// Makes every later event later than a time.
     pub(super) fn set_newest(&mut self, at: Ticks) {
         self.shards.iter_mut().for_each(|shard| *shard.newest() = at.max(*shard.newest()));
     }
 
-    /// Marks this moment in every shard.
+    /// Marks the current moment in every shard.
     pub(super) fn mark(&mut self, _: &Dump<'_>) {
         self.shards.iter_mut().for_each(|shard| shard.mark());
     }
 }
 
-/// The right to mark all shards and copy them, which one thread has.
+/// The right to mark all shards and copy them, which one thread at a time has.
 pub(super) struct Dump<'a> {
     table: &'a Table,
     _turn: SpinGuard<'a, ()>,
@@ -318,9 +321,9 @@ pub(super) struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Calls `look` with every block at the moment of the mark, in no order. Returns whether these are all.
+    /// Calls `look` with every block at the moment of the mark, in no order. Returns whether the blocks are complete.
     ///
-    /// Other threads wait for the copy of one shard at most. This one is within the recorder's own work.
+    /// Other threads wait for the copy of at most one shard. This one is within the recorder's own work.
     pub(super) fn each_block(self, mut look: impl FnMut(LiveBlock)) -> bool {
         let mut copy = ShardCopy::default();
         let mut are_all = true;
@@ -403,7 +406,7 @@ mod tests {
         assert!(table.lock(16).is_some());
     }
 
-    /// More blocks with one hash than a byte can count.
+    /// Uses more blocks with one hash than a byte can count.
     #[test]
     fn a_sieve_that_is_full_stays_full() {
         let table = Table::default();
