@@ -17,7 +17,7 @@ impl Cause {
     pub(crate) const ALL: [Cause; 7] =
         [Cause::Oom, Cause::Signal, Cause::Exit, Cause::Panic, Cause::Interval, Cause::Bytes, Cause::Peak];
 
-    /// Returns the word for `{cause}` in the name of a file.
+    /// Returns the word that replaces `{cause}` in a file name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Cause::Oom => "oom",

@@ -1,11 +1,11 @@
-//! Triggers: snapshots that are written without being asked for at that moment.
+//! Triggers: conditions under which snapshots are written automatically.
 //!
 //! [`Triggers`] names the moments (a failed request, a signal, the exit, a panic, a time, a number of bytes, a new
-//! peak) and the files. [`Reel::dump_on`](crate::Reel::dump_on) puts them into force, and so does the environment
-//! variable `MEMREEL` in a program that is already built. `docs/triggers.md` has the table of both.
+//! peak) and the files. [`Reel::dump_on`](crate::Reel::dump_on) activates them; so does the environment variable
+//! `MEMREEL`, for a program that is already built. `docs/triggers.md` has the table of both.
 //!
-//! One thread of memreel's own writes all snapshots but those of failed requests. It is started by the first triggers
-//! that need it, blocks all signals and records nothing of its own work.
+//! A thread of memreel writes all snapshots except those of failed requests. It is started by the first triggers that
+//! need it, blocks all signals and records nothing of its own work.
 
 mod cause;
 mod files;

@@ -3,13 +3,13 @@
 
 use std::ffi::c_int;
 
-/// A signal that asks a process for a snapshot: one whose meaning the program chooses.
+/// A signal that requests a snapshot: one whose meaning the program chooses.
 ///
 /// Signals that end or stop a process are not among them: a handler would change what they do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Signal(c_int);
 
-/// One more than the largest number of a signal on Linux.
+/// One more than the largest signal number on Linux.
 pub(in crate::trigger) const N_SIGNALS: usize = 129;
 
 impl Signal {
@@ -40,7 +40,7 @@ impl Signal {
         }
     }
 
-    /// Returns the signal of a number, if it is one of these.
+    /// Returns the signal with a number, if it is one of these.
     pub(in crate::trigger) fn numbered(number: c_int) -> Option<Signal> {
         match number {
             libc::SIGUSR1 => Some(Signal::USR1),

@@ -1,4 +1,4 @@
-//! The files of a set of triggers: written as a whole, never over another, and the oldest removed.
+//! Writes the files of a set of triggers: completely, never over another file, and removing the oldest.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ pub(in crate::trigger) struct Files {
     template: Template,
     /// The number of files to keep; `None` keeps all.
     keep: Option<usize>,
-    /// The number of snapshots so far, with those that failed.
+    /// The number of snapshots so far, including failed ones.
     n: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Files {
         Files { template, keep, n: AtomicU64::new(0) }
     }
 
-    /// Writes the next file with `save`, and returns its path. Until it is whole it has a temporary name.
+    /// Writes the next file with `save` and returns its path. It has a temporary name until it is complete.
     pub(in crate::trigger) fn write(
         &self,
         cause: Cause,
@@ -42,11 +42,11 @@ impl Files {
         let number = self.n.fetch_add(1, Ordering::Relaxed);
         let path = self.template.path(&Facts { time: SystemTime::now(), number, cause });
         let folder = path.parent().unwrap_or(Path::new("/"));
-        // It is removed on every way out but the last.
+        // Removed on every path except the last.
         let whole = WholeFile::begin(&path)?;
         save(&whole.temporary())?;
         let path = whole.named()?;
-        // The name itself is on the disk only with its folder, where that can be synced.
+        // The name is on disk only once its folder is synced, where that is possible.
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         if let Some(keep) = self.keep {
             self.remove_old(folder, &path, keep);
@@ -54,8 +54,8 @@ impl Files {
         Ok(path)
     }
 
-    /// Removes all but the newest `keep` files of the template's pattern, with their verdicts. What cannot be removed
-    /// stays.
+    /// Removes all but the newest `keep` files of the template's pattern, with their verdicts. Files that cannot be
+    /// removed are left.
     fn remove_old(&self, folder: &Path, newest: &Path, keep: usize) {
         let Some(pattern) = Pattern::new(&self.template) else { return };
         let (Ok(entries), Ok(folder)) = (fs::read_dir(folder), Folder::open(folder)) else { return };
@@ -130,7 +130,7 @@ mod tests {
         for number in 0..5 {
             files.write(Cause::Exit, text).unwrap();
             fs::write(folder.path().join(format!("snap-{number}.verdict.txt")), "full").unwrap();
-            // File systems have times of a few milliseconds.
+            // File systems have timestamps of a few milliseconds.
             thread::sleep(Duration::from_millis(20));
         }
         let kept = [

@@ -1,4 +1,4 @@
-//! The snapshots that are being written, and the threads that write them.
+//! Tracks the snapshots that are being written, and their threads.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,14 +12,14 @@ thread_local! {
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of threads that write a snapshot now.
+/// The number of threads that are writing a snapshot.
 static N_THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Marks a snapshot that this thread writes, while it exists.
 pub(in crate::trigger) struct Dumping(());
 
 impl Dumping {
-    /// Returns `None` if this thread is writing one already, or has no storage any more.
+    /// Returns `None` if this thread is already writing a snapshot, or has no storage any longer.
     pub(in crate::trigger) fn begin() -> Option<Dumping> {
         let is_first = IS_HERE.try_with(|is_here| !is_here.replace(true)).unwrap_or(false);
         is_first.then(|| {
@@ -41,14 +41,14 @@ pub(in crate::trigger) fn is_here() -> bool {
     IS_HERE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Waits until no thread writes a snapshot, or until a time.
+/// Waits until no thread writes a snapshot, or until a deadline.
 pub(in crate::trigger) fn wait_for_all(until: Instant) {
     while N_THREADS.load(Ordering::Relaxed) > 0 && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// In a child of `fork`: only its own thread can be writing.
+/// Resets the count in a child of `fork`, where only its own thread can be writing.
 #[cfg(not(loom))]
 pub(in crate::trigger) fn forget_other_threads() {
     N_THREADS.store(u32::from(is_here()), Ordering::Relaxed);

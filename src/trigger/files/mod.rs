@@ -1,4 +1,4 @@
-//! The files of snapshots: their names, written as a whole.
+//! The files of snapshots: their names, and how they are written completely or not at all.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod all;

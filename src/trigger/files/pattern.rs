@@ -1,4 +1,4 @@
-//! The names that a template gives to the snapshots of one process.
+//! Matches the file names that a template gives to the snapshots of one process.
 
 use crate::process::time;
 use crate::trigger::{
@@ -6,7 +6,7 @@ use crate::trigger::{
     files::template::{Part, Placeholder, Template},
 };
 
-/// The names of a template's files: with any time, number and cause, and with the number that keeps two files apart.
+/// The names of a template's files: with any time, number and cause, and with the number that distinguishes two files.
 #[derive(Debug)]
 pub(in crate::trigger) struct Pattern {
     parts: Vec<Part>,
@@ -24,7 +24,7 @@ impl Pattern {
     }
 }
 
-/// Returns the name with a number that keeps it apart from files of the same name: `snap-2.pickle`.
+/// Returns the name with a number that distinguishes it from files of the same name: `snap-2.pickle`.
 pub(in crate::trigger) fn numbered(name: &str, number: u64) -> String {
     let (stem, extension) = split(name);
     format!("{stem}-{number}{extension}")
@@ -37,7 +37,7 @@ fn without_number(name: &str) -> Option<String> {
     is_number(number).then(|| format!("{stem}{extension}"))
 }
 
-/// Splits a name before its last dot, unless it begins with that.
+/// Splits a name before its last dot, unless it starts with that dot.
 fn split(name: &str) -> (&str, &str) {
     let at = name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
     name.split_at(at)

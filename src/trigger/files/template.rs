@@ -1,4 +1,4 @@
-//! The path of a file with placeholders, such as `snap-{rank}-{pid}-{time}.pickle`.
+//! Paths with placeholders, such as `snap-{rank}-{pid}-{time}.pickle`.
 
 use std::{
     ffi::OsString,
@@ -16,11 +16,11 @@ use memreel_snapshot::words::Error;
 pub(crate) enum Placeholder {
     /// The name of the machine.
     Host,
-    /// The number of the process in a distributed run.
+    /// The rank of the process in a distributed run.
     Rank,
-    /// The number of the process.
+    /// The PID.
     Pid,
-    /// The time of UTC, to the second.
+    /// The time in UTC, to the second.
     Time,
     /// The number of the snapshot, counted from 0.
     Number,
@@ -51,7 +51,7 @@ impl Placeholder {
     }
 }
 
-/// What differs from one snapshot of a process to the next.
+/// The values that differ from one snapshot of a process to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) time: SystemTime,
@@ -66,7 +66,7 @@ enum Piece {
     Of(Placeholder),
 }
 
-/// A piece of a path whose placeholders of the process are filled in.
+/// A piece of a path after the placeholders of the process are replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::trigger) enum Part {
     Fixed(String),
@@ -80,7 +80,7 @@ pub(crate) struct Template {
     pieces: Vec<Piece>,
 }
 
-/// A brace that begins no placeholder.
+/// A brace that does not start a placeholder.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Unknown {
     /// Its byte position in the text.
@@ -90,7 +90,7 @@ pub(crate) struct Unknown {
 }
 
 impl Template {
-    /// Reads a path in which every brace belongs to a placeholder; `{{` and `}}` are single braces.
+    /// Reads a path in which every brace belongs to a placeholder; `{{` and `}}` stand for single braces.
     pub(crate) fn parse(text: &str) -> Result<Template, Unknown> {
         let of = |word: &str| Placeholder::ALL.into_iter().find(|of| word == braced(*of));
         let pieces = scan(text, of)?.into_iter().map(|scanned| match scanned {
@@ -124,7 +124,7 @@ impl Template {
         Template { pieces }
     }
 
-    /// Returns the template in the present folder, if it is relative to one.
+    /// Returns the template with a relative path resolved against the current folder.
     pub(crate) fn absolute(mut self) -> Template {
         let first = match self.pieces.first() {
             Some(Piece::Text(text)) => Path::new(text),
@@ -158,12 +158,12 @@ impl Template {
         path.into()
     }
 
-    /// Returns whether the path is the same for all snapshots of one moment.
+    /// Returns whether the path is the same for all snapshots of a process at one moment.
     pub(in crate::trigger) fn is_of_process(&self) -> bool {
         !self.has(Placeholder::Number) && !self.has(Placeholder::Cause)
     }
 
-    /// Returns the path of a file that a process has once.
+    /// Returns the path of a file that exists once per process.
     pub(in crate::trigger) fn of_process(&self) -> PathBuf {
         self.failure(0)
     }
@@ -173,8 +173,8 @@ impl Template {
         self.path(&Facts { time: SystemTime::now(), number, cause: Cause::Oom })
     }
 
-    /// Returns the name of the file, without its folders, in which what differs between snapshots of a process is
-    /// left open. `None` for a name that is not UTF-8.
+    /// Returns the file name without folders, leaving open the parts that differ between snapshots of a process. `None`
+    /// for a name that is not UTF-8.
     pub(in crate::trigger) fn file_name(&self) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
         for piece in &self.pieces {
@@ -193,14 +193,14 @@ impl Template {
     }
 }
 
-/// A piece of a text: what is between placeholders, or one of them.
+/// A piece of a text: literal text, or a placeholder.
 enum Scanned<T> {
     Text(String),
     Of(T),
 }
 
-/// Splits a text in which every brace belongs to a placeholder; `{{` and `}}` are single braces. `of` returns what a word in
-/// braces is.
+/// Splits a text in which every brace belongs to a placeholder; `{{` and `}}` stand for single braces. `of` returns the
+/// placeholder that a word in braces names.
 fn scan<T>(text: &str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<Scanned<T>>, Unknown> {
     let (mut pieces, mut plain, mut at) = (Vec::new(), String::new(), 0);
     while let Some(next) = text[at..].chars().next() {
@@ -223,8 +223,8 @@ fn scan<T>(text: &str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<Scanned<T>>
     Ok(pieces)
 }
 
-/// Returns a path with values in the places of their placeholders, each given with its word. The rules are those of the files
-/// of triggers: `{{` and `}}` are single braces.
+/// Replaces placeholders in a path by the values given with their words. The rules are those of trigger files: `{{` and
+/// `}}` stand for single braces.
 ///
 /// ```
 /// use memreel::trigger::fill;
@@ -235,7 +235,7 @@ fn scan<T>(text: &str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<Scanned<T>>
 /// ```
 ///
 /// # Errors
-/// [`Error::is_invalid_option`] for a brace that begins no placeholder.
+/// [`Error::is_invalid_option`] for a brace that does not start a placeholder.
 pub fn fill(text: &str, values: &[(&str, &str)]) -> Result<String, Error> {
     let of = |word: &str| {
         let word = word.strip_prefix('{')?.strip_suffix('}')?;
@@ -260,7 +260,7 @@ fn braced(of: Placeholder) -> String {
     format!("{{{}}}", of.name())
 }
 
-/// Returns the text of a placeholder that depends on the process only.
+/// Returns the text of a placeholder that depends only on the process.
 fn of_process(of: Placeholder) -> String {
     match of {
         Placeholder::Rank => rank().unwrap_or(0).to_string(),

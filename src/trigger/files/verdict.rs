@@ -1,4 +1,4 @@
-//! The files beside a snapshot of a failed request that tell why it failed: `oom.verdict.txt`, `oom.verdict.json`.
+//! The files next to a snapshot of a failed request that explain why it failed: `oom.verdict.txt`, `oom.verdict.json`.
 
 use std::{
     io::Write,
@@ -9,16 +9,16 @@ use crate::process::notice;
 use crate::trigger::files::whole_file::WholeFile;
 use memreel_snapshot::words::{Error, OomVerdict, Result};
 
-/// What becomes of a file that is there already.
+/// How to treat an existing file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::trigger) enum Existing {
-    /// It stays, and the new one gets a number.
+    /// It remains, and the new one gets a number.
     Stays,
     /// It is replaced as a whole.
     IsReplaced,
 }
 
-/// Returns the paths beside a snapshot: of the text, and of the JSON.
+/// Returns the paths next to a snapshot: of the text and of the JSON.
 pub(in crate::trigger) fn beside(snapshot: &Path) -> [PathBuf; 2] {
     let name = snapshot.file_name().unwrap_or_default().to_os_string();
     let stem = match name.to_str().and_then(|name| name.strip_suffix(".pickle")) {
@@ -33,7 +33,8 @@ pub(in crate::trigger) fn beside(snapshot: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Writes the verdict beside a snapshot that has its name. What cannot be written is one line on standard error.
+/// Writes the verdict next to a snapshot that has its final name. A file that cannot be written is reported in one line
+/// on standard error.
 pub(in crate::trigger) fn write(snapshot: &Path, verdict: &OomVerdict, existing: Existing) {
     for (path, text) in beside(snapshot).iter().zip([&verdict.text, &verdict.json]) {
         if let Err(error) = write_whole(path, text, existing) {
@@ -42,12 +43,12 @@ pub(in crate::trigger) fn write(snapshot: &Path, verdict: &OomVerdict, existing:
     }
 }
 
-/// Writes a file of one text, as a whole or not at all.
+/// Writes a text file completely or not at all.
 fn write_whole(path: &Path, text: &str, existing: Existing) -> Result<()> {
     let cannot = |error| Error::io("cannot write", path, error);
-    // It is removed on every way out but the last.
+    // Removed on every path except the last.
     let whole = WholeFile::begin(path)?;
-    // Others may have put a link there: the name is known.
+    // The name is predictable, so others may have put a link there.
     let mut file = whole.create().map_err(cannot)?;
     file.write_all(format!("{text}\n").as_bytes()).map_err(cannot)?;
     match existing {

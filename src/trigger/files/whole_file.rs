@@ -1,4 +1,4 @@
-//! A file that gets its name when it is whole.
+//! A file that gets its name once it is complete.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,11 +18,11 @@ use memreel_snapshot::{
 const CANNOT_CREATE: &str = "cannot create the folder of the snapshot:";
 const CANNOT_NAME: &str = "cannot give the file its name:";
 
-/// A file that is being written, which goes with this value unless it gets its name. The folder is open: what its path leads to
-/// later changes nothing.
+/// A file that is being written, and that is removed with this value unless it gets its name. The folder is open, so
+/// later changes to its path have no effect.
 #[derive(Debug)]
 pub(in crate::trigger) struct WholeFile<'p> {
-    /// The path that the file is to have.
+    /// The path that the file will have.
     path: &'p Path,
     name: OsString,
     pub(in crate::trigger) folder: Folder,
@@ -30,7 +30,7 @@ pub(in crate::trigger) struct WholeFile<'p> {
 }
 
 impl<'p> WholeFile<'p> {
-    /// Begins a file that no other thread or process has. Its folder is made if it is missing.
+    /// Starts a file that no other thread or process has. Creates its folder if it is missing.
     pub(in crate::trigger) fn begin(path: &'p Path) -> Result<WholeFile<'p>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -40,17 +40,17 @@ impl<'p> WholeFile<'p> {
         Ok(WholeFile { path, name, folder, temporary: format!(".memreel-{}-{next}.dump.tmp", process::id()) })
     }
 
-    /// Returns where it is written.
+    /// Returns the path at which it is written.
     pub(in crate::trigger) fn temporary(&self) -> PathBuf {
         self.path.with_file_name(&self.temporary)
     }
 
-    /// Makes the file.
+    /// Creates the file.
     pub(in crate::trigger) fn create(&self) -> io::Result<File> {
         self.folder.create(&self.temporary, 0o666)
     }
 
-    /// Gives the file its name, with a number if other files have the name, and returns the path.
+    /// Gives the file its name, with a number if the name is taken, and returns the path.
     pub(in crate::trigger) fn named(self) -> Result<PathBuf> {
         let (mut wanted, plain) = (self.name.clone(), self.name.to_string_lossy().into_owned());
         for number in 1.. {
@@ -64,7 +64,7 @@ impl<'p> WholeFile<'p> {
         Err(self.cannot_name(&wanted, io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Gives the file its name, in place of what has it.
+    /// Gives the file its name, replacing any file that has it.
     pub(in crate::trigger) fn replaces(self) -> Result<()> {
         let renamed = self.folder.rename(&self.temporary, &self.name);
         renamed.map_err(|error| self.cannot_name(&self.name, error))
@@ -77,7 +77,7 @@ impl<'p> WholeFile<'p> {
 
 impl Drop for WholeFile<'_> {
     fn drop(&mut self) {
-        // One that has its name is no longer there.
+        // A file that got its name is no longer there.
         let _ = self.folder.remove(&self.temporary);
     }
 }

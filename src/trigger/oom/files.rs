@@ -1,4 +1,4 @@
-//! The files that `save_on_oom` writes: one for the first failed request, or one for each.
+//! The files that `save_on_oom` writes: for the first failed request, or for each.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::trigger::{
 };
 use memreel_snapshot::words::OutOfMemory;
 
-/// The placeholders whose text does not differ from one request for a path to the next.
+/// The placeholders whose text is the same for all requests for a path.
 const PLACEHOLDERS: [Placeholder; 4] =
     [Placeholder::Host, Placeholder::Rank, Placeholder::Pid, Placeholder::Number];
 
@@ -29,20 +29,20 @@ const PLACEHOLDERS: [Placeholder; 4] =
 #[derive(Debug)]
 pub(crate) struct OomFiles {
     template: Template,
-    /// The number of failures so far. Of a template without a number, the state of its file: a multiple of 4 that
-    /// depends on the process if the path does, and one of the numbers below.
+    /// The number of failures so far. For a template without a number, the state of its file: a multiple of 4 that
+    /// depends on the process if the path does, plus one of the numbers below.
     n: AtomicU64,
 }
 
 /// The file is being written.
 const BEGUN: u64 = 1;
-/// The file is written, and kept.
+/// The file was written and is kept.
 const WRITTEN: u64 = 2;
 
-/// The files of a process by their places.
+/// The files of a process by path.
 type ByPlace = Mutex<BTreeMap<PathBuf, Weak<OomFiles>>>;
 
-/// Returns those of this process. A fork waits for the lock.
+/// Returns the files of this process. A fork waits for the lock.
 fn all() -> &'static Arc<ByPlace> {
     static ALL: OnceLock<Arc<ByPlace>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -58,8 +58,8 @@ impl OomFiles {
         OomFiles { template: Template::lenient(&template, &PLACEHOLDERS), n: AtomicU64::new(0) }
     }
 
-    /// Returns the files of a template: those that this process uses already, so that two observers of one path do
-    /// not overwrite each other's files.
+    /// Returns the files of a template: those already in use in this process, so that two observers of one path do not
+    /// overwrite each other's files.
     pub(crate) fn of(template: PathBuf) -> Arc<OomFiles> {
         let place = path::absolute(&template).unwrap_or_else(|_| template.clone());
         let mut all = all().lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,8 +105,8 @@ impl OomFiles {
         SnapshotOf::Own
     }
 
-    /// Returns a number of this process, a multiple of 4, if the path depends on the process: after a fork, the
-    /// file of the parent is not that of the child.
+    /// Returns a number of this process, a multiple of 4, if the path depends on the process: after a fork, parent and
+    /// child have different files.
     fn process(&self) -> u64 {
         if self.template.has(Placeholder::Pid) { u64::from(process::id()) << 2 } else { 0 }
     }
@@ -122,7 +122,7 @@ impl OomFiles {
 }
 
 /// Writes a snapshot and its verdict, adds its path or the reason why it could not be written to the figures, and
-/// returns whether it is written.
+/// returns whether it was written.
 fn write(figures: &mut OutOfMemory, path: &Path, on_failure: &OnFailure<'_>) -> bool {
     on_failure.explain(figures);
     match (on_failure.save)(path) {
@@ -177,7 +177,7 @@ mod tests {
         assert!(later.snapshot.is_some(), "without observers a path is forgotten");
     }
 
-    /// A request that fails while the first file is written does not name a file that may never be.
+    /// A request that fails while the first file is being written does not name a file that may never exist.
     #[test]
     fn a_kept_file_is_written() {
         let files = OomFiles::new("oom.pickle".into());

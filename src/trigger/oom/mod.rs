@@ -1,4 +1,4 @@
-//! What is done for a failed request: its files and its turn.
+//! The response to a failed request: its files and its turn.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod files;

@@ -1,4 +1,4 @@
-//! Which failed request writes a snapshot: one at a time, and at most one in a second.
+//! Decides which failed requests write a snapshot: one at a time, at most one per second.
 
 use std::{
     path::PathBuf,
@@ -13,7 +13,7 @@ use std::{
 #[cfg(not(loom))]
 use crate::process::fork;
 
-/// How long failed requests write no snapshot after one has.
+/// How long failed requests write no snapshot after one was written.
 const GAP: Duration = Duration::from_secs(1);
 
 /// A snapshot of a failed request.
@@ -35,11 +35,11 @@ pub(in crate::trigger) struct OomTurn {
 /// What a failed request may do.
 #[derive(PartialEq, Eq, Debug)]
 pub(in crate::trigger) enum Turn {
-    /// Write a snapshot, and then call [`OomTurn::end`].
+    /// May write a snapshot, and must then call [`OomTurn::end`].
     Write,
-    /// Nothing: this one was written a moment ago, if it could be.
+    /// Writes nothing: this snapshot was written a moment ago, if it could be.
     Kept(Option<PathBuf>),
-    /// Nothing: another thread writes one.
+    /// Writes nothing: another thread is writing one.
     Elsewhere,
 }
 
@@ -57,7 +57,7 @@ impl OomTurn {
         {
             return Turn::Kept(last.path.clone());
         }
-        // What a thread of the parent does at a fork never ends in the child.
+        // A parent's thread that was writing at a fork never finishes in the child.
         let process = process::id();
         if self.taken_in.swap(process, Ordering::Acquire) == process { Turn::Elsewhere } else { Turn::Write }
     }

@@ -1,4 +1,4 @@
-//! The exit of the process, by the end of `main` or by `exit`.
+//! Writes snapshots when the process exits, at the end of `main` or by `exit`.
 
 use std::{
     panic::catch_unwind,
@@ -25,7 +25,7 @@ pub(in crate::trigger) fn want() {
     IS_WANTED.store(true, Ordering::Relaxed);
 }
 
-/// Makes the exit wait for snapshots that are being written, once a process.
+/// Makes the exit wait for snapshots that are being written. Does this once per process.
 pub(in crate::trigger) fn install() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
@@ -38,11 +38,11 @@ extern "C" fn at_exit() {
     let _ = catch_unwind(leave);
 }
 
-/// Asks the thread for the snapshots, because this one may be a signal handler, or have lost its storage.
+/// Makes the thread write the snapshots, because this one may be a signal handler, or have lost its storage.
 fn leave() {
     let is_wanted = IS_WANTED.load(Ordering::Relaxed);
     if dumping::is_here() || worker::is_here() {
-        // Something called `exit` in the middle of a snapshot, which never ends.
+        // Something called `exit` in the middle of a snapshot, which is never completed.
         if is_wanted {
             unwritten::count("exit", &"the process exits in the middle of a snapshot");
         }

@@ -21,8 +21,7 @@ impl Futex {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Adds one and returns the sum. It may be called in a signal handler: it is one instruction and one call of the
-    /// system.
+    /// Adds one and returns the sum. It may be called in a signal handler: it is one instruction and one system call.
     pub(in crate::trigger) fn increase(&self) -> u32 {
         let sum = self.0.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         self.wake();
@@ -38,7 +37,7 @@ impl Futex {
         let _ = futex::wake(&self.0, Flags::PRIVATE, u32::MAX >> 1);
     }
 
-    /// Waits until the number is not `seen`, or until the time is over. It may return earlier.
+    /// Waits until the number is not `seen`, or until the time has passed. It may return earlier.
     pub(in crate::trigger) fn wait(&self, seen: u32, time: Option<Duration>) {
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let _ = futex::wait(&self.0, Flags::PRIVATE, seen, time.as_ref());

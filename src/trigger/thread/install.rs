@@ -1,4 +1,4 @@
-//! Puts triggers into force.
+//! Activates triggers.
 #![forbid(unsafe_code)]
 
 use std::{io, sync::Arc};
@@ -12,12 +12,11 @@ use crate::trigger::{
 };
 use memreel_snapshot::words::{Error, Result};
 
-/// Puts triggers into force until the result is dropped. Handlers of signals and panics stay for the life of the
-/// process.
+/// Activates triggers until the result is dropped. Signal and panic handlers remain for the life of the process.
 ///
 /// # Errors
 /// [`Error::is_invalid_option`] for an unknown placeholder and for values that can never fire; [`Error::is_io`] if a
-/// handler or the thread cannot be had.
+/// handler cannot be installed or the thread cannot be started.
 pub(crate) fn arm(triggers: &Triggers, source: Source) -> Result<Arc<Armed>> {
     let template = triggers.check()?.absolute();
     let cannot = |error: io::Error| {
@@ -36,7 +35,7 @@ pub(crate) fn arm(triggers: &Triggers, source: Source) -> Result<Arc<Armed>> {
         panic::install();
     }
     registry::add(&armed);
-    // The thread has to find out when this set is due.
+    // The thread must learn when this set is due.
     BELL.increase();
     Ok(armed)
 }

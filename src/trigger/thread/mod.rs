@@ -1,4 +1,4 @@
-//! The thread that writes snapshots, the sets in force that it serves, what asks it to, and the hooks.
+//! The thread that writes snapshots, the active sets of triggers, the requests to it, and the hooks.
 
 pub(in crate::trigger) mod exit;
 pub(in crate::trigger) mod futex;

@@ -1,4 +1,4 @@
-//! The hook that asks for a snapshot at a panic.
+//! The hook that requests a snapshot at a panic.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -22,13 +22,13 @@ use crate::{
 /// How long a panic waits for the snapshot.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long panics ask for no snapshot after one has: a program may catch thousands.
+/// How long panics request no snapshot after one was written: a program may catch thousands of panics.
 const GAP: Duration = Duration::from_secs(1);
 
-/// Puts the hook in front of the present one, once a process.
+/// Installs the hook in front of the present one, once per process.
 pub(in crate::trigger) fn install() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-    // A thread that panics cannot change the hook.
+    // A panicking thread cannot change the hook.
     if thread::panicking() || IS_INSTALLED.swap(true, Ordering::Relaxed) {
         return;
     }
@@ -39,8 +39,8 @@ pub(in crate::trigger) fn install() {
     }));
 }
 
-/// Asks the thread for the snapshot, because this one may have any lock, and waits for it: the process may abort after
-/// the hook.
+/// Makes the thread write the snapshot, because this one may have any lock, and waits for it: the process may abort
+/// after the hook.
 fn dump() {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     if worker::is_here() || dumping::is_here() {
@@ -58,7 +58,7 @@ fn dump() {
         Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => false,
     };
     if !is_first {
-        // Another panic's snapshot may be in progress, which an abort of this one would cut off.
+        // The snapshot of another panic may be in progress, and this one's abort would cut it off.
         PANIC.wait(PANIC.latest(), until);
         return;
     }

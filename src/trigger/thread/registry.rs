@@ -1,4 +1,4 @@
-//! All sets of triggers in force in this process.
+//! All active sets of triggers of this process.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,7 +21,7 @@ pub(in crate::trigger) fn add(armed: &Arc<Armed>) {
     all.push(Arc::downgrade(armed));
 }
 
-/// Returns the sets, so that they can be used under no lock.
+/// Returns the sets, so that they can be used without a lock.
 pub(in crate::trigger) fn all() -> Vec<Arc<Armed>> {
     locked().iter().filter_map(Weak::upgrade).collect()
 }
@@ -30,7 +30,7 @@ fn locked() -> MutexGuard<'static, Vec<Weak<Armed>>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the parent's threads asked for or were writing is not the child's.
+/// The child forgets what the parent's threads requested or were writing.
 #[cfg(not(loom))]
 fn hold(held: &mut Held) {
     held.lock_static(&ALL);

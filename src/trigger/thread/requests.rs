@@ -1,4 +1,4 @@
-//! What other threads and signal handlers ask the thread of triggers for.
+//! Requests of other threads and signal handlers to the thread of triggers.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -11,19 +11,19 @@ use crate::trigger::{
     thread::futex::Futex,
 };
 
-/// Rings whenever something is asked for.
+/// Rings at every request.
 pub(in crate::trigger) static BELL: Futex = Futex::new();
 pub(in crate::trigger) static EXIT: Request = Request::new();
 pub(in crate::trigger) static PANIC: Request = Request::new();
 /// By the number of the signal.
 static SIGNALS: [Request; N_SIGNALS] = [const { Request::new() }; N_SIGNALS];
 
-/// A wish of other threads. What is asked for several times before the thread looks is done once.
+/// A kind of request. Several requests before the thread runs are served once.
 #[derive(Debug)]
 pub(in crate::trigger) struct Request {
-    /// The number of times that it was asked for.
+    /// The number of requests so far.
     asked: AtomicU32,
-    /// The value of `asked` up to which it was done.
+    /// The value of `asked` up to which requests were served.
     served: Futex,
 }
 
@@ -32,19 +32,19 @@ impl Request {
         Request { asked: AtomicU32::new(0), served: Futex::new() }
     }
 
-    /// Asks, and returns a ticket to wait with. It may be called in a signal handler.
+    /// Adds a request, and returns a ticket to wait with. It may be called in a signal handler.
     pub(in crate::trigger) fn ask(&self) -> u32 {
         let ticket = self.asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         BELL.increase();
         ticket
     }
 
-    /// Returns the ticket of the latest wish.
+    /// Returns the ticket of the latest request.
     pub(in crate::trigger) fn latest(&self) -> u32 {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Does what was asked for and not done.
+    /// Serves the requests that are not served yet.
     pub(in crate::trigger) fn serve(&self, work: impl FnOnce()) {
         let asked = self.latest();
         if self.served.get() != asked {
@@ -53,7 +53,7 @@ impl Request {
         }
     }
 
-    /// Waits until the wish of a ticket is done; returns whether it was done before the time.
+    /// Waits until the request of a ticket is served; returns whether that was before the deadline.
     pub(in crate::trigger) fn wait(&self, ticket: u32, until: Instant) -> bool {
         loop {
             let served = self.served.get();
@@ -90,7 +90,7 @@ pub(in crate::trigger) fn serve_signals(work: impl Fn(Signal)) {
     }
 }
 
-/// In a child of `fork`: nothing was asked for.
+/// Forgets all requests, in a child of `fork`.
 #[cfg(not(loom))]
 pub(in crate::trigger) fn forget_all() {
     [&EXIT, &PANIC].into_iter().chain(&SIGNALS).for_each(Request::forget);
@@ -116,7 +116,7 @@ mod tests {
         assert!(waiting.join().unwrap() && REQUEST.wait(tickets[0], Instant::now()));
     }
 
-    /// What is asked for while the work is done is done again.
+    /// A request that arrives during the work is served again.
     #[test]
     fn a_wish_during_the_work_is_not_lost() {
         static REQUEST: Request = Request::new();

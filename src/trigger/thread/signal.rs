@@ -1,4 +1,4 @@
-//! The handler of signals that ask for a snapshot.
+//! The handler of signals that request a snapshot.
 
 use std::{
     ffi::{c_int, c_void},
@@ -13,7 +13,7 @@ use crate::trigger::{
     thread::requests,
 };
 
-/// What the program did at a signal before memreel's handler was installed.
+/// The program's action for a signal before memreel's handler was installed.
 struct Before {
     is_installed: AtomicBool,
     /// Never freed: a handler may be reading it at any time.
@@ -57,8 +57,8 @@ fn install_handler(number: c_int, before: &Before) -> io::Result<()> {
     let mut own = present;
     own.sa_sigaction =
         handler as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t;
-    // A handler that was there keeps the conditions that it was installed with: its mask, its stack and whether calls
-    // of the system are interrupted. Without one, calls go on.
+    // A handler that was there keeps the conditions that it was installed with: its mask, its stack and whether system
+    // calls are interrupted. Without one, system calls continue.
     let kept = libc::SA_RESTART | libc::SA_NODEFER | libc::SA_ONSTACK;
     own.sa_flags = libc::SA_SIGINFO
         | if is_function(&present) { present.sa_flags & kept } else { kept & !libc::SA_NODEFER };
@@ -75,7 +75,7 @@ fn is_function(action: &libc::sigaction) -> bool {
     action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN
 }
 
-/// Wakes the thread that writes snapshots, and calls the handler that there was.
+/// Wakes the thread that writes snapshots, and calls the previous handler.
 extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the location is this thread's own. What was interrupted may be about to read it.
     let errno = unsafe { *libc::__errno_location() };

@@ -1,8 +1,8 @@
-//! The thread that writes the snapshots of all triggers but failed requests.
+//! The thread that writes the snapshots of all triggers except failed requests.
 //!
-//! It writes for threads that may have any lock: a thread that panics or exits. So it waits for no lock of a program,
-//! takes one lock of memreel at a time, and whoever waits for it does so for a limited time. It records nothing of its
-//! own work, and signals are blocked, so that no handler of the program runs in the middle of a snapshot.
+//! It writes for threads that may have any lock: a thread that panics or exits. So it waits for no lock of the program
+//! and takes one lock of memreel at a time, and other threads wait for it only for a limited time. It records nothing
+//! of its own work, and signals are blocked, so that no handler of the program runs in the middle of a snapshot.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -36,10 +36,10 @@ static RUNS_IN: AtomicU32 = AtomicU32::new(0);
 /// Whether a set of triggers needs the thread.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the process is about to end.
+/// Whether the process is about to exit.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns a number that is another one in a child of `fork`, where the thread does not exist, and never 0.
+/// Returns a number that is never 0 and differs in a child of `fork`, where the thread does not exist.
 fn process() -> u32 {
     #[cfg(not(loom))]
     return crate::process::fork::generation().wrapping_add(1).max(1);
@@ -47,7 +47,7 @@ fn process() -> u32 {
     1
 }
 
-/// Starts the thread, unless this process has it.
+/// Starts the thread, unless it runs in this process.
 pub(in crate::trigger) fn start() -> io::Result<()> {
     IS_NEEDED.store(true, Ordering::Relaxed);
     let (process, runs_in) = (process(), RUNS_IN.load(Ordering::Acquire));
@@ -76,7 +76,7 @@ pub(in crate::trigger) fn is_here() -> bool {
     IS_HERE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Begins no further snapshot: the process ends, and would leave a part of it.
+/// Starts no further snapshot: the process ends, and would leave an incomplete one.
 pub(in crate::trigger) fn close() {
     IS_CLOSED.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! A set of triggers in force: it writes snapshots of one source, and remembers when the next is due.
+//! An active set of triggers: writes snapshots of one source, and remembers when the next is due.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use crate::{
 };
 use memreel_snapshot::words::{Error, OomVerdict, OutOfMemory, Result};
 
-/// What snapshots are written of. Both functions return `None` once it is gone.
+/// The source of snapshots. Both functions return `None` once it is gone.
 pub(crate) struct Source {
     /// Writes a snapshot to a path.
     pub(crate) save: Box<Save>,
@@ -49,16 +49,16 @@ type Save = dyn Fn(&Path) -> Option<Result<()>> + Send + Sync;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Levels {
-    /// The sum of all allocations so far, of all devices.
+    /// The bytes of all allocations so far, on all devices.
     pub allocated_bytes: u64,
     /// The highest peak of allocated bytes of a device.
     pub peak_bytes: u64,
 }
 
-/// How often bytes are looked at.
+/// How often bytes are checked.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A set of triggers in force.
+/// An active set of triggers.
 pub(crate) struct Armed {
     triggers: Triggers,
     files: Files,
@@ -68,7 +68,7 @@ pub(crate) struct Armed {
     next_ms: AtomicU64,
     /// The sum of allocations at the last multiple of [`Triggers::every_bytes`].
     counted_bytes: AtomicU64,
-    /// The peak of which the last snapshot was written.
+    /// The peak for which the last snapshot was written.
     seen_peak_bytes: AtomicU64,
     has_exited: AtomicBool,
     oom: OomTurn,
@@ -112,12 +112,12 @@ impl Armed {
         self.triggers.signals.contains(&signal)
     }
 
-    /// Writes a snapshot. A failure is counted and printed; it is not one that the source is gone.
+    /// Writes a snapshot. A failure is counted and printed; a source that is gone is not a failure.
     pub(in crate::trigger) fn dump(&self, cause: Cause) -> Option<Result<PathBuf>> {
         self.dump_with(cause, None)
     }
 
-    /// Like [`Armed::dump`], with a verdict beside the snapshot.
+    /// Like [`Armed::dump`], with a verdict next to the snapshot.
     fn dump_with(&self, cause: Cause, verdict: Option<&OomVerdict>) -> Option<Result<PathBuf>> {
         let mut is_gone = false;
         let written = self.write(cause, verdict, &mut |path| {
@@ -129,14 +129,14 @@ impl Armed {
         if is_gone { None } else { counted(cause, written) }
     }
 
-    /// Writes the snapshot of the exit, unless it was written.
+    /// Writes the snapshot of the exit, unless it was already written.
     pub(in crate::trigger) fn dump_at_exit(&self) {
         if !self.has_exited.swap(true, Ordering::Relaxed) {
             self.dump(Cause::Exit);
         }
     }
 
-    /// Writes the snapshot of the exit while the source is dropped, which writes it itself.
+    /// Writes the snapshot of the exit with `save`, while the source is dropped.
     pub(in crate::trigger) fn dump_at_drop(&self, save: &dyn Fn(&Path) -> Result<()>) {
         if !self.has_exited.swap(true, Ordering::Relaxed) {
             counted(Cause::Exit, self.write(Cause::Exit, None, &mut |path| save(path)));
@@ -174,7 +174,7 @@ impl Armed {
         SnapshotOf::Own
     }
 
-    /// Returns `None` if this thread is in the middle of another snapshot.
+    /// Writes a file. Returns `None` if this thread is in the middle of another snapshot.
     fn write(
         &self,
         cause: Cause,
@@ -190,7 +190,7 @@ impl Armed {
         Some(written.unwrap_or_else(|_| Err(Error::misuse("memreel has a bug: it panicked"))))
     }
 
-    /// Returns when the set has to be looked at again.
+    /// Returns when the set must be checked again.
     pub(in crate::trigger) fn wait(&self) -> Option<Duration> {
         let interval = self.triggers.every.map(|_| {
             let ms = self.next_ms.load(Ordering::Relaxed).saturating_sub(millis(self.since.elapsed()));
@@ -206,7 +206,7 @@ impl Armed {
             let now = millis(self.since.elapsed());
             if now >= self.next_ms.load(Ordering::Relaxed) {
                 self.dump(Cause::Interval);
-                // Intervals that passed while it was written are left out.
+                // Intervals that passed during the write are skipped.
                 let (every, now) = (millis(every), millis(self.since.elapsed()));
                 self.next_ms.store((now / every + 1).saturating_mul(every), Ordering::Relaxed);
             }

@@ -1,10 +1,10 @@
-//! Reads texts of the variable `MEMREEL` for programs that set it for others.
+//! Parses values of the variable `MEMREEL` for programs that set it for others.
 
 use crate::process::time::duration;
 use crate::trigger::when::grammar;
 use memreel_snapshot::words::Result;
 
-/// Checks a text for the variable `MEMREEL`, as a process that has it in its environment does.
+/// Checks a value of the variable `MEMREEL` as a process with that environment does.
 ///
 /// ```
 /// use memreel::trigger::check;
@@ -21,7 +21,7 @@ pub fn check(text: &str) -> Result<()> {
     grammar::parse("MEMREEL", text).map(drop)
 }
 
-/// Returns the seconds of a time such as `30s`, as in `dump=every:30s`; `None` for another text, such as a size.
+/// Returns the seconds in a time such as `30s`, as in `dump=every:30s`; `None` for another text, such as a size.
 ///
 /// ```
 /// use memreel::trigger::seconds;

@@ -1,4 +1,4 @@
-//! What the environment asks of this process: the variables `MEMREEL` and `MEMREEL_TAPE`.
+//! Reads the variables `MEMREEL` and `MEMREEL_TAPE`.
 
 use std::{
     env::VarError,
@@ -17,18 +17,18 @@ use crate::{
 };
 use memreel_snapshot::words::{Error, Result};
 
-/// Returns what the environment asked for when the process first looked; `None` if it asks for nothing.
+/// Returns the options from the environment when they were first read; `None` if there are none.
 ///
-/// A text that is not valid is one line on standard error, and recording is as without it.
+/// An invalid value is reported in one line on standard error and otherwise ignored.
 pub(crate) fn environment() -> Option<&'static Parsed> {
-    // A cell that no thread waits for: in a child of `fork` the one that fills it may be gone.
+    // A cell that no thread waits for: in a child of `fork` the thread that fills it may not exist.
     static ASKED: OnceBox<Option<Parsed>> = OnceBox::new();
     ASKED.get_or_init(|| Box::new(read().unwrap_or_else(refuse))).as_ref()
 }
 
 #[cold]
 fn refuse(error: Error) -> Option<Parsed> {
-    // Two threads at once may read it; one line is enough.
+    // Two threads may read it at once; one line is enough.
     static IS_PRINTED: AtomicBool = AtomicBool::new(false);
     if !IS_PRINTED.swap(true, Ordering::Relaxed) {
         notice::print(&format!("{error}; MEMREEL and MEMREEL_TAPE have no effect"));
@@ -46,7 +46,7 @@ fn read() -> Result<Option<Parsed>> {
     })
 }
 
-/// Reads the variables from another source. `MEMREEL_TAPE=FILE` adds `all,tape=FILE` to what `MEMREEL` lacks.
+/// Reads the variables from another source. `MEMREEL_TAPE=FILE` adds `all,tape=FILE` unless `MEMREEL` sets them.
 fn from_variables(variable: impl Fn(&str) -> Result<Option<String>>) -> Result<Option<Parsed>> {
     let mut parsed = grammar::parse("MEMREEL", &variable("MEMREEL")?.unwrap_or_default())?;
     if let Some(tape) = variable("MEMREEL_TAPE")?.filter(|tape| !tape.is_empty()) {
@@ -59,7 +59,7 @@ fn from_variables(variable: impl Fn(&str) -> Result<Option<String>>) -> Result<O
                 "{tape:?} contradicts off or state in MEMREEL; a tape has all events"
             )));
         }
-        // In the same grammar, but a path may have commas here.
+        // The grammar is the same, but a path may have commas here.
         let template = Template::parse(&tape).map_err(|found| {
             wrong(format!("unknown placeholder {:?} at character {} of {tape:?}", found.text, found.at))
         })?;

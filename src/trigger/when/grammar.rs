@@ -1,4 +1,4 @@
-//! Reads the text of the variable `MEMREEL`: `all,ring=1000000,dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
+//! Parses the variable `MEMREEL`: `all,ring=1000000,dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
 //!
 //! `docs/triggers.md` has the grammar as a table.
 
@@ -18,7 +18,7 @@ use crate::{
 };
 use memreel_snapshot::words::{Bytes, Error, Result};
 
-/// What a text asks for.
+/// The options in a value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parsed {
     pub(crate) overlay: Overlay,
@@ -28,8 +28,8 @@ pub(crate) struct Parsed {
 impl FromStr for Triggers {
     type Err = Error;
 
-    /// Reads `dump=oom+exit,file=snap-{pid}.pickle,keep=5`, the part of the variable `MEMREEL` that is about
-    /// triggers (`docs/triggers.md`).
+    /// Parses `dump=oom+exit,file=snap-{pid}.pickle,keep=5`, the part of the variable `MEMREEL` that is about triggers
+    /// (`docs/triggers.md`).
     ///
     /// # Errors
     /// [`Error::is_invalid_option`] with the position in the text.
@@ -44,7 +44,7 @@ impl FromStr for Triggers {
     }
 }
 
-/// Reads a text; `origin` names it in errors.
+/// Parses a value; `origin` names it in errors.
 pub(crate) fn parse(origin: &'static str, text: &str) -> Result<Parsed> {
     Ok(Reader::read(origin, text)?.parsed)
 }
@@ -62,7 +62,7 @@ struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// The parts between separators, without the white space around them.
+    /// Returns the parts between separators, without the white space around them.
     fn split(self, separator: char) -> impl Iterator<Item = Token<'a>> {
         let mut at = self.at;
         self.text.split(separator).map(move |text| {
@@ -72,7 +72,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// The parts before and after the first separator.
+    /// Returns the parts before and after the first separator.
     fn cut(self, separator: char) -> (Token<'a>, Option<Token<'a>>) {
         match self.text.split_once(separator) {
             None => (self, None),
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Options that cannot both have an effect are a mistake of the user's.
+    /// Options that cannot both have an effect are a user's mistake.
     fn refuse_contradictions(&self) -> Result<()> {
         let pairs = [
             ("off", &["all", "state", "stacks", "context", "ring", "min_size", "sample", "tape"][..]),
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a size whose unit names bytes: `1m` could be a minute, and `30` anything.
+/// Parses a size whose unit names bytes: `1m` could be a minute, and `30` anything.
 fn size_not_time(text: &str) -> Option<u64> {
     let bytes = Bytes::parse(text).filter(|_| text.ends_with(['b', 'B']))?;
     Some(bytes.0)

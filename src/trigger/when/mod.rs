@@ -1,4 +1,4 @@
-//! When a snapshot is written: the triggers, the variable `MEMREEL`, and what a set of them writes.
+//! The conditions for snapshots: triggers, the variable `MEMREEL`, and what an active set writes.
 #![forbid(unsafe_code)]
 
 pub(in crate::trigger) mod armed;

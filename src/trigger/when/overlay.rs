@@ -1,4 +1,4 @@
-//! The options of recording that the environment sets over those of the program.
+//! Recording options from the environment that override the program's.
 
 use std::{
     ffi::OsStr,
@@ -9,7 +9,7 @@ use std::{
 use crate::recorder::{Context, Enabled, Recording, StackKind};
 use crate::trigger::files::{pattern, template::Template};
 
-/// The options of recording that are named; those that are not stay as the program wants them.
+/// The recording options that are named; the others remain as the program sets them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Overlay {
     pub(crate) enabled: Option<Enabled>,
@@ -22,8 +22,8 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Returns the path of the tape of a reel, if one is named: for the first reel of the process the one that is named,
-    /// for later ones with a number.
+    /// Returns the path of a reel's tape, if one is named: for the first reel of the process the named path, for later
+    /// ones with a number.
     pub(crate) fn tape_of_reel(&self) -> Option<PathBuf> {
         static N_REELS: AtomicU64 = AtomicU64::new(0);
         let path = self.tape.as_ref()?.clone().absolute().of_process();
@@ -36,13 +36,13 @@ impl Overlay {
         })
     }
 
-    /// Returns the options for a program that did not switch recording on; `None` if it stays off.
+    /// Returns the options for a program that did not switch recording on; `None` if it remains off.
     pub(crate) fn alone(&self, tape: Option<&Path>) -> Option<Recording> {
         self.enabled.map(|enabled| self.over(&Recording::all().enabled(enabled), tape))
     }
 
-    /// Returns the program's options with the named ones in their place, and the tape of its reel. A program that
-    /// switches recording off switches it off.
+    /// Returns the program's options overridden by the named ones, and the tape of its reel. A program that switches
+    /// recording off switches it off.
     pub(crate) fn over(&self, program: &Recording, tape: Option<&Path>) -> Recording {
         let mut history = program.clone();
         if *program == program.clone().enabled(Enabled::Off) {

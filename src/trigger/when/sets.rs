@@ -1,4 +1,4 @@
-//! The snapshots that one reel is asked for.
+//! The trigger sets of one reel.
 
 use std::{
     path::Path,
@@ -17,11 +17,11 @@ use crate::trigger::{
 };
 use memreel_snapshot::words::{OutOfMemory, Result};
 
-/// The snapshots that one reel is asked for, until it is dropped.
+/// The trigger sets of one reel, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sets {
     all: Arc<Mutex<Vec<Set>>>,
-    /// Of failed requests that write no snapshot.
+    /// For failed requests that write no snapshot.
     verdicts: OomTurn,
 }
 
@@ -51,20 +51,20 @@ impl Sets {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(set);
     }
 
-    /// Returns whether a snapshot is to be written when the reel is dropped.
+    /// Returns whether to write a snapshot when the reel is dropped.
     pub(crate) fn is_on_exit(&self) -> bool {
         self.armed().iter().any(|armed| armed.is_on_exit())
     }
 
-    /// Writes the snapshots of the exit, of a reel that is dropped before it.
+    /// Writes the exit snapshots of a reel that is dropped before the exit.
     pub(crate) fn dump_at_drop(&self, save: &dyn Fn(&Path) -> Result<()>) {
         self.armed().iter().filter(|armed| armed.is_on_exit()).for_each(|armed| armed.dump_at_drop(save));
     }
 
-    /// Adds to the figures of a failed request its verdict and its snapshots.
+    /// Adds the verdict and the snapshots of a failed request to its figures.
     ///
-    /// A request that writes a snapshot has a verdict. Of the others one in a second has: a program that tries again and
-    /// again must not become slow. What the snapshot of another thread has at this moment is not written twice.
+    /// A request that writes a snapshot has a verdict. Of the others, one per second has: a program that retries again
+    /// and again must not become slow. What another thread's snapshot of this moment contains is not written twice.
     pub(crate) fn failed(&self, figures: &mut OutOfMemory, on_failure: &OnFailure<'_>) {
         let mut is_in_another = false;
         for set in self.all() {

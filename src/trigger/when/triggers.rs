@@ -1,4 +1,4 @@
-//! When snapshots are written, and to which files.
+//! Selects when snapshots are written, and to which files.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,14 +8,13 @@ use std::{
 use crate::trigger::{files::template::Template, signal_number::Signal};
 use memreel_snapshot::words::{Error, Result};
 
-/// When snapshots are written, and to which files. [`Reel::dump_on`](crate::Reel::dump_on) puts it into force.
+/// Selects when snapshots are written, and to which files. [`Reel::dump_on`](crate::Reel::dump_on) activates it.
 ///
-/// The path may have placeholders: `{host}`, `{rank}`, `{pid}`, `{time}` (of UTC, to the second), `{n}` (the number
-/// of the snapshot, counted from 0) and `{cause}`. `{{` is a brace. Folders are created. A file that is there is
-/// never overwritten: the next one gets a number, as in `snap-1.pickle`. `docs/triggers.md` describes each trigger
-/// exactly.
+/// The path may have placeholders: `{host}`, `{rank}`, `{pid}`, `{time}` (UTC, to the second), `{n}` (the number of the
+/// snapshot, counted from 0) and `{cause}`. `{{` is a brace. Folders are created. An existing file is never
+/// overwritten: the next one gets a number, as in `snap-1.pickle`. `docs/triggers.md` describes each trigger exactly.
 ///
-/// The same as a text, for [`str::parse`] and the variable `MEMREEL`: `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
+/// The same as text, for [`str::parse`] and the variable `MEMREEL`: `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
 ///
 /// ```
 /// use memreel::{Reel, device::Simulated, recorder::Recording, trigger::Triggers};
@@ -42,19 +41,19 @@ pub struct Triggers {
     pub(in crate::trigger) peak_bytes: Option<u64>,
 }
 
-/// The file of triggers that name none.
+/// The file of triggers that name no file.
 const DEFAULT_FILE: &str = "memreel-{host}-{rank}-{pid}-{time}.pickle";
 
 impl Default for Triggers {
-    /// No trigger, and the file `memreel-{host}-{rank}-{pid}-{time}.pickle`.
+    /// Returns no trigger, and the file `memreel-{host}-{rank}-{pid}-{time}.pickle`.
     fn default() -> Triggers {
         Triggers::to(DEFAULT_FILE)
     }
 }
 
 impl Triggers {
-    /// Writes to the files of this path; no trigger is set yet. A relative path begins in the folder in which the
-    /// process is when the triggers are put into force.
+    /// Writes to the files of this path; no trigger is set yet. A relative path starts in the folder that is current
+    /// when the triggers are activated.
     pub fn to(file: impl Into<PathBuf>) -> Triggers {
         Triggers {
             file: file.into(),
@@ -69,19 +68,19 @@ impl Triggers {
         }
     }
 
-    /// Keeps the newest `n` files and removes older ones of the same name: those that differ in `{time}`, `{n}`,
-    /// `{cause}` and in the number of a name that was taken. Default: all files are kept.
+    /// Keeps the newest `n` files and removes older ones with the same name, except for `{time}`, `{n}`, `{cause}` and
+    /// the number added to a taken name. Default: all files are kept.
     pub fn keep(self, n: usize) -> Triggers {
         Triggers { keep: Some(n), ..self }
     }
 
     /// Writes a snapshot when a request fails, before its error is returned; the error names the file. After a
-    /// snapshot, failures of the next second write none.
+    /// snapshot, failures in the next second write none.
     pub fn oom(self) -> Triggers {
         Triggers { oom: true, ..self }
     }
 
-    /// Writes a snapshot at each of these signals. A handler that the program has is called after memreel's.
+    /// Writes a snapshot at each of these signals. The program's own handler is called after memreel's.
     pub fn signal(mut self, signal: Signal) -> Triggers {
         if !self.signals.contains(&signal) {
             self.signals.push(signal);
@@ -90,12 +89,12 @@ impl Triggers {
     }
 
     /// Writes a snapshot when the process exits, or earlier, when the last handle of the reel is dropped. A reel that
-    /// never had memory writes none when it is dropped.
+    /// never allocated writes none when it is dropped.
     pub fn exit(self) -> Triggers {
         Triggers { exit: true, ..self }
     }
 
-    /// Writes a snapshot at a panic, before the hook that the program has; at most one in a second.
+    /// Writes a snapshot at a panic, before the program's hook runs; at most one per second.
     pub fn panic(self) -> Triggers {
         Triggers { panic: true, ..self }
     }
@@ -105,18 +104,18 @@ impl Triggers {
         Triggers { every: Some(interval), ..self }
     }
 
-    /// Writes a snapshot each time another `bytes` bytes were allocated, on all devices together.
+    /// Writes a snapshot each time another `bytes` bytes were allocated, summed over all devices.
     pub fn every_bytes(self, bytes: u64) -> Triggers {
         Triggers { every_bytes: Some(bytes), ..self }
     }
 
-    /// Writes a snapshot when the peak of allocated bytes of a device exceeds `bytes`, and again each time it has
+    /// Writes a snapshot when the peak of allocated bytes of a device exceeds `bytes`, and again each time the peak has
     /// grown by a twentieth.
     pub fn peak_above(self, bytes: u64) -> Triggers {
         Triggers { peak_bytes: Some(bytes), ..self }
     }
 
-    /// Returns whether the thread of triggers has to look at the reel from time to time.
+    /// Returns whether the thread of triggers must check the reel from time to time.
     pub(in crate::trigger) fn watches_bytes(&self) -> bool {
         self.every_bytes.is_some() || self.peak_bytes.is_some()
     }
