@@ -1,8 +1,8 @@
-//! A recording with the events that its options left out and viewers need.
+//! Adds to a recording the events that its options left out and that viewers need.
 //!
-//! Filters by size and sampling leave out events of blocks that are in the segments all the same, and
-//! `skip_actions` leaves out what created or ended them. A viewer that undoes the events then meets a block whose
-//! segment is not there yet, and throws (`docs/snapshot-format.md` 3.5).
+//! Size filters and sampling leave out events of blocks that are nevertheless in the segments, and `skip_actions`
+//! leaves out what created or ended them. A viewer that undoes the events then finds a block whose segment does not
+//! exist yet, and throws (`docs/snapshot-format.md` 3.5).
 
 use std::ops::Deref;
 
@@ -13,12 +13,11 @@ use memreel_snapshot::{
 
 use super::TapeSnapshot;
 
-/// What a recorder collected, in a form that viewers can show.
+/// The result of [`collect`](super::collect)ing a recorder, in a form that viewers can show.
 ///
-/// If options left out events while it was recorded, it has them without frames at places that fit, as
-/// [`fix`] adds them: an alloc of a block that is in use and has no events is behind the last event that
-/// had its memory. Such a recording is in memory, with 48 bytes for each event; the events of any other stay
-/// where they are.
+/// If options left out events while it was recorded, it has them without frames at suitable places, as [`fix`] adds
+/// them: the `alloc` of a block in use that has no events comes after the last event that had its memory. Such a
+/// recording is in memory, with 48 bytes for each event; otherwise the events remain where they are.
 ///
 /// ```
 /// use memreel::{Reel, pickle, recorder::Recording, rewrite::Completed, snapshot};

@@ -1,4 +1,4 @@
-//! The segments of an allocator that does not know its own: runs of adjacent pages.
+//! Segments for an allocator that does not report its own: runs of adjacent pages.
 
 use crate::recorder::Log;
 use memreel_snapshot::words::{
@@ -7,14 +7,14 @@ use memreel_snapshot::words::{
 };
 
 const PAGE_BYTES: u64 = 4096;
-/// So many runs are collected before they are joined.
+/// The number of runs that are collected before they are joined.
 const N_UNJOINED: usize = 1 << 16;
 
-/// Returns a segment for each run of adjacent pages that hold a live block or one that an event is about.
+/// Returns a segment for each run of adjacent pages with a live block or one that an event is about.
 ///
-/// `live` has the live blocks, in any order. If the events begin with no block in use, a `segment_alloc` of each
-/// segment is put in front of them: the pages are there from the first event on, because the system does not report
-/// when it got them. Otherwise the segments are from before the history.
+/// `live` has the live blocks, in any order. If no block is in use at the first event, a `segment_alloc` of each
+/// segment is put before it: the pages exist from then on, because the system does not report when it got them.
+/// Otherwise the segments are from before the history.
 pub(super) fn segments(live: Vec<InventorySegment>, log: &mut Log) -> Vec<InventorySegment> {
     let mut blocks: Vec<InventoryBlock> = live.into_iter().flat_map(|segment| segment.blocks).collect();
     blocks.sort_unstable_by_key(|block| block.address);
@@ -39,11 +39,11 @@ pub(super) fn segments(live: Vec<InventorySegment>, log: &mut Log) -> Vec<Invent
     segments
 }
 
-/// Ranges of whole pages, from the first address to the one past the last.
+/// Ranges of whole pages, from the first address to one past the last.
 #[derive(Debug, Default)]
 struct Runs {
     all: Vec<(u64, u64)>,
-    /// How many of them are in order and not adjacent.
+    /// How many of them are in order and not adjacent to each other.
     n_joined: usize,
 }
 
@@ -79,7 +79,7 @@ impl Runs {
     }
 }
 
-/// Returns a segment for each run: its live blocks, and inactive ones between them. Both lists are in order.
+/// Returns a segment for each run: its live blocks, and inactive blocks between them. Both lists are in order.
 fn tiled(runs: &[(u64, u64)], blocks: &[InventoryBlock]) -> Vec<InventorySegment> {
     let mut rest = blocks;
     let mut segments = Vec::with_capacity(runs.len());
@@ -123,7 +123,7 @@ fn gap(from: u64, to: u64) -> Option<InventoryBlock> {
     })
 }
 
-/// Gives each segment the stack of the first event in it: the request for which it was needed.
+/// Gives each segment the stack of the first event in it: the request that needed it.
 fn name(segments: &mut [InventorySegment], log: &Log) {
     let mut is_named = vec![false; segments.len()];
     let mut n_unnamed = segments.len();

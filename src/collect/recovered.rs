@@ -1,4 +1,4 @@
-//! What a tape's file has, as a snapshot.
+//! Reads a tape's file as a snapshot.
 #![forbid(unsafe_code)]
 
 use std::{io::Read, path::Path};
@@ -16,12 +16,12 @@ use memreel_snapshot::{
     words::{Inventory, Result},
 };
 
-/// A recording as it was when its process ended, or as it is while the process runs; read from the file of
+/// A recording as it was when its process ended, or as it is while the process runs, read from the file of
 /// [`Recording::tape`](crate::recorder::Recording::tape).
 ///
-/// Reading changes nothing in the file and does not disturb the process. The newest events are there, up to the last
+/// Reading changes nothing in the file and does not disturb the process. It has the newest events, up to the last one
 /// whose record call has returned, with the segments and blocks at that time. Names are looked up in the files of the
-/// program and its libraries, if they are still those that were loaded; otherwise frames are addresses, such as
+/// program and its libraries, if these have not changed since they were loaded; otherwise frames are addresses, such as
 /// `libfoo.so+0x1234`.
 ///
 /// ```
@@ -48,16 +48,16 @@ pub struct Recovered {
     n_unrecorded: u64,
 }
 
-/// The names of functions that the processes of one run share: each address of a library is looked up once, for all tapes
+/// The function names that the processes of one run share: each address of a library is looked up once for all tapes
 /// that are read with the same value ([`Recovered::read_of_run`]).
 #[derive(Clone, Debug, Default)]
 pub struct RunNames(stack::SharedNames);
 
-/// The process of a tape, by the tape's header.
+/// The process of a tape, from the tape's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapeProcess {
     number: u32,
-    /// When it began, and the namespace of its number.
+    /// When it started, and the namespace of its PID.
     began: (u64, u64),
     has_ended: bool,
     start_us: u64,
@@ -67,10 +67,10 @@ impl TapeProcess {
     /// Reads the header of a tape.
     ///
     /// # Errors
-    /// Those of [`Recovered::read`].
+    /// The errors of [`Recovered::read`].
     pub fn of(path: impl AsRef<Path>) -> Result<TapeProcess> {
         let Contents { process, began, is_running, start_us, .. } = Contents::header(path.as_ref())?;
-        // Where processes cannot be seen, none is known to have ended.
+        // Where processes are not visible, none is known to have ended.
         let has_ended = !is_running && began.0 != 0 && own_start().is_some();
         Ok(TapeProcess { number: process, began, has_ended, start_us })
     }
@@ -81,13 +81,13 @@ impl TapeProcess {
         self.has_ended
     }
 
-    /// Returns when the tape began, in microseconds since the Unix epoch.
+    /// Returns when the tape started, in microseconds since the Unix epoch.
     #[must_use]
     pub fn start_us(&self) -> u64 {
         self.start_us
     }
 
-    /// Returns whether another tape is of the same process, which then ran several programs.
+    /// Returns whether another tape is from the same process, which then ran several programs.
     #[must_use]
     pub fn is_same(&self, other: &TapeProcess) -> bool {
         (self.number, self.began) == (other.number, other.began)
@@ -98,16 +98,17 @@ impl Recovered {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) for a file that is not a tape, has another byte order or is of
-    /// another version. A tape that is damaged or cut is read as far as it goes: see [`Recovered::problems`].
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) for a file that
+    /// is not a tape, has another byte order or is of another version. A damaged or truncated tape is read as far as
+    /// possible; see [`Recovered::problems`].
     pub fn read(path: impl AsRef<Path>) -> Result<Recovered> {
         Ok(Recovered::of(Contents::read(path.as_ref())?, None))
     }
 
-    /// Reads a file of a run of several processes, which share the names of their functions.
+    /// Reads a file of a run of several processes, which share function names.
     ///
     /// # Errors
-    /// Those of [`Recovered::read`].
+    /// The errors of [`Recovered::read`].
     pub fn read_of_run(path: impl AsRef<Path>, names: &RunNames) -> Result<Recovered> {
         Ok(Recovered::of(Contents::read(path.as_ref())?, Some(names.0.clone())))
     }
@@ -150,8 +151,8 @@ impl Recovered {
         Recovered { tape, problems, process, is_closed, is_running, could_grow, n_unrecorded }
     }
 
-    /// Returns whether a file begins as a tape does. `false` for what cannot be read, and for a pipe: reading from it would
-    /// take its first bytes.
+    /// Returns whether a file starts like a tape. `false` if it cannot be read, and for a pipe, because reading would
+    /// consume its first bytes.
     #[must_use]
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
         let mut start = Vec::new();
@@ -159,50 +160,51 @@ impl Recovered {
         read.is_ok() && is_tape(&start)
     }
 
-    /// Returns whether bytes are the beginning of a tape.
+    /// Returns whether bytes are the start of a tape.
     #[must_use]
     pub fn is_beginning(bytes: &[u8]) -> bool {
         is_tape(bytes)
     }
 
-    /// Returns what is missing, each a sentence: damaged parts, lost numbers, events that the file had no room for,
-    /// binaries that are gone or are other builds.
+    /// Returns what is missing, one sentence for each problem: damaged parts, lost numbers, events that the file had no
+    /// room for, binaries that are gone or have been rebuilt.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Returns whether the file could always grow: otherwise the tape ends where it could not.
+    /// Returns whether the file could always grow; if not, the tape ends where it could not.
     #[must_use]
     pub fn could_grow(&self) -> bool {
         self.could_grow
     }
 
-    /// Returns how many programs the process started that could not be recorded, because it had no right to write a tape any more.
+    /// Returns how many programs the process started that could not be recorded because it no longer had the right to
+    /// write a tape.
     #[must_use]
     pub fn n_unrecorded(&self) -> u64 {
         self.n_unrecorded
     }
 
-    /// Returns the number of the process that recorded.
+    /// Returns the PID of the recorded process.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.process
     }
 
-    /// Returns whether the recording ended as it should: its recorder was dropped or switched off.
+    /// Returns whether the recording ended properly: its recorder was dropped or switched off.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns whether the process that recorded still ran, on this machine, when the file was read.
+    /// Returns whether the recorded process was still running on this machine when the file was read.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// Returns how many events the tape has, of all devices.
+    /// Returns how many events the tape has, for all devices.
     #[must_use]
     pub fn n_events(&self) -> usize {
         let cut = |inventory: &PastInventory| self.tape.events(inventory.device()).cut();

@@ -1,14 +1,13 @@
-//! A snapshot whose events are still where they were recorded: it takes no memory for them.
+//! A snapshot whose events are still where they were recorded, and that takes no memory for them.
 
 use crate::recorder::{ContextId, Entry, Facts, Log, Tally};
 use memreel_snapshot::model::{ShapeId, Snapshot, SnapshotSource, StackIndex, TraceEntry, UseCounts, traces};
 use memreel_snapshot::words::{Action, DeviceId, StackId};
 
-/// What [`collect_lazily`](super::collect_lazily) gives: segments, names, and the events as 32 bytes each on
-/// their tapes.
+/// The result of [`collect_lazily`](super::collect_lazily): segments, names, and the events as 32 bytes each on their
+/// tapes.
 ///
-/// A process that is out of memory can write it: a million events take a
-/// hundredth of what a [`Snapshot`] takes.
+/// A process that is out of memory can write it: a million events take a hundredth of what they take in a [`Snapshot`].
 ///
 /// ```
 /// use memreel::{DeviceId, pickle, recorder::{Recording, Recorder}, snapshot};
@@ -95,7 +94,7 @@ impl SnapshotSource for TapeSnapshot {
         device.get_in(&self.logs).into_iter().flatten().map(Log::len).sum()
     }
 
-    /// As they were counted when the events were looked at first; not in the order of first use.
+    /// Returns the counts from when the events were first read, which are not in the order of first use.
     fn use_counts(&self) -> UseCounts {
         let mut uses = UseCounts::default();
         Action::ALL.iter().zip(self.tally.actions).for_each(|(action, n)| uses.add_action(*action, n));
@@ -111,7 +110,7 @@ impl SnapshotSource for TapeSnapshot {
     }
 }
 
-/// What stacks are called in a snapshot, by their numbers in the recorder.
+/// The stacks of a snapshot by their numbers in the recorder.
 #[derive(Debug, Default)]
 pub(super) struct NamedStacks(Vec<Option<StackIndex>>);
 
@@ -130,7 +129,7 @@ impl NamedStacks {
     }
 }
 
-/// The shapes of entries, which differ by context, by being an `oom`, and by having frames.
+/// The shapes of entries, which differ by context, by whether they are `oom`, and by whether they have frames.
 #[derive(Debug)]
 pub(super) struct EntryShapes(Vec<[Option<ShapeId>; 4]>);
 
@@ -150,7 +149,7 @@ impl EntryShapes {
         self.0[self.place(context)][kind].unwrap_or(ShapeId(0))
     }
 
-    /// A context that was numbered later is of no event that is kept.
+    /// A context that was numbered later belongs to no event that is kept.
     #[inline(always)]
     fn place(&self, context: ContextId) -> usize {
         (context.0 as usize).min(self.0.len() - 1)
