@@ -1,4 +1,4 @@
-//! The default device: memory of this process, from anonymous `mmap`.
+//! The default device: memory of this process from anonymous `mmap`.
 
 use std::ptr;
 
@@ -13,8 +13,7 @@ use memreel_snapshot::words::{Address, Error, Result, StreamId};
 
 /// The main memory of this machine as a [`Device`].
 ///
-/// Segments are real, zeroed and writable. The host has no queued work, so
-/// every mark is passed as soon as it is made.
+/// Segments are real, zeroed and writable. The host has no queued work, so every mark is passed immediately.
 ///
 /// ```
 /// use memreel::device::{Device, Host};
@@ -77,7 +76,7 @@ unsafe impl Device for Host {
 
     fn range_reserve(&self, bytes: u64, _page_bytes: u64) -> Result<Option<Address>> {
         let Ok(len) = usize::try_from(bytes) else { return Ok(None) };
-        // Inaccessible pages use no memory, and with NORESERVE the kernel sets none aside.
+        // Inaccessible pages use no memory, and with NORESERVE the kernel reserves none for them.
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a null hint lets the kernel choose, so no mapping is replaced.
         match unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) } {
@@ -133,8 +132,7 @@ unsafe impl Device for Host {
     unsafe fn forget(&self, _mark: Mark) {}
 }
 
-/// Returns the pointer and the length that the kernel's calls take, or `None`
-/// when they do not fit `usize`.
+/// Returns the pointer and the length that the kernel's calls take; `None` if they do not fit into `usize`.
 fn pages(address: Address, bytes: u64) -> Option<(*mut std::ffi::c_void, usize)> {
     let start = usize::try_from(address.0).ok()?;
     Some((ptr::with_exposed_provenance_mut(start), usize::try_from(bytes).ok()?))

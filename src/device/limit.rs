@@ -1,4 +1,4 @@
-//! An adaptor that limits another device to a budget, for testing out-of-memory paths.
+//! A wrapper that limits another device to a budget, for testing out-of-memory paths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -33,10 +33,10 @@ pub struct Mark(pub u64);
 /// passes the contract suite in `tests/it/allocator/device_contract.rs`.
 ///
 /// An allocator calls [`Device::total_bytes`], [`Device::mark`], [`Device::is_passed`], [`Device::forget`] and
-/// [`Device::stream_number`] under its lock, so these must not wait for other threads or for queued work. It calls
-/// the methods that provide, map, give back or wait without that lock, from one thread at a time: they may take
-/// long, and other threads use cached blocks meanwhile. A thread that needs memory of the device has to wait for
-/// them, so none of the methods may wait for a request of the same allocator that no cached block serves.
+/// [`Device::stream_number`] under its lock, so these must not wait for other threads or for queued work. It calls the
+/// methods that provide, map, give back or wait without that lock, from one thread at a time: they may take long, and
+/// other threads use cached blocks meanwhile. A thread that needs device memory has to wait for them, so none of these
+/// methods may wait for a request of the same allocator that needs more than a cached block.
 ///
 /// # Safety
 /// From [`Device::segment_alloc`] to [`Device::segment_free`], a segment
@@ -117,7 +117,7 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// If the device does not know the stream or fails.
     fn mark(&self, stream: StreamId) -> Result<Mark>;
 
-    /// Returns true if the stream has passed the mark. It does not wait.
+    /// Returns true if the stream has passed the mark. Does not wait.
     ///
     /// # Errors
     /// If the device does not know the mark or fails.
@@ -129,7 +129,7 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
     /// If the device does not know the mark or fails.
     fn wait(&self, mark: Mark) -> Result<()>;
 
-    /// Forgets a mark, so that the device can use what the mark was made of again.
+    /// Forgets a mark, so that the device can reuse what the mark was made of.
     ///
     /// # Safety
     /// The mark came from this device's [`Device::mark`] and was not forgotten before. No call that waits for it or
@@ -145,9 +145,9 @@ pub unsafe trait Device: Send + Sync + fmt::Debug {
         stream.handle()
     }
 
-    /// Returns the device itself, for callers that need more than this trait, such as the
-    /// streams of `Cuda`; `None` for devices that offer no more. A wrapper returns the
-    /// device that it wraps. The section on safety above has the condition for that.
+    /// Returns the device itself, for callers that need more than this trait, such as the streams of `Cuda`; `None` for
+    /// devices that offer no more. A wrapper returns the device that it wraps. The safety section above states the
+    /// condition for that.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }

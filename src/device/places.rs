@@ -1,4 +1,4 @@
-//! The places of a simulated device: the ranges of addresses that are handed out, and the gaps between them.
+//! The address ranges of a simulated device that are handed out, and the gaps between them.
 
 #![forbid(unsafe_code)]
 
@@ -16,16 +16,16 @@ pub(super) const ALIGNMENT_BYTES: u64 = 2 << 20;
 pub(super) struct Places {
     taken: BTreeMap<u64, u64>,
     n_bytes: u64,
-    /// The addresses among which places are searched. A script may take others.
+    /// The addresses that are searched for gaps. A script may use others.
     all: Range<u64>,
     alignment: u64,
-    /// The gaps within `all`: first address and end.
+    /// The gaps within `all`, by start, with their ends.
     gaps: BTreeMap<u64, u64>,
-    /// The first addresses of the gaps, by the binary logarithm of their sizes.
+    /// The starts of the gaps, by the binary logarithm of their sizes.
     by_size: [BTreeSet<u64>; 64],
 }
 
-/// Returns the class of a size.
+/// Returns the size class of a number of bytes.
 fn class(bytes: u64) -> usize {
     bytes.max(1).ilog2() as usize
 }
@@ -68,7 +68,7 @@ impl Places {
         }
     }
 
-    /// Takes a range back; returns its size.
+    /// Takes a range back and returns its size in bytes.
     pub(super) fn remove(&mut self, start: u64) -> Option<u64> {
         let bytes = self.taken.remove(&start)?;
         self.n_bytes -= bytes;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::process::testing::random::Random;
 
-    /// Returns the first free start of these candidates, by trying each.
+    /// Returns the first of these candidates that is a free start, trying each.
     fn first(places: &Places, bytes: u64, mut starts: impl Iterator<Item = u64>) -> Option<u64> {
         starts.find(|start| !places.overlaps(*start, bytes))
     }

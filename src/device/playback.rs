@@ -1,10 +1,10 @@
-//! What a device did when it was recorded, to be done again.
+//! The recorded actions of a device, to be repeated.
 #![forbid(unsafe_code)]
 
 use super::places::{ALIGNMENT_BYTES, Places};
 use memreel_snapshot::words::{Address, StreamId};
 
-/// What a device did when it was recorded.
+/// A recorded action of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Deed {
     /// It reserved a range.
@@ -22,7 +22,7 @@ pub(crate) enum Deed {
         address: Address,
         /// The bytes.
         size_bytes: u64,
-        /// For whom: ranges are not shared.
+        /// The owner of the range: ranges are not shared.
         owner: RangeOwner,
     },
     /// It took memory back.
@@ -32,25 +32,25 @@ pub(crate) enum Deed {
 /// The stream and the number of the private pool that a range serves.
 pub(crate) type RangeOwner = (StreamId, u16);
 
-/// The deeds of a recorded device, of which some are due.
+/// The recorded actions of a device, some of which are due.
 #[derive(Debug, Default)]
 pub(super) struct Playback {
     pub(super) deeds: Vec<Deed>,
-    /// The number of deeds that are done or passed over.
+    /// The number of actions that are done or skipped.
     pub(super) n_done: usize,
-    /// The number of deeds that are done, passed over or due.
+    /// The number of actions that are done, skipped or due.
     pub(super) n_due: usize,
-    /// Whether the device is full after those that are due.
+    /// Whether the device is full after the due actions.
     pub(super) ends_full: bool,
-    /// For whom ranges are reserved now.
+    /// The owner of ranges that are reserved now.
     pub(super) owner: RangeOwner,
 }
 
-/// What playback answers to a request for memory.
+/// The response of playback to a request for memory.
 pub(super) enum Played {
     Full,
     At(Address),
-    /// The recorded device was not asked.
+    /// The recorded device was not called.
     Anywhere,
 }
 
@@ -61,7 +61,7 @@ impl Playback {
 
     pub(super) fn next(&mut self, bytes: u64) -> Played {
         match self.due() {
-            // It gave nothing before something came back.
+            // It gave nothing before memory was returned to it.
             Some(Deed::Took) => Played::Full,
             None if self.ends_full => Played::Full,
             Some(Deed::Gave { address, size_bytes } | Deed::Mapped { address, size_bytes, .. }) => {
@@ -76,8 +76,8 @@ impl Playback {
         self.n_done += usize::from(self.due() == Some(Deed::Took));
     }
 
-    /// Returns the address of the range that is reserved now: the first, also of those that are not due, of which
-    /// pages are mapped for the same owner that are in no range. Only small pages are mapped one at a time.
+    /// Returns the address of the range that is reserved now: the first one, due or not, in which pages are mapped for
+    /// the same owner and that is in no range yet. Only small pages are mapped one at a time.
     pub(super) fn reserve(&mut self, ranges: &Places, page_bytes: u64) -> Option<Address> {
         if let Some(Deed::Reserved(address)) = self.due() {
             self.n_done += 1;

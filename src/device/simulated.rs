@@ -1,4 +1,4 @@
-//! A device of addresses without memory: deterministic runs of any size on any machine.
+//! A device with addresses but no memory, for deterministic runs of any size on any machine.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -20,12 +20,12 @@ const BASE: u64 = 0x7f00_0000_0000;
 /// The first address of a reserved range, far from the segments.
 const RANGE_BASE: u64 = 0x6000_0000_0000;
 
-/// The upper ends of falling segments and of falling ranges: far apart, and
-/// at most 2^53, so that JavaScript represents the addresses exactly.
+/// The upper ends of falling segments and falling ranges: far apart, and at most 2^53, so that JavaScript represents
+/// the addresses exactly.
 const TOP: u64 = 1 << 51;
 const RANGE_TOP: u64 = 1 << 52;
 
-/// A test device that hands out addresses without memory and fails on demand.
+/// A test device that hands out addresses without memory, and fails on demand.
 ///
 /// By default a segment gets the lowest free range from `0x7f00_0000_0000`
 /// upward; with a script, segments get the scripted addresses in order. A
@@ -52,7 +52,7 @@ struct State {
     mapped_bytes: u64,
     script: Option<VecDeque<u64>>,
     range_script: Option<VecDeque<u64>>,
-    /// Addresses are handed out from the highest down.
+    /// Whether addresses are handed out from the highest down.
     falls: bool,
     playback: Option<Playback>,
     n_refusals: u32,
@@ -61,9 +61,9 @@ struct State {
     free_bytes: Option<u64>,
     busy: BTreeSet<StreamId>,
     numbers: BTreeMap<StreamId, u64>,
-    /// The marks that are not passed, with their streams.
+    /// The marks that are not passed yet, with their streams.
     pending: BTreeMap<u64, StreamId>,
-    /// The same by stream.
+    /// The same marks by stream.
     pending_on: BTreeSet<(StreamId, u64)>,
     n_marks: u64,
 }
@@ -97,8 +97,8 @@ impl Simulated {
 
     /// Hands out the highest free addresses, below 2^51, instead of the lowest.
     ///
-    /// Best fit takes the lowest of equal blocks, so the order of addresses
-    /// decides ties. A run with each order shows how much depends on it.
+    /// Best fit takes the lowest of equal blocks, so the order of addresses breaks ties. A run with each order shows
+    /// how much depends on it.
     ///
     /// ```
     /// use memreel::device::{Device, Simulated};
@@ -121,7 +121,7 @@ impl Simulated {
 
     /// Hands out addresses above `address`, or with [`Simulated::falling`] below it, if that leaves enough of them.
     pub(crate) fn beyond(self, addresses: std::ops::Range<Address>) -> Simulated {
-        /// The addresses that are left to segments.
+        /// The addresses that remain for segments.
         const SPAN: u64 = 1 << 50;
         {
             let mut state = self.state();
@@ -138,14 +138,14 @@ impl Simulated {
         self
     }
 
-    /// Does what a device did when it was recorded, as far as [`Simulated::play_on`] says. It gives what it gave at the
-    /// same address, and nothing before it takes something back if it took that first. A request that it did not get
-    /// then is served from anywhere.
+    /// Repeats the recorded actions of a device, as far as [`Simulated::play_on`] allows: hands out the same memory at
+    /// the same addresses, and waits for memory to come back where the recorded device did. A request that the recorded
+    /// device did not get may get any address.
     pub(crate) fn play(&self, deeds: Vec<Deed>) {
         self.state().playback = Some(Playback { deeds, ..Playback::default() });
     }
 
-    /// Passes over what was to be done until now, and does the next `n` deeds, for `owner`; then it is full if
+    /// Skips what was due until now, and repeats the next `n` actions for `owner`; then the device is full if
     /// `ends_full`.
     pub(crate) fn play_on(&self, n: usize, owner: RangeOwner, ends_full: bool) {
         if let Some(playback) = &mut self.state().playback {
@@ -155,7 +155,7 @@ impl Simulated {
         }
     }
 
-    /// Stops playing, see [`Simulated::play`].
+    /// Stops playback; see [`Simulated::play`].
     pub(crate) fn stop_playing(&self) {
         self.state().playback = None;
     }
@@ -243,14 +243,14 @@ impl State {
         }
     }
 
-    /// Consumes one of the refusals that [`Simulated::refuse_next`] ordered, if any is left.
+    /// Consumes one of the refusals that [`Simulated::refuse_next`] requested, if any is left.
     fn refuses(&mut self) -> bool {
         let refuses = self.n_refusals > 0;
         self.n_refusals -= u32::from(refuses);
         refuses
     }
 
-    /// Consumes one of the failures that [`Simulated::fail_next`] ordered, if any is left.
+    /// Consumes one of the failures that [`Simulated::fail_next`] requested, if any is left.
     fn fails(&mut self) -> Result<()> {
         let fails = self.n_failures > 0;
         self.n_failures -= u32::from(fails);
@@ -261,7 +261,7 @@ impl State {
         self.live.n_bytes() + self.mapped_bytes
     }
 
-    /// Returns what playback answers to a request; without playback, whether there is room.
+    /// Returns the response of playback to a request; without playback, whether there is room.
     fn answer(&mut self, bytes: u64, total_bytes: u64) -> Played {
         if let Some(playback) = &mut self.playback {
             return playback.next(bytes);

@@ -1,4 +1,4 @@
-//! NVIDIA's driver: loading it, converting its errors, and making a device's context current.
+//! Loads NVIDIA's driver, converts its errors, and makes a device's context current.
 
 use std::ptr;
 

@@ -1,4 +1,4 @@
-//! Marks on streams: events of the driver, which are reused after their mark was forgotten.
+//! Marks on streams: driver events, which are reused after their mark was forgotten.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,14 +7,14 @@ use cudarc::driver::{CudaStream, result::event, sys};
 use super::{super::Mark, driver::Answer};
 use memreel_snapshot::words::StreamId;
 
-/// An event of the driver.
+/// A driver event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DriverEvent(pub(super) sys::CUevent);
 
 // SAFETY: events may be recorded, queried and destroyed on any thread; the driver synchronises internally.
 unsafe impl Send for DriverEvent {}
 
-/// The streams that may be marked, and the marks that are live.
+/// The streams that may be marked, and the live marks.
 ///
 /// Any caller can make a [`Mark`] or a [`StreamId`] from a number, and the
 /// driver does not check its handles, so both are looked up here first.
@@ -29,15 +29,15 @@ pub(super) struct Marks {
 
 impl Marks {
     pub(super) fn know(&mut self, stream: StreamId, owner: Option<Arc<CudaStream>>) {
-        // A stream that cudarc owns stays owned when it is added again by its handle alone.
+        // A stream that cudarc owns remains owned when it is added again by its handle alone.
         let known = self.streams.entry(stream.handle()).or_default();
         *known = owner.or_else(|| known.take());
     }
 
     /// Returns the driver's handle of a stream, or `None` if the stream may not be marked.
     pub(super) fn handle(&self, stream: StreamId) -> Option<sys::CUstream> {
-        // The driver's constants for the default stream (0), the legacy default stream (1) and the per-thread
-        // default stream (2). That is another stream on each thread; the legacy stream waits for all of them.
+        // The driver's constants for the default stream (0), the legacy default stream (1) and the per-thread default
+        // stream (2). The last is a different stream on each thread; the legacy stream waits for all of them.
         let handle = if stream.handle() == 2 { 1 } else { stream.handle() };
         let is_known = handle <= 1 || self.streams.contains_key(&handle);
         is_known.then_some(handle as sys::CUstream)
@@ -49,7 +49,7 @@ impl Marks {
         self.idle.pop().map_or_else(make, Ok)
     }
 
-    /// Makes a mark of an event that was recorded.
+    /// Creates a mark from a recorded event.
     pub(super) fn mark(&mut self, event: DriverEvent) -> Mark {
         self.n_marks += 1;
         self.live.insert(self.n_marks, event);

@@ -22,15 +22,14 @@ use memreel_snapshot::words::{Address, Error, Result, StreamId};
 pub(crate) use own_context::{Lost, OwnContext, Twin};
 use pages::Ranges;
 
-/// The id of streams of other contexts. No stream has this handle.
+/// The id for streams of other contexts. No stream has this handle.
 const FOREIGN: StreamId = StreamId(-1);
 
 /// One NVIDIA GPU, used through its primary context, which CUDA's runtime and cudarc share.
 ///
-/// The context is made at the first call that needs it, so an unused GPU costs
-/// nothing. Freed memory can be reused on its own stream at once. A block that
-/// other streams use waits for them; those must be streams that the device
-/// knows: the default stream, and those passed to [`Cuda::use_stream`].
+/// The context is created by the first call that needs it, so an unused GPU costs nothing. Freed memory can be reused
+/// on its own stream immediately. A block that other streams use waits for them; the device must know these streams:
+/// the default stream, and those passed to [`Cuda::use_stream`].
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -48,10 +47,10 @@ pub struct Cuda {
     total_bytes: u64,
     /// Page sizes must be multiples of this; `None` if the driver has no virtual memory calls.
     granularity_bytes: Option<u64>,
-    /// The process that opened the device, by its forks.
+    /// The process that opened the device, identified by its forks.
     generation: u32,
     primary: OnceCell<Primary>,
-    /// Made at the first use of a slice on a stream that is not its own.
+    /// Created at the first use of a slice on a stream other than its own.
     own_context: OnceCell<Arc<OwnContext>>,
     marks: Arc<Mutex<Marks>>,
     ranges: Mutex<Ranges>,
@@ -89,7 +88,7 @@ impl Cuda {
         // SAFETY: the device came from `cuDeviceGet`.
         let total_bytes = unsafe { result::device::total_mem(device) }.map_err(why("cuDeviceTotalMem"))?;
         let has_ranges = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
-        // SAFETY: as above. A driver too old to know the attribute refuses it.
+        // SAFETY: as above. A driver that is too old to know the attribute refuses it.
         let has_ranges = unsafe { result::device::get_attribute(device, has_ranges) }.unwrap_or(0) != 0;
         own_context::survive_forks();
         let marks = Arc::default();
@@ -123,14 +122,12 @@ impl Cuda {
         usize::try_from(self.ordinal).unwrap_or(0)
     }
 
-    /// Lets blocks be used on a stream, and keeps the stream alive as long as
-    /// the device. Returns the id that
+    /// Allows blocks to be used on a stream, and keeps the stream alive as long as the device. Returns the id that
     /// [`Allocation::record_stream`](crate::Allocation::record_stream) takes.
     ///
-    /// The per-thread default stream is one id for a stream of each thread: a
-    /// block that it uses waits for all work of the context's blocking streams.
-    /// Do not allocate for that id on several threads. A stream of another
-    /// context than the GPU's primary one gets an id that the device refuses to mark.
+    /// The per-thread default stream has one id, but is a different stream on each thread: a block that it uses waits
+    /// for all work of the context's blocking streams. Do not allocate for that id on several threads. A stream of a
+    /// context other than the GPU's primary one gets an id that the device refuses to mark.
     pub fn use_stream(&self, stream: &Arc<CudaStream>) -> StreamId {
         if !self.is_primary(stream.context()) {
             return FOREIGN;
@@ -140,12 +137,11 @@ impl Cuda {
         id
     }
 
-    /// Lets blocks be used on a stream that is known only by the driver's
-    /// handle. Unlike [`Cuda::use_stream`], it does not keep the stream alive.
+    /// Allows blocks to be used on a stream that is known only by the driver's handle. Unlike [`Cuda::use_stream`], it
+    /// does not keep the stream alive.
     ///
     /// # Safety
-    /// The handle is a stream of this device's primary context, and stays
-    /// valid until the device is dropped.
+    /// The handle is a stream of this device's primary context, and remains valid until the device is dropped.
     pub unsafe fn adopt_stream(&self, stream: StreamId) {
         self.marks().know(stream, None);
     }
@@ -155,7 +151,7 @@ impl Cuda {
         context.ordinal() == self.ordinal() && context.is_primary()
     }
 
-    /// Returns memreel's own handle of the primary context, which lives as long as the device.
+    /// Returns memreel's own handle to the primary context, which lives as long as the device.
     pub(crate) fn own_context(&self) -> std::result::Result<&Arc<OwnContext>, Lost> {
         self.own_context.get_or_try_init(|| OwnContext::open(self.ordinal()))
     }
@@ -183,7 +179,7 @@ impl Cuda {
 
     /// Makes the primary context current on this thread until the returned guard is dropped.
     pub(crate) fn enter(&self) -> Result<Entered> {
-        // The driver's own answer in a child differs from call to call.
+        // The driver's own error in a child differs from call to call.
         if fork::generation() != self.generation {
             let what = "CUDA cannot be used in a child of the process that opened it; open it after the fork";
             return Err(Error::device(&self.name, what.to_owned()));

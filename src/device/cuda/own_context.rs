@@ -1,9 +1,9 @@
-//! Handles of primary contexts that only memreel uses, and the program's streams seen through them.
+//! Handles to primary contexts that only memreel uses, and the program's streams seen through them.
 //!
 //! cudarc keeps two things in each `CudaContext`, not in the driver's context behind it: an error that the next call
-//! returns *instead of doing its work*, and the number of streams, without which its guards record no event. Any
-//! thread can change both at any time. Work must be ordered all the same, so memreel orders it through a
-//! `CudaContext` of its own, whose errors are only those of its own calls.
+//! returns *instead of doing its work*, and the number of streams, without which its guards record no event. Any thread
+//! can change both at any time. Work must be ordered nevertheless, so memreel orders it through its own `CudaContext`,
+//! which only sees errors of memreel's calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -12,11 +12,11 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 use super::driver::Answer;
 use crate::process::fork::{Level, register_static};
 
-/// Work of which nothing is known any more, because the driver fails.
+/// Work whose state is unknown because the driver fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost;
 
-/// A handle of a device's primary context.
+/// A handle to a device's primary context.
 #[derive(Debug)]
 pub(crate) struct OwnContext {
     context: Arc<CudaContext>,
@@ -24,7 +24,7 @@ pub(crate) struct OwnContext {
     _stream: Option<Arc<CudaStream>>,
 }
 
-/// The handles that are in use, at most one for each device.
+/// The handles in use, at most one for each device.
 static OPEN: Mutex<Vec<Weak<OwnContext>>> = Mutex::new(Vec::new());
 
 /// Connects the list of handles to forks of the process.
@@ -37,7 +37,7 @@ fn open() -> MutexGuard<'static, Vec<Weak<OwnContext>>> {
 }
 
 impl OwnContext {
-    /// Returns the handle of a device's primary context.
+    /// Returns the handle to a device's primary context.
     pub(crate) fn open(ordinal: usize) -> Result<Arc<OwnContext>, Lost> {
         if let Some(found) = OwnContext::find(&open(), ordinal) {
             return Ok(found);
@@ -68,7 +68,7 @@ impl OwnContext {
         made
     }
 
-    /// Makes the context, which is then current.
+    /// Creates the context, which is then current.
     fn make(ordinal: usize) -> Answer<Arc<OwnContext>> {
         let context = CudaContext::new(ordinal)?;
         // Otherwise the first stream waits for all work of the context.
@@ -80,7 +80,7 @@ impl OwnContext {
         Ok(Arc::new(OwnContext { context, _stream: stream }))
     }
 
-    /// Returns the handle of the context that is current on this thread; `None` if that is not a primary one.
+    /// Returns the handle to the context that is current on this thread; `None` if it is not a primary context.
     pub(crate) fn of_current() -> Result<Option<Arc<OwnContext>>, Lost> {
         let current = result::ctx::get_current().map_err(|_| Lost)?.ok_or(Lost)?;
         let mut device = 0;
@@ -99,7 +99,7 @@ impl OwnContext {
     /// Returns an event for streams of the context; `None` if the driver fails or guards would not record it.
     pub(crate) fn event(&self) -> Option<CudaEvent> {
         let made = self.context.new_event(None).or_else(|error| {
-            // It may be the error of a guard.
+            // The error may be a guard's.
             self.finish().map_err(|Lost| error)?;
             self.context.new_event(None)
         });
@@ -138,8 +138,8 @@ impl Twin {
         &self.context
     }
 
-    /// Lets a stream wait for an event of a context. If the driver refuses that, or returns the error of a guard,
-    /// the host waits for all work of both contexts.
+    /// Makes a stream wait for an event of a context. If the driver refuses, or returns the error of a guard, the host
+    /// waits for all work of both contexts.
     pub(crate) fn wait(&self, stream: &CudaStream, event: &CudaEvent, of: &OwnContext) -> Result<(), Lost> {
         if self.while_alive(stream).wait(event).is_ok() {
             return Ok(());
@@ -156,7 +156,7 @@ impl Twin {
     /// Returns the stream in memreel's own context, while it is alive.
     ///
     /// # Panics
-    /// If the twin is another stream's.
+    /// If the twin belongs to another stream.
     pub(crate) fn while_alive<'a>(&'a self, stream: &'a CudaStream) -> &'a CudaStream {
         assert!(self.is_of(stream), "a twin is used for another stream");
         &self.stream

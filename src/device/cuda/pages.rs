@@ -1,4 +1,4 @@
-//! Pages of memory behind reserved addresses: the driver's virtual-memory calls (`docs/caching-allocator.md` 6).
+//! Backs reserved addresses with pages of memory, by the driver's virtual-memory calls (`docs/caching-allocator.md` 6).
 
 use std::{collections::BTreeMap, ffi::c_void, ptr};
 
@@ -63,7 +63,7 @@ fn properties(ordinal: i32) -> Properties {
     Properties { kind: PINNED, handle_types: 0, location, win32: ptr::null_mut(), flags: [0; 8] }
 }
 
-/// Returns the number of bytes that sizes and addresses of pages must be multiples of.
+/// Returns the granularity: sizes and addresses of pages must be multiples of this number of bytes.
 pub(super) fn granularity(ordinal: i32) -> Answer<u64> {
     let minimum = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     let (properties, mut bytes) = (properties(ordinal), 0_usize);
@@ -75,7 +75,7 @@ pub(super) fn granularity(ordinal: i32) -> Answer<u64> {
     Ok(bytes as u64)
 }
 
-/// Reserves `bytes` of addresses. The caller has made the context current.
+/// Reserves `bytes` bytes of addresses. The caller has made the context current.
 pub(super) fn reserve(bytes: usize) -> Answer<u64> {
     let mut base = 0;
     // SAFETY: the driver chooses the addresses, so no mapping is replaced.
@@ -83,7 +83,7 @@ pub(super) fn reserve(bytes: usize) -> Answer<u64> {
     Ok(base)
 }
 
-/// Gives reserved addresses back.
+/// Releases reserved addresses.
 ///
 /// # Safety
 /// They came from [`reserve`] with these bytes, and none has memory.
@@ -118,8 +118,8 @@ pub(super) unsafe fn map(ordinal: i32, start: u64, bytes: u64, page_bytes: u64) 
     allowed
 }
 
-/// Maps one page with memory of its own, so that it can be unmapped alone: the
-/// driver unmaps only what was mapped in one call.
+/// Maps one page with its own memory, so that it can be unmapped alone: the driver unmaps only what was mapped in one
+/// call.
 ///
 /// # Safety
 /// The page is in a reserved range and has no memory.
