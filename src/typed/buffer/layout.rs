@@ -20,7 +20,7 @@ impl Layout {
         shape.iter().try_fold(1_usize, |len, n| len.checked_mul((*n).max(1)))?;
         let mut strides = vec![1_usize; shape.len()];
         for axis in (1..shape.len()).rev() {
-            // An axis of length 0 counts as 1: another axis beside it may have any length.
+            // An axis of length 0 counts as 1, because another axis may have any length.
             strides[axis - 1] = strides[axis].checked_mul(shape[axis].max(1))?;
         }
         Some(Layout { shape: shape.to_vec(), strides, offset: 0 })
@@ -84,8 +84,8 @@ impl Layout {
         }
         let mut view = self.clone();
         view.shape[axis] = range.len();
-        // A view without elements has no positions. Its offset is not moved,
-        // because it could then point outside the storage.
+        // A view without elements has no positions. Its offset is unchanged, because it could otherwise point outside
+        // the storage.
         if view.len() > 0 {
             view.offset += range.start * self.strides[axis];
         }

@@ -56,7 +56,7 @@ impl<T: Element> Buffer<T> {
         Ok(buffer)
     }
 
-    /// Creates an array of one dimension with a copy of `elements`.
+    /// Creates a one-dimensional array with a copy of `elements`.
     ///
     /// # Errors
     /// The errors of [`Buffer::zeros`].
@@ -66,7 +66,7 @@ impl<T: Element> Buffer<T> {
         Ok(buffer)
     }
 
-    /// Creates an array whose elements are what the block contained before.
+    /// Creates an array with the previous contents of the block.
     fn uninit(allocator: &CachingAllocator, shape: &[usize]) -> Result<Buffer<T>> {
         let layout = Layout::contiguous(shape).ok_or_else(|| Error::absurd_size(u64::MAX))?;
         let bytes = layout.len().checked_mul(size_of::<T>()).ok_or_else(|| Error::absurd_size(u64::MAX))?;
@@ -176,7 +176,7 @@ impl<T: Element> Buffer<T> {
         self.apply(|_| element);
     }
 
-    /// Replaces each element by `f` of it, without allocating.
+    /// Replaces each element `x` by `f(x)`, without allocating.
     pub fn apply(&self, f: impl Fn(T) -> T) {
         match self.as_cells() {
             Some(cells) => cells.iter().for_each(|cell| cell.set(f(cell.get()))),
@@ -184,7 +184,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Creates an array with `f` of each element.
+    /// Creates an array with `f(x)` for each element `x`.
     ///
     /// # Errors
     /// The errors of [`Buffer::zeros`].
@@ -226,8 +226,8 @@ impl<T: Element> Buffer<T> {
         Ok(copy)
     }
 
-    /// Returns this array with its elements adjacent in memory and in order: a view if they already are, else
-    /// a copy.
+    /// Returns this array with its elements adjacent in memory and in order: a view if they already are, otherwise a
+    /// copy.
     ///
     /// # Errors
     /// The errors of [`Buffer::zeros`].
@@ -279,8 +279,8 @@ impl<T: Element> Buffer<T> {
         Ok(self.view(layout))
     }
 
-    /// Marks the storage as used by `stream`: after its free, it is not allocated again before the work that
-    /// is queued there now has finished. Like [`Allocation::record_stream`].
+    /// Marks the storage as used by `stream`: after its free, it is not allocated again until the work that is queued
+    /// there now has finished. Like [`Allocation::record_stream`].
     pub fn record_stream(&self, stream: StreamId) {
         self.allocation().record_stream(stream);
     }

@@ -1,4 +1,4 @@
-//! A block as a slice of elements: the only file of this room where addresses become references.
+//! A block as a slice of elements. Only this file of the room turns addresses into references.
 
 use std::{cell::Cell, marker::PhantomData, ptr, slice};
 
@@ -39,7 +39,7 @@ pub(super) struct Storage<T> {
 }
 
 impl<T: Element> Storage<T> {
-    /// Allocates a block of `bytes` bytes, a multiple of the element's size.
+    /// Allocates a block of `bytes` bytes, which must be a multiple of the element's size.
     pub(super) fn new(allocator: &CachingAllocator, bytes: u64) -> Result<Storage<T>> {
         if !allocator.is_host_visible() {
             let device = allocator.device_name();

@@ -1,4 +1,4 @@
-//! The captures that run in this process, by rising numbers.
+//! The captures that are running in this process, by rising numbers.
 #![forbid(unsafe_code)]
 
 use std::sync::{
@@ -10,26 +10,26 @@ use crate::process::fork::{Level, register_static};
 
 static N_RUNNING: AtomicUsize = AtomicUsize::new(0);
 static LATEST: AtomicU64 = AtomicU64::new(1);
-/// The numbers of those that run.
+/// The numbers of the running captures.
 static RUNNING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 fn running() -> MutexGuard<'static, Vec<u64>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns true while a capture of memreel runs anywhere.
+/// Returns true if a capture by memreel is running anywhere.
 #[inline]
 pub(super) fn is_any() -> bool {
     N_RUNNING.load(Ordering::Relaxed) > 0
 }
 
-/// Returns the number of the capture that began last, from 1 on.
+/// Returns the number of the capture that started last, counted from 1.
 pub(super) fn number() -> u64 {
     LATEST.load(Ordering::Relaxed)
 }
 
-/// Returns true if work that was captured when `number` was the latest may belong to a capture that runs now: no
-/// other began since, or one that ran then still runs. cudarc does not report which of several captures it is.
+/// Returns true if work that was captured when `number` was the latest may belong to a running capture: no other
+/// started since, or one that ran then is still running. cudarc does not report which of several captures it is.
 pub(super) fn may_run(number: u64) -> bool {
     number == self::number() || running().iter().any(|running| *running <= number)
 }

@@ -1,4 +1,4 @@
-//! The uses of one block on other streams than its own, and what waits for them.
+//! The uses of one block on streams other than its own, and what waits for them.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -24,15 +24,15 @@ use crate::{
 pub(super) struct Elsewhere {
     own: Arc<CudaStream>,
     twin: Twin,
-    /// Recorded on the own stream before a use on another one.
+    /// Recorded on the block's own stream before a use on another one.
     own_event: Option<CudaEvent>,
-    /// One for each other stream. None is removed, because guards refer to its event.
+    /// One for each other stream. None is ever removed, because guards refer to its event.
     points: FrozenVec<Box<Point>>,
-    /// Contexts in which copies between GPUs use the block on streams that are not known.
+    /// Contexts in which copies between GPUs use the block on unknown streams.
     unseen: FrozenVec<Box<Unseen>>,
-    /// Set when a graph uses the block, which then stays in use as long as the graph.
+    /// Set when a graph uses the block, which then remains in use as long as the graph.
     is_kept: AtomicBool,
-    /// The block, if its slice was dropped before such a graph.
+    /// The block, if its slice was dropped before the graph.
     kept: Mutex<Option<Allocation>>,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Elsewhere {
 #[derive(Debug)]
 struct Point {
     twin: Twin,
-    /// For the per-thread default stream, of which each thread has its own.
+    /// The thread of the per-thread default stream, which differs on each thread.
     thread: Option<ThreadId>,
-    /// Recorded after each use. Without one, guards wait until the use is done.
+    /// Recorded after each use. Without an event, guards wait until the use is done.
     event: Option<CudaEvent>,
-    /// Set when the allocator cannot mark the stream: the own stream then waits at the drop.
+    /// Set when the allocator cannot mark the stream: the block's own stream then waits for it at the drop.
     waits_at_end: AtomicBool,
-    /// The number of the latest capture when the latest use was captured; 0 if that is not part of a graph.
+    /// The number of the latest capture when the latest use was captured; 0 if that use is not part of a graph.
     capture: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ struct Unseen {
     writes: bool,
 }
 
-/// What a use on another stream found, before it is queued.
+/// The state of a use on another stream before it is queued.
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
     point: &'a Point,
@@ -89,7 +89,7 @@ impl Elsewhere {
         Ok(is_captured)
     }
 
-    /// Prepares the launch of a graph, which may write the block, on a stream. Drop the guard after the launch.
+    /// Prepares the launch, on a stream, of a graph that may write to the block. Drop the guard after the launch.
     pub(super) fn begin_launch<'a>(&'a self, stream: &'a CudaStream) -> Result<SyncOnDrop<'a>, Lost> {
         if self.twin.is_of(stream) {
             return self.begin_own(true).map(|_| SyncOnDrop::Record(None));
@@ -97,7 +97,7 @@ impl Elsewhere {
         self.begin(stream, true, true).map(|begun| begun.note(false))
     }
 
-    /// Lets the block stay in use as long as a graph that uses it.
+    /// Keeps the block in use as long as a graph that uses it.
     pub(super) fn set_kept(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl Elsewhere {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).replace(block)
     }
 
-    /// Prepares a use on another stream; if `is_ordered`, after all uses before it.
+    /// Prepares a use on another stream; if `is_ordered`, after all earlier uses.
     pub(super) fn begin<'a>(
         &'a self,
         stream: &'a CudaStream,
@@ -128,7 +128,7 @@ impl Elsewhere {
         Ok(Begun { point, stream: twin, is_captured: is_captured || own_is_captured })
     }
 
-    /// Notes that an unknown stream of a context uses the block.
+    /// Records that an unknown stream of a context uses the block.
     pub(super) fn add_unseen(&self, context: Arc<OwnContext>, writes: bool) {
         let is_known = |known: &Unseen| Arc::ptr_eq(&known.context, &context) && known.writes == writes;
         if !self.unseen.iter().any(is_known) {
@@ -136,7 +136,7 @@ impl Elsewhere {
         }
     }
 
-    /// Lets the default stream of a context wait for all uses that a use on it follows.
+    /// Makes the default stream of a context wait for all uses that must precede a use on it.
     pub(super) fn begin_on_default(&self, context: &Arc<OwnContext>, writes: bool) -> Result<(), Lost> {
         let stream = context.default_stream();
         let twin = Twin::new(context.clone(), &stream);
@@ -144,7 +144,7 @@ impl Elsewhere {
         self.wait_for_own(&twin, &stream, false).map(drop)
     }
 
-    /// Lets the own stream wait for the uses that the allocator does not wait for.
+    /// Makes the block's own stream wait for the uses that the allocator does not wait for.
     pub(super) fn end(&self) -> Result<(), Lost> {
         let is_captured = self.twin.is_capturing(&self.own)?;
         for point in self.points.iter().filter(|point| point.waits_at_end.load(Ordering::Relaxed)) {
@@ -180,7 +180,7 @@ impl Elsewhere {
         conflicting.try_for_each(|unseen| unseen.context.finish())
     }
 
-    /// Orders another stream after the own one. Returns true if that makes it part of a graph.
+    /// Orders another stream after the block's own. Returns true if that makes it part of a graph.
     fn wait_for_own(&self, twin: &Twin, stream: &CudaStream, is_captured: bool) -> Result<bool, Lost> {
         let own_is_captured = self.twin.is_capturing(&self.own)?;
         let own = self.twin.while_alive(&self.own);
@@ -200,7 +200,7 @@ impl Elsewhere {
 }
 
 impl Drop for Elsewhere {
-    /// Frees a block that a graph kept, after the launches of the graph.
+    /// Frees a block that a graph kept, after the graph's launches.
     fn drop(&mut self) {
         let Some(block) = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let entered = Cuda::behind(block.device()).and_then(|gpu| gpu.enter().ok());
@@ -211,14 +211,14 @@ impl Drop for Elsewhere {
 }
 
 impl Point {
-    /// Lets a stream wait for the latest use here.
+    /// Makes a stream wait for the latest use here.
     fn hold(&self, twin: &Twin, stream: &CudaStream, is_captured: bool) -> Result<(), Lost> {
         self.twin.context().settle()?;
-        // Without an event the guard has waited.
+        // Without an event, the guard has already waited.
         let Some(event) = &self.event else { return Ok(()) };
         let capture = self.capture.load(Ordering::Relaxed);
         if capture > 0 && !(is_captured && captures::may_run(capture)) {
-            // It does not run before its graph is launched.
+            // The use does not run before its graph is launched.
             return Ok(());
         }
         // A stream under capture cannot wait for work that is not part of the graph.
@@ -230,8 +230,8 @@ impl Point {
 }
 
 impl<'a> Begun<'a> {
-    /// Returns the guard to drop after the use is queued. The own stream will wait for it before its next use,
-    /// and, unless the allocator marks the stream, at the drop.
+    /// Returns the guard to drop after the use is queued. The block's own stream waits for it before its next use and,
+    /// unless the allocator marks the stream, at the drop.
     pub(super) fn note(self, is_marked: bool) -> SyncOnDrop<'a> {
         if !is_marked {
             self.point.waits_at_end.store(true, Ordering::Relaxed);
@@ -244,7 +244,7 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// Returns the guard that waits until the use is done; nothing waits for a use that is part of a graph.
+    /// Returns a guard that waits until the use is done; nothing waits for a use that is part of a graph.
     pub(super) fn wait(self) -> SyncOnDrop<'a> {
         SyncOnDrop::Sync((!self.is_captured).then_some(self.stream))
     }

@@ -9,11 +9,11 @@ use super::{captures::Running, kept::Kept, memory::Memory};
 use crate::allocator::{BegunPool, GraphPool};
 use memreel_snapshot::words::{Error, Result};
 
-/// Work that was captured once and can be launched many times. It keeps all memory that it uses.
+/// Work that was captured once and can be launched many times. It keeps all memory that it uses alive.
 ///
-/// What the captured work allocated comes from a private pool, which serves
-/// nothing else until the graph is dropped; no other code can begin or release it. The blocks of slices that were made
-/// before stay in use as long as the graph, even if the slices are dropped.
+/// What the captured work allocated comes from a private pool, which is used for nothing else until the graph is
+/// dropped; no other code can begin or release it. The blocks of earlier slices remain in use as long as the graph,
+/// even if the slices are dropped.
 ///
 /// ```no_run
 /// # use cudarc::driver::CudaContext;
@@ -34,11 +34,10 @@ use memreel_snapshot::words::{Error, Result};
 /// ```
 ///
 /// # Limits
-/// cudarc's `CudaStream::end_capture` returns a graph that knows nothing of its
-/// memory: its `launch` is a safe function that may use memory which was given
-/// back. Capture with [`Memory::capture`]. A copy from or to the host that is
-/// captured keeps the *address* of the host's memory, which cudarc does not keep
-/// alive; copy to a slice before the launch instead.
+/// cudarc's `CudaStream::end_capture` returns a graph that does not keep its memory: its `launch` is a safe function
+/// that may use memory that was already freed. Capture with [`Memory::capture`]. A copy from or to the host that is
+/// captured keeps the *address* of the host's memory, which cudarc does not keep alive; copy to a slice before the
+/// launch instead.
 pub struct Graph {
     graph: CudaGraph,
     stream: Arc<CudaStream>,
@@ -46,13 +45,13 @@ pub struct Graph {
     pool: GraphPool,
 }
 
-/// A capture under way: a stream under capture, and requests that are routed to a pool.
+/// A running capture: a stream under capture, and requests that are routed to a pool.
 struct Capture<'a> {
     stream: &'a Arc<CudaStream>,
     kept: Arc<Kept>,
     is_capturing: bool,
     _begun: BegunPool,
-    /// The reference that the graph takes over.
+    /// The reference to the pool, which the graph takes over.
     pool: Option<GraphPool>,
     _running: Running,
 }
@@ -83,14 +82,14 @@ impl<'a> Capture<'a> {
     }
 }
 
-/// Ends a capture, even if the context keeps an error for its next call.
+/// Ends a capture, even if the context holds an error for its next call.
 fn end_capture(stream: &Arc<CudaStream>) -> std::result::Result<Option<CudaGraph>, DriverError> {
     let end = || stream.end_capture(sys::CUgraphInstantiate_flags(0));
     end().or_else(|error| end().map_err(|_| error))
 }
 
 impl Drop for Capture<'_> {
-    /// Ends the capture unless it became a graph; then, with the fields, the routing of requests.
+    /// Ends the capture unless it became a graph. Dropping the fields then ends the routing of requests.
     fn drop(&mut self) {
         if self.is_capturing {
             let _ = end_capture(self.stream);
@@ -108,9 +107,8 @@ impl Memory {
     /// capture; `stream` must wait for them before `work` ends.
     ///
     /// # Errors
-    /// The errors of `work`; [`Error::is_misuse`] for a stream that slices cannot
-    /// have; [`Error::is_device`] when the driver refuses the capture, as it does
-    /// for the default stream and for work that cannot be captured.
+    /// The errors of `work`; [`Error::is_misuse`] for a stream that slices cannot use; [`Error::is_device`] when the
+    /// driver refuses the capture, as it does for the default stream and for work that cannot be captured.
     pub fn capture<T>(
         &self,
         stream: &Arc<CudaStream>,
@@ -125,9 +123,8 @@ impl Memory {
 impl Graph {
     /// Queues the captured work on the stream that was captured.
     ///
-    /// It is in order with all uses of its slices that were queued before and
-    /// that are queued after it. While it is called, no other thread may queue
-    /// uses of these slices on other streams.
+    /// It is ordered with all uses of its slices that are queued before and after it. During the call, no other thread
+    /// may queue uses of these slices on other streams.
     ///
     /// # Errors
     /// [`Error::is_device`] when the driver fails.

@@ -1,4 +1,4 @@
-//! The slices that captured work uses.
+//! The slices that captured work uses, which its graph keeps.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,7 @@ pub(super) struct Kept {
     slices: Mutex<Vec<Arc<Elsewhere>>>,
 }
 
-/// Those of the captures that run.
+/// The slices of the running captures.
 static RUNNING: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
 
 /// Connects the list to forks of the process.
@@ -30,14 +30,14 @@ fn running() -> MutexGuard<'static, Vec<Weak<Kept>>> {
 }
 
 impl Kept {
-    /// Begins to collect the slices of a capture, whose own memory comes from a pool.
+    /// Starts to collect the slices of a capture, whose own memory comes from a pool.
     pub(super) fn begin(pool: PoolId) -> Arc<Kept> {
         let kept = Arc::new(Kept { pool, slices: Mutex::default() });
         running().push(Arc::downgrade(&kept));
         kept
     }
 
-    /// Ends collecting; the slices stay.
+    /// Stops collecting; the slices remain.
     pub(super) fn end(&self) {
         running().retain(|other| !std::ptr::eq(other.as_ptr(), self));
     }
@@ -47,8 +47,8 @@ impl Kept {
     }
 }
 
-/// Notes that captured work uses a slice. cudarc does not report which capture it is, so all that run keep it.
-/// They keep its block too, unless that comes from their own pool.
+/// Records that captured work uses a slice. cudarc does not report which capture it is, so all running captures keep
+/// the slice. They also keep its block, unless it comes from their own pool.
 pub(super) fn keep(elsewhere: &Arc<Elsewhere>, block: &Allocation) {
     let all: Vec<_> = running().iter().filter_map(Weak::upgrade).collect();
     for kept in all {

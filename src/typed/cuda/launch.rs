@@ -1,4 +1,4 @@
-//! Arguments of kernels: borrows that carry their stream, because cudarc's launch builder does not expose its own.
+//! Kernel arguments: borrows that carry their stream, because cudarc's launch builder does not expose its own.
 
 use std::sync::Arc;
 
@@ -6,11 +6,10 @@ use cudarc::driver::{CudaStream, LaunchArgs, PushKernelArg, SyncOnDrop, sys};
 
 use super::uses::Uses;
 
-/// A slice or a view as an argument of a kernel on one stream.
+/// A slice or a view as a kernel argument on one stream.
 ///
-/// Launch the kernel on that stream. The values stay borrowed while the
-/// argument lives; drop it after the launch, which makes the slice's own
-/// stream wait for the kernel.
+/// Launch the kernel on that stream. The values remain borrowed while the argument lives; drop it after the launch,
+/// which makes the slice's own stream wait for the kernel.
 ///
 /// ```no_run
 /// # use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Typed memory of one GPU: requests for slices.
+//! Typed memory of one GPU: allocates slices.
 
 use std::{
     fmt,
@@ -17,14 +17,14 @@ use memreel_snapshot::words::{Error, Result, StreamId};
 /// Allocates typed slices from the allocator of a GPU.
 pub struct Memory {
     allocator: CachingAllocator,
-    /// The primary context of the GPU, once a stream of it was registered; 0 before that.
+    /// The primary context of the GPU once one of its streams was registered; 0 before that.
     context: AtomicUsize,
-    /// The handle of the stream that was last registered with the device; no handle is all ones.
+    /// The handle of the stream that was last registered with the device; initially all ones, which no handle is.
     recent: AtomicU64,
 }
 
 impl Memory {
-    /// Makes typed memory of an allocator whose device is a GPU.
+    /// Creates typed memory for an allocator whose device is a GPU.
     ///
     /// # Errors
     /// [`Error::is_misuse`] if the device is not a GPU.
@@ -48,13 +48,12 @@ impl Memory {
     /// kept alive as long as the device.
     ///
     /// # Errors
-    /// The errors of [`CachingAllocator::alloc`]; [`Error::is_misuse`] for a
-    /// stream of another GPU or of a context that is not the primary one, and
-    /// for the per-thread default stream, which is another stream on each thread.
+    /// The errors of [`CachingAllocator::alloc`]; [`Error::is_misuse`] for a stream of another GPU or of a context that
+    /// is not the primary one, and for the per-thread default stream, which is a different stream on each thread.
     ///
     /// # Safety
-    /// The memory contains what its last user left in it. That must be valid
-    /// values of `T`, or be overwritten before it is read.
+    /// The memory contains what its last user left in it: either that is valid values of `T`, or the memory is
+    /// overwritten before it is read.
     #[inline]
     pub unsafe fn alloc<T: DeviceRepr>(&self, len: usize, stream: &Arc<CudaStream>) -> Result<Slice<T>> {
         let id = self.register(stream)?;

@@ -1,9 +1,8 @@
-//! Typed memory for programs on cudarc: slices that return to memreel's cache when dropped.
+//! Typed memory for programs that use cudarc: slices that return to memreel's cache when dropped.
 //!
-//! A [`Slice`] works in kernels and copies like cudarc's `CudaSlice`: every
-//! function of cudarc that takes `impl DevicePtr` accepts one. It is a type of
-//! its own because a `CudaSlice` frees its pointer with the driver when it is
-//! dropped, while a block of memreel is a part of a segment.
+//! A [`Slice`] works in kernels and copies like cudarc's `CudaSlice`: every function of cudarc that takes
+//! `impl DevicePtr` accepts one. It is a separate type because a dropped `CudaSlice` frees its pointer with the driver,
+//! while a block of memreel is part of a segment.
 //!
 //! ```no_run
 //! use cudarc::driver::CudaContext;
@@ -18,9 +17,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A slice can be used on any stream of the primary context of any GPU
-//! (`CudaContext::new`), from any thread: memreel orders the uses, and hands the
-//! block out again when all of them are done. A use in another context panics.
+//! A slice can be used on any stream of the primary context of any GPU (`CudaContext::new`), from any thread: memreel
+//! orders the uses, and reuses the block when all of them are done. A use in another context panics.
 //! [`Memory::capture`] captures work as a graph that keeps its memory.
 //!
 //! Functions that take a `CudaSlice` do not accept a [`Slice`]:

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::allocator::Allocation;
 
-/// Owned values on a GPU. When dropped, their block returns to the cache, where
-/// work on the same stream can reuse it at once without a call to the driver.
+/// Owned values on a GPU. When dropped, their block returns to the cache, where work on the same stream can reuse it
+/// immediately, without a call to the driver.
 #[derive(Debug)]
 pub struct Slice<T> {
     uses: Uses,

@@ -1,4 +1,4 @@
-//! The order of streams that use one block, and when the block may be reused.
+//! Orders the streams that use one block, and determines when the block may be reused.
 #![forbid(unsafe_code)]
 
 use std::{cell::Cell, mem, sync::Arc};
@@ -19,12 +19,10 @@ use memreel_snapshot::words::StreamId;
 
 /// A block and the streams that use it.
 ///
-/// On the block's own stream all work is in order: uses of the block, its
-/// reuse, and uses after that. Another stream waits for the own stream and for
-/// the uses elsewhere before it uses the block, and later work on the own
-/// stream waits for that use, unless the program orders its streams itself
-/// ([`disable_event_tracking`]). In any case the block is not handed out again
-/// before the use is done.
+/// On the block's own stream all work is in order: uses of the block, its reuse, and uses after that. Another stream
+/// waits for the own stream and for the uses elsewhere before it uses the block, and later work on the own stream waits
+/// for that use, unless the program orders its streams itself ([`disable_event_tracking`]). In any case the block is
+/// not reused until the use is done.
 ///
 /// [`disable_event_tracking`]: cudarc::driver::CudaContext::disable_event_tracking
 #[derive(Debug)]
@@ -32,7 +30,7 @@ pub(super) struct Uses {
     /// `None` for a slice without elements.
     block: Option<Allocation>,
     stream: Arc<CudaStream>,
-    /// Most blocks are used on their own stream only.
+    /// Most blocks are used only on their own stream.
     elsewhere: OnceCell<Arc<Elsewhere>>,
 }
 
@@ -41,14 +39,14 @@ thread_local! {
     static SOURCE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// How a use got the address.
+/// The way in which a use got the address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
-    /// A function of cudarc that reads.
+    /// A cudarc function that reads.
     Reader,
-    /// A function of cudarc that writes.
+    /// A cudarc function that writes.
     Writer,
-    /// An argument of a kernel, which may write.
+    /// A kernel argument, through which the kernel may write.
     Argument,
 }
 
@@ -66,16 +64,15 @@ impl Uses {
         self.block.as_ref().map_or(0, |block| block.address().0)
     }
 
-    /// Names the block.
+    /// Gives the block a name.
     pub(super) fn annotate(&self, name: &str) {
         if let Some(block) = &self.block {
             block.annotate(name);
         }
     }
 
-    /// Prepares a use of the block on a stream. Returns the address at an
-    /// offset, and a guard to drop after the use is queued. The address is null
-    /// if the driver can order nothing; it then refuses the use too.
+    /// Prepares a use of the block on a stream. Returns the address at an offset, and a guard to drop after the use is
+    /// queued. The address is null if the driver cannot order anything; it then refuses the use too.
     ///
     /// # Panics
     /// If the stream belongs to a context that is not the primary one of its GPU.
@@ -102,7 +99,7 @@ impl Uses {
         }
     }
 
-    /// Returns true for the block's own stream. Streams of two contexts can have one handle: null.
+    /// Returns true for the block's own stream. Streams of two contexts can have the same handle: null.
     #[inline]
     fn is_own(&self, stream: &CudaStream) -> bool {
         let is_context_own = || stream.context().cu_ctx() == self.stream.context().cu_ctx();
@@ -110,8 +107,8 @@ impl Uses {
             && (std::ptr::eq(stream, &*self.stream) || is_context_own())
     }
 
-    /// Returns true if a function of cudarc works in another context than the stream's. Its copy between GPUs
-    /// passes the source's own stream, and queues the copy on one that the source does not see.
+    /// Returns true if a cudarc function works in a context other than the stream's. Its copy between GPUs passes the
+    /// source's own stream, but queues the copy on a stream that the source does not see.
     #[inline]
     fn is_copied_elsewhere(&self) -> bool {
         let own = self.stream.context().cu_ctx();
@@ -139,8 +136,8 @@ impl Uses {
         let own_context = gpu.own_context()?;
         let elsewhere =
             self.elsewhere.get_or_init(|| Arc::new(Elsewhere::new(own_context.clone(), &self.stream)));
-        // While cudarc queues a copy between GPUs, the source's context is current. A default stream that the copy
-        // is for is then that context's, not the one whose handle the target gets.
+        // While cudarc queues a copy between GPUs, the source's context is current. A default stream for the copy is
+        // then that context's, not the one whose handle the target gets.
         if let Some(context) = unseen {
             SOURCE.set(Some(gpu.ordinal()));
             elsewhere.begin_on_default(own_context, false)?;
@@ -168,7 +165,7 @@ impl Uses {
         }
         let id = markable(gpu, stream);
         match id {
-            // A free waits for it only when it is not part of a graph.
+            // A free waits for it only if it is not part of a graph.
             Some(id) if begun.is_captured && !is_ordered => block.record_stream(id),
             Some(id) if !begun.is_captured => block.record_use(id),
             _ => {}
@@ -201,8 +198,8 @@ fn gpu_of(block: &Allocation) -> Option<&Cuda> {
     Cuda::behind(block.device())
 }
 
-/// Returns the id of a stream that the device can mark when the block is freed. Others may be destroyed before
-/// that, or belong to another GPU, or to one of many threads.
+/// Returns the id of a stream that the device can mark when the block is freed. Others may be destroyed before the
+/// free, or belong to another GPU or to one of many threads.
 fn markable(gpu: &Cuda, stream: &CudaStream) -> Option<StreamId> {
     let id = StreamId::from_handle(stream.cu_stream() as u64);
     let is_known = gpu.is_primary(stream.context()) && id.handle() != PER_THREAD && gpu.knows_stream(id);
@@ -228,7 +225,7 @@ impl Uses {
             mem::forget(self.block.take());
         }
         self.block = self.block.take().and_then(|block| elsewhere.keep(block));
-        // Its events are destroyed in this context.
+        // Its events must be destroyed in this context.
         drop(elsewhere);
         drop(entered);
     }

@@ -110,7 +110,7 @@ impl<T> ViewMut<'_, T> {
         ViewMut::new(self.uses, self.offset + start, end - start)
     }
 
-    /// Borrows the values before index `middle`, and those from it on, for writing.
+    /// Borrows the values before index `middle`, and those from `middle` on, for writing.
     ///
     /// # Panics
     /// If `middle` is greater than the length.
