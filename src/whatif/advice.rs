@@ -1,4 +1,4 @@
-//! Which of several settings to advise, and what each gives and costs.
+//! Chooses which of several settings to advise, and describes what each gains and costs.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use memreel_snapshot::{
     words::Result,
 };
 
-/// The most settings that are described, if one of them serves the request.
+/// The most settings that are described if one of them satisfies the request.
 const MOST_DESCRIBED: usize = 8;
 
-/// Returns the answers for one device, the best first.
+/// Returns the answers for one device, best first.
 ///
-/// The fewest requests fail under the best setting. Of such settings those come first whose worst peak is within a
-/// twentieth of the least one: of these, the one with the fewest calls to the device, each of which takes about a
-/// hundred times as long as a request that the cache serves; then the one with the lower peak; then the one with the
-/// fewest options. A setting that is not surely better than the recorded one comes after it: a difference that is
-/// smaller than that between orders of addresses may be one of addresses.
+/// The best setting has the fewest failing requests. Of such settings, those come first whose worst peak is within a
+/// twentieth of the lowest. Among these, the order is: the fewest calls to the device, each of which takes about a
+/// hundred times as long as a request from the cache; then the lower peak; then the fewest options. A setting that is
+/// not surely better than the recorded one comes after it: a difference that is smaller than the difference between
+/// orders of addresses may be due to addresses.
 #[must_use]
 pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer> {
     let least_bytes = |num_ooms: u64| {
@@ -48,8 +48,9 @@ pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer>
     better
 }
 
-/// Whether fewer requests fail than under the recorded setting or, if none fails under either, the worst case is below all of
-/// its peaks. A smaller difference may be one of addresses, and a lower peak is no gain where requests fail.
+/// Returns whether fewer requests fail than under the recorded setting or, if none fails under either, whether the
+/// worst case is below all of its peaks. A smaller difference may be due to addresses, and a lower peak is no gain
+/// where requests fail.
 fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
     let [n_failed, recorded_n_failed] = [answer, recorded].map(Answer::worst_num_ooms);
     n_failed < recorded_n_failed
@@ -59,8 +60,9 @@ fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
 }
 
 impl Requests {
-    /// Runs a [`Sweep`] with the memory that the recorded run had, and returns what the settings give at the failed request
-    /// of a trace entry, the best first ([`ranked`]). Of settings with the same results the first one alone is described.
+    /// Runs a [`Sweep`] with the memory that the recorded run had, and returns what each setting achieves at the failed
+    /// request of a trace entry, best first ([`ranked`]). Of settings with the same results, only the first is
+    /// described.
     pub(super) fn tried_settings(&self, entry: usize) -> Result<Vec<TriedSetting>> {
         let bounds = self.bounds();
         let reader = self.recorded().reader();
@@ -80,12 +82,13 @@ impl Requests {
             }
             let Some(setting) = self.described(entry, answer, bounds)? else { continue };
             if setting.is_recorded && setting.served.is_served() {
-                // Under the setting with which it failed: the replay does not know what was in its way.
+                // The request is satisfied under the setting with which it failed: the replay does not know what
+                // prevented it.
                 return Ok(Vec::new());
             }
             described.insert(rank, (answer, setting));
         }
-        // A smaller change may serve it too.
+        // A smaller change may satisfy it too.
         let first = described.values().find(|(_, setting)| setting.served.is_served());
         let smaller = first.map_or_else(Vec::new, |(best, _)| parts_of(best, &ranked));
         for rank in smaller {
@@ -113,7 +116,7 @@ impl Requests {
     }
 }
 
-/// Returns the ranks of the settings that have some of a setting's options and no others.
+/// Returns the ranks of the settings that have a subset of a setting's options.
 fn parts_of(answer: &Answer, ranked: &[&Answer]) -> Vec<usize> {
     let all: Vec<&str> = options(&answer.conf).collect();
     let is_part = |(_, other): &(usize, &&Answer)| {
@@ -123,7 +126,7 @@ fn parts_of(answer: &Answer, ranked: &[&Answer]) -> Vec<usize> {
     ranked.iter().enumerate().filter(is_part).map(|(rank, _)| rank).collect()
 }
 
-/// Whether two settings have the same results in both orders of addresses.
+/// Returns whether two settings have the same results in both orders of addresses.
 fn is_alike(one: &Answer, other: &Answer) -> bool {
     (&one.rising, &one.falling) == (&other.rising, &other.falling)
 }

@@ -1,4 +1,5 @@
-//! What becomes of a request that failed when it was recorded, and of those after it, under another setting.
+//! Determines what happens, under another setting, to a request that failed when it was recorded, and to later
+//! requests.
 
 use super::{
     bounds::Bounds,
@@ -10,21 +11,21 @@ use super::{
 use crate::recorder::Recorder;
 use memreel_snapshot::{analysis::oom::Served, words::Result};
 
-/// What becomes of a request that failed, and of those after it.
+/// What happens to a failed request and to later requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AfterFailure {
-    /// How many of its size are served in a row, itself included; none if one before it fails that was served when it was
-    /// recorded.
+    /// How many requests of its size are satisfied in a row, including itself; none if an earlier request fails that
+    /// succeeded when it was recorded.
     pub(super) served: Served,
     /// The number of recorded requests after it.
     pub(super) num_after: u64,
-    /// How many of them are served.
+    /// How many of them are satisfied.
     pub(super) num_served_after: u64,
 }
 
 impl Requests {
-    /// Runs the requests under the settings `conf`, with falling addresses, and asks at the failed one of a trace entry for
-    /// as many of its size as there is room for. Returns `None` if the entry is not such a request.
+    /// Runs the requests under the settings `conf`, with falling addresses, and at the failed request of a trace entry
+    /// allocates as many blocks of its size as fit. Returns `None` if the entry is not such a request.
     pub(super) fn after_failure(
         &self,
         entry: usize,
@@ -50,7 +51,7 @@ impl Requests {
         let (run, serves_all) = start()?;
         let served =
             if serves_all { Served::new(run.serve(request, Served::MOST)?) } else { Served::default() };
-        // The blocks that were asked for in addition are not in the way of the requests after it.
+        // The additional blocks must not be in the way of later requests.
         let (mut run, _) = start()?;
         run.step(&Step::Fail { request: *request })?;
         let (n_failed, mut num_after) = (run.n_failed(), 0);

@@ -10,27 +10,27 @@ use memreel_snapshot::{analysis::options, history::Confidence, words::DeviceId};
 
 /// The results of the requests of one device under one setting.
 ///
-/// Best fit breaks ties by address, and the addresses that a driver would have given to the segments of
-/// another setting are not known. So there are two runs. Falling addresses are the better guess: drivers
-/// mostly provide them, and they reproduce the peaks of a training run that was recorded on an H100 under
-/// four settings. Under the recorded setting, a third run uses the recorded addresses, if the [`Baseline`] is
-/// exact and what the process can hold is what the recorded one could.
+/// Best fit breaks ties by address, but the addresses that a driver would have given to other segments are not known.
+/// So there are two runs. Falling addresses are the better guess: drivers mostly provide them, and they reproduce the
+/// peaks of a training run that was recorded on an H100 under four settings. Under the recorded setting, a third run
+/// uses the recorded addresses, if the [`Baseline`] is exact and the process can hold as much as the recorded one
+/// could.
 ///
-/// Each run begins with the state that the recorded run had at the first entry. What another setting would have made
-/// of the time before is not known, so it acts as if it were switched on at that moment.
+/// Each run starts with the state that the recorded run had at the first entry. The effect of another setting on the
+/// time before that is not known, so it acts as if it were switched on at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The text of the setting.
+    /// The text of the settings.
     pub conf: String,
-    /// The setting that replaces it, and from which entry on.
+    /// The settings that replace it, and the entry from which on they do.
     pub switch: Option<Switch>,
     /// The device.
     pub device: DeviceId,
     /// The best guess: the run with the recorded addresses if they fit, otherwise the one with falling
     /// addresses.
     pub outcome: Outcome,
-    /// Whether `outcome` is of the recorded addresses.
+    /// Whether `outcome` is the run with the recorded addresses.
     pub has_recorded_addresses: bool,
     /// The run in which each segment is above those before it.
     pub rising: Outcome,
@@ -38,7 +38,7 @@ pub struct Answer {
     pub falling: Outcome,
     /// How the replay of the recorded setting compares with the recorded run.
     pub baseline: Baseline,
-    /// How far the answer can be trusted, by the baseline.
+    /// How far the answer can be trusted, according to the baseline.
     pub confidence: Confidence,
 }
 
@@ -70,8 +70,8 @@ impl Answer {
 
     /// Returns the higher of the peaks of reserved bytes with rising and with falling addresses.
     ///
-    /// The recorded addresses, which only the recorded setting can have, do not count, so that all settings compare
-    /// by the same two orders of addresses.
+    /// The recorded addresses, which only the recorded setting can have, do not count, so that all settings are
+    /// compared by the same two orders of addresses.
     #[must_use]
     pub fn worst_peak_bytes(&self) -> u64 {
         self.rising.reserved_peak_bytes.max(self.falling.reserved_peak_bytes)

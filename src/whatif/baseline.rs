@@ -10,9 +10,9 @@ use memreel_snapshot::{
 
 /// How the replay of the recorded setting compares with the recorded run, event by event.
 ///
-/// The replay begins with the recorded state, and the simulated device does what the recorded one did: it gives the
-/// same addresses, and refuses what was refused. So what differs is a rule that the model does not have, or an event
-/// that the file does not have. Every answer of a replay is as good as this comparison.
+/// The replay starts with the recorded state, and the simulated device does what the recorded one did: it gives the
+/// same addresses, and refuses what was refused. So any difference comes from a rule that the model lacks, or from an
+/// event that the file lacks. Every answer of a replay is only as good as this comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Baseline {
@@ -24,11 +24,11 @@ pub struct Baseline {
     pub recorded_end_bytes: u64,
     /// The bytes that the replay had reserved at the end.
     pub end_bytes: u64,
-    /// The largest difference of the reserved bytes after an event: those of the replay less the recorded ones.
+    /// The largest difference in reserved bytes after an event: the replay's minus the recorded.
     pub deviation_bytes: i64,
     /// The trace entry after which the difference was largest; `None` if there was none.
     pub deviation_entry: Option<usize>,
-    /// The number of requests that failed in one of the two and were served in the other.
+    /// The number of requests that failed in one of the two and succeeded in the other.
     pub num_other_ooms: u64,
     /// The number of requests, frees and emptied caches after which the two were compared.
     pub num_compared: usize,
@@ -41,7 +41,7 @@ pub(super) struct Level {
     pub(super) reserved_bytes: u64,
 }
 
-/// Returns the levels of a trace that begins with `start_bytes`.
+/// Returns the levels of a trace that starts with `start_bytes`.
 pub(super) fn levels(trace: &[TraceEntry], start_bytes: u64) -> Vec<Level> {
     let mut level = i128::from(start_bytes);
     let mut levels = Vec::new();
@@ -53,8 +53,8 @@ pub(super) fn levels(trace: &[TraceEntry], start_bytes: u64) -> Vec<Level> {
 }
 
 impl Baseline {
-    /// Returns the largest difference in percent of the recorded peak; of a file without segments, which has nothing
-    /// to compare with, 100.
+    /// Returns the largest difference in percent of the recorded peak; 100 for a file without segments, where there is
+    /// nothing to compare with.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn deviation_percent(&self) -> f64 {
@@ -72,10 +72,10 @@ impl Baseline {
         self.worst_bytes() == 0 && self.num_other_ooms == 0
     }
 
-    /// Rates the comparison by the largest difference, at an event or between the peaks: none is sure. Up to a
-    /// hundredth of the recorded peak is high, because as much depends on the addresses that a driver gives. Up to a
-    /// twentieth is fair, because a sweep takes peaks that are that near for equal; so is a comparison in which other
-    /// requests failed. More is low, and so is a comparison of nothing.
+    /// Rates the comparison by the largest difference, at an event or between the peaks. No difference is sure. Up to a
+    /// hundredth of the recorded peak is high, because that much depends on the addresses that a driver gives. Up to a
+    /// twentieth is fair, because a sweep treats peaks that are that close as equal; a comparison in which other
+    /// requests failed is fair too. More is low, and so is a comparison of nothing.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
         let worst_bytes = u128::from(self.worst_bytes());

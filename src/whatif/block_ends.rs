@@ -1,7 +1,7 @@
-//! Where blocks end that were in use when the history began, as far as later blocks show it.
+//! Determines the ends of blocks that were in use when the history started, as far as later blocks show them.
 //!
-//! A large block may be up to a mebibyte longer than its request, and no entry has its size. If free memory is behind it,
-//! the first block that is allocated there begins at its end.
+//! A large block may be up to a mebibyte larger than its request, and no entry has its size. If free memory follows it,
+//! the first block that is allocated there starts at its end.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use memreel_snapshot::{
     words::{Action, Address, torch::SMALL_MAX_BYTES},
 };
 
-/// Returns the ends by the addresses of the blocks, of those that a block begins right behind while they are in use.
+/// Returns the ends of blocks by address, for those that another block directly follows while they are in use.
 pub(super) fn block_ends(
     priors: &[Prior],
     entries: &[TraceEntry],

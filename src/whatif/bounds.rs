@@ -1,20 +1,20 @@
-//! How much memory a run has.
+//! The memory available to a run.
 
-/// How much memory a run has.
+/// The memory available to a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Bounds {
     /// A device that is never full.
     #[default]
     Ample,
-    /// A device of this many bytes, without what others hold of it. A request counts with the pages that it needs.
+    /// A device of this many bytes, minus what other processes hold. A request counts with the pages that it needs.
     Device(u64),
-    /// A limit of this many bytes on what the process reserves. A request counts with its whole segment, also with
+    /// A limit of this many bytes on what the process reserves. A request counts with its whole segment, even with
     /// expandable segments.
     Limit(u64),
 }
 
 impl Bounds {
-    /// Returns the limit of the process, if it has one.
+    /// Returns the limit of the process in bytes, if it has one.
     #[must_use]
     pub fn limit_bytes(self) -> Option<u64> {
         if let Bounds::Limit(bytes) = self { Some(bytes) } else { None }

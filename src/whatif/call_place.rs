@@ -1,4 +1,4 @@
-//! The stacks below one call, and which calls lead from there to each request.
+//! Finds the stacks below one call, and the calls that lead from there to each request.
 
 use memreel_snapshot::{
     history::CallPaths,
@@ -13,7 +13,7 @@ pub(super) struct CallPlace {
 }
 
 impl CallPlace {
-    /// Looks for the frames whose `function (file:line)` has the text, with the whole path or with its last part.
+    /// Finds the frames whose `function (file:line)` contains the text, with the whole path or with its last part.
     pub(super) fn new(text: &str, stacks: &StackTable) -> CallPlace {
         let text = with_slashes(text);
         let is_named: Vec<bool> = stacks.all_frames().map(|frame| is_named(frame, &text)).collect();
@@ -25,7 +25,7 @@ impl CallPlace {
         CallPlace { below: below.collect() }
     }
 
-    /// Returns the number of the calls from the named one to the request; `None` if the stack does not have it.
+    /// Returns the number of calls from the named one to the request; `None` if the stack does not contain it.
     pub(super) fn below(&self, stack: StackIndex) -> Option<u32> {
         self.below[stack.index()]
     }

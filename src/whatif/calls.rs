@@ -1,12 +1,13 @@
 //! Groups the entries of a trace by the call that caused them, and turns them into steps.
 //!
-//! A request records, under one lock, first the frees that it completes, then the segments that it releases
-//! and takes, then `alloc` or `oom`. Emptying the cache records only completed frees and released segments
-//! (`docs/caching-allocator.md` 3 and 5). So released segments before any entry but a request mean that the
-//! cache was emptied. Before a request they may belong to the request's own retry. Four signs decide, in this order:
+//! A request records, under one lock, first the frees that it completes, then the segments that it releases and takes,
+//! then `alloc` or `oom`. Emptying the cache records only completed frees and released segments
+//! (`docs/caching-allocator.md` 3 and 5). So segments that are released before any entry other than a request mean that
+//! the cache was emptied. Before a request they may belong to the request's own retry. Four signs decide, in this
+//! order:
 //!
 //! - stacks, if entries have them: the releases of a retry have the stack of the request;
-//! - what follows: a retry ends with a new segment, new pages or a failure, or with pages that were there already;
+//! - what follows: a retry ends with a new segment, new pages or a failure, or with pages that were already mapped;
 //! - a garbage collection threshold in the recorded setting: the releases belong to the request;
 //! - the level: a retry happens because memory is full, so the request must have needed more than the
 //!   history ever held, and more than a gibibyte, which every device has. Otherwise the cache was emptied.
@@ -14,10 +15,10 @@
 //! Without stacks the last sign can be wrong: another process may have held the memory, or a program may
 //! have emptied its cache before its largest request.
 //!
-//! A request that fails waits for all streams after it has found no block, so the frees that it completes come after it.
-//! In a history that begins with reserved memory, the first request may have been under way at the first entry: what it
-//! released before is not known, and a segment that it took may be there already. So it counts as one before the history,
-//! which begins after it.
+//! A request that fails waits for all streams after it has found no block, so the frees that it completes come after
+//! it. In a history that starts with reserved memory, the first request may have been in progress at the first entry:
+//! what it released before is not known, and it may already have taken a segment. So it counts as a request before the
+//! history, which starts after it.
 
 use super::{
     close_call::CloseCall,
@@ -36,10 +37,10 @@ use memreel_snapshot::{
     words::{Action, Address, BlockState, DeviceId, Error, Result, torch::ABSURD_BYTES},
 };
 
-/// No device is full with fewer reserved bytes.
+/// A device that refuses memory is assumed to have at least this many reserved bytes.
 const LEAST_DEVICE_BYTES: u64 = 1 << 30;
 
-/// The steps of a trace.
+/// The steps read from a trace.
 pub(super) struct Read {
     pub(super) steps: Vec<Step>,
     pub(super) priors: Vec<Prior>,
@@ -48,18 +49,18 @@ pub(super) struct Read {
     pub(super) pools: Pools,
     pub(super) n_streams_shared: usize,
     pub(super) n_slots: usize,
-    /// What the device did for each request, which its entry names.
+    /// What the device did for each request, by the request's entry.
     pub(super) deeds: Vec<(EntryIndex, Deed)>,
-    /// The bytes that the process could hold, if the device ever refused a request.
+    /// The bytes that the process could hold, if the device ever refused memory.
     pub(super) could_hold: Option<CouldHold>,
-    /// The requests that were served only after they had released cached segments.
+    /// The requests that succeeded only after they had released cached segments.
     pub(super) close_calls: Vec<CloseCall>,
-    /// Whether a request released cached segments before it was served.
+    /// Whether a request released cached segments before it succeeded.
     pub(super) gave_back: bool,
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a trace. A trace that contradicts itself is refused.
+/// Reads a trace. A trace that contradicts itself is an error.
 pub(super) fn read(records: &ByDevice<'_>, device: DeviceId, recorded: &RecordedRun) -> Result<Read> {
     let snapshot = records.snapshot();
     let trace = snapshot.trace(device);
@@ -128,7 +129,7 @@ struct Call {
 }
 
 impl Call {
-    /// Returns what the device gave.
+    /// Returns what the device provided.
     fn given(&self) -> impl Iterator<Item = Deed> {
         self.deeds.iter().copied().filter(|deed| *deed != Deed::Took)
     }
@@ -139,7 +140,7 @@ impl Call {
 enum End {
     Served(usize),
     Failed(usize),
-    /// An entry of another call.
+    /// An entry that belongs to another call.
     Other,
 }
 
@@ -159,7 +160,7 @@ struct Reader<'a> {
     steps: Vec<Step>,
     priors: Vec<Prior>,
     first_entry: usize,
-    /// Whether the first request is still to come and may have been under way at the first entry.
+    /// Whether the first request is still to come and may have been in progress at the first entry.
     may_be_under_way: bool,
     call: Call,
     reserved_bytes: u64,
@@ -187,7 +188,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads one entry, and with a free its completion. Returns the number of entries that were read.
+    /// Reads one entry; for a free, also its completion. Returns the number of entries read.
     fn entry(&mut self, at: usize) -> Checked<usize> {
         let entry = &self.trace[at];
         let Some(action) = entry.action else { return Ok(1) };
@@ -196,7 +197,7 @@ impl Reader<'_> {
         }
         match action {
             Action::Alloc => self.alloc(at)?,
-            // A request for addresses is none for memory.
+            // A request for addresses is not a request for memory.
             Action::Oom if asked_for_addresses(self.snapshot, entry) => {}
             Action::Oom => self.oom(at),
             Action::FreeRequested => return self.free(at),
@@ -245,13 +246,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns whether the request that has just ended may have been under way at the first entry.
+    /// Returns whether the request that has just ended may have been in progress at the first entry.
     fn is_under_way(&mut self) -> bool {
         let is_complete = |step: &Step| matches!(step, Step::Complete { .. });
         std::mem::take(&mut self.may_be_under_way) && self.steps.iter().all(is_complete)
     }
 
-    /// Begins the history after the first request, which ended with an entry: what was read so far happened before.
+    /// Starts the history after the first request, which ended with an entry: what was read so far happened before it.
     fn begin_after(&mut self, at: usize) {
         // The frees that it completed are the only ones before it.
         self.priors.clear();
@@ -305,7 +306,7 @@ impl Reader<'_> {
         let next = self.trace.get(at + 1);
         let is_completed = next
             .is_some_and(|next| next.action == Some(Action::FreeCompleted) && next.address == entry.address);
-        // A request right behind the free may have completed it, after it had found no block.
+        // A request directly after the free may have completed it, after it had found no block.
         if is_completed && self.are_one_call(at, at + 1) != Some(false) {
             self.blocks.complete_free(&self.trace[at + 1])?;
             self.steps.push(Step::Free { slot, entry: number });
@@ -396,7 +397,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Notes what a request shows that released its own segments before it was served.
+    /// Records what is known from a request that released its own segments before it succeeded.
     fn note_full(&mut self, call: &Call, end: End) {
         if let End::Served(at) = end
             && !self.recorded.collects_garbage
@@ -421,7 +422,7 @@ impl Reader<'_> {
         Some(stack(one)? == stack(other)?)
     }
 
-    /// Returns whether a request released the segments itself; see the top of this file.
+    /// Returns whether a request released the segments itself; the module's documentation has the rules.
     fn is_own(&self, call: &Call, end: End) -> bool {
         let (Some((_, last)), End::Served(at) | End::Failed(at)) = (call.released, end) else { return false };
         let has_failed = matches!(end, End::Failed(_));
@@ -437,8 +438,8 @@ impl Reader<'_> {
             || level_bytes > self.recorded.reserved_peak_bytes.max(LEAST_DEVICE_BYTES)
     }
 
-    /// Adds the blocks that are in use at the end and have no entry. Returns the number of blocks on which
-    /// the trace and the end disagree.
+    /// Adds the blocks that are in use at the end and have no entry. Returns the number of blocks for which the trace
+    /// and the end disagree.
     fn compare_with_the_end(&mut self) -> usize {
         let mut n_differ = 0;
         for found in self.end.blocks().to_vec() {

@@ -1,4 +1,4 @@
-//! A change of a program at one call: its requests are left out, have other sizes, or are freed after their use.
+//! A change of a program at one call: its requests are removed, resized, or freed after their use.
 
 use super::{call_place::CallPlace, freed_after_use::freed_after_use, requests::Requests, step::Step};
 use memreel_snapshot::{
@@ -6,7 +6,7 @@ use memreel_snapshot::{
     words::{Error, Result},
 };
 
-/// A change of the requests that are made below one call.
+/// A change of the requests below one call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
     call: String,
@@ -21,13 +21,13 @@ enum Kind {
 }
 
 impl Change {
-    /// Leaves the requests out. `call` is a part of `function (path/file.py:LINE)`, as answers print it.
+    /// Removes the requests. `call` is a part of `function (path/file.py:LINE)`, as answers print it.
     #[must_use]
     pub fn without(call: impl Into<String>) -> Change {
         Change { call: call.into(), kind: Kind::Without }
     }
 
-    /// Multiplies the bytes of the requests: 0.5 is half the precision.
+    /// Multiplies the sizes of the requests: 0.5 is half the precision.
     ///
     /// # Errors
     /// [`is_misuse`](crate::Error::is_misuse) for a factor that is not above 0, or above 1000.
@@ -38,8 +38,8 @@ impl Change {
         Err(Error::misuse(format!("a factor of {factor} is not above 0 and at most 1000")))
     }
 
-    /// Frees what the call leaves, but for its last block, when the call is over, and requests all of it again before the
-    /// backward pass frees it: a checkpoint (`torch.utils.checkpoint`) around the call.
+    /// Frees what the call leaves, except its last block, when the call is over, and requests all of it again before
+    /// the backward pass frees it: a checkpoint (`torch.utils.checkpoint`) around the call.
     #[must_use]
     pub fn freed_after_use(call: impl Into<String>) -> Change {
         Change { call: call.into(), kind: Kind::FreedAfterUse }
@@ -47,7 +47,7 @@ impl Change {
 }
 
 impl Requests {
-    /// Returns the requests of the changed program. Blocks from before the history stay as they are.
+    /// Returns the requests of the changed program. Blocks from before the history are unchanged.
     ///
     /// # Errors
     /// [`is_misuse`](crate::Error::is_misuse) if no request is made below the call, or if nothing that it leaves is freed
@@ -105,7 +105,7 @@ fn scaled(steps: &[Step], factor: f64, is_below: impl Fn(&Step) -> bool) -> Vec<
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-// A request has at least one byte; a factor is at most 1000 and a size below 2^60, so that the product saturates nothing.
+// A request has at least one byte; a factor is at most 1000 and a size below 2^60, so the product does not saturate.
 fn times(bytes: u64, factor: f64) -> u64 {
     (bytes as f64 * factor).ceil().max(1.0) as u64
 }

@@ -1,25 +1,25 @@
-//! Requests that almost failed: the device refused them, and they were served after the whole cache was given back.
+//! Requests that almost failed: the device refused them, and they succeeded after the whole cache was released.
 
 use memreel_snapshot::{model::TraceEntry, words::Action};
 
-/// A request that was served only after the allocator had given its cache back. The next one that is a little larger, or that
-/// comes while a little more is in use, fails.
+/// A request that succeeded only after the allocator had released its cache. The next request fails if it is a little
+/// larger, or if a little more memory is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CloseCall {
     /// The entry of its alloc.
     pub entry: usize,
-    /// The first entry after the refusal: what was given back for it.
+    /// The first entry after the refusal: the first release for it.
     pub first_release: usize,
     /// The requested bytes.
     pub requested_bytes: u64,
-    /// The bytes of the segments and pages that were given back for it.
+    /// The bytes of the segments and pages that were released for it.
     pub released_bytes: u64,
 }
 
 impl CloseCall {
-    /// Returns the close call of the request of an entry of a trace, which gave back what the entries from `first_release` to
-    /// `last_release` release.
+    /// Returns the close call of a request's entry in a trace; the entries from `first_release` to `last_release`
+    /// released memory for it.
     pub(super) fn new(
         trace: &[TraceEntry],
         entry: usize,
@@ -39,7 +39,7 @@ impl CloseCall {
     }
 }
 
-/// Returns whether an entry gives memory back to the device.
+/// Returns whether an entry returns memory to the device.
 pub(super) fn is_release(entry: &TraceEntry) -> bool {
     matches!(entry.action, Some(Action::SegmentFree | Action::SegmentUnmap))
 }

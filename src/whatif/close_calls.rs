@@ -6,8 +6,8 @@ use super::{
 };
 use memreel_snapshot::{analysis::DeviceHistory, model::TraceEntry, words::Action};
 
-/// Returns the close calls of a history, in their order; none if the history cannot be replayed, or under a setting that
-/// gives segments back before the device is full.
+/// Returns the close calls of a history, in order; none if the history cannot be replayed, or under a setting that
+/// releases segments before the device is full.
 ///
 /// ```
 /// use memreel::{DeviceId, Reel, analysis::DeviceHistory, device::Simulated, recorder::Recording, whatif::close_calls};
@@ -23,7 +23,7 @@ use memreel_snapshot::{analysis::DeviceHistory, model::TraceEntry, words::Action
 #[must_use]
 pub fn close_calls(history: &DeviceHistory<'_>) -> Vec<CloseCall> {
     let grows = |entry: &TraceEntry| matches!(entry.action, Some(Action::SegmentAlloc | Action::SegmentMap));
-    // Few histories have one, and reading the requests takes as long as all the rest.
+    // Few histories have one, and reading the requests takes as long as everything else.
     let has_one = history.entries().windows(2).any(|pair| is_release(&pair[0]) && grows(&pair[1]));
     let requests = has_one.then(|| Requests::new(history.snapshot(), history.device()).ok()).flatten();
     requests.map_or_else(Vec::new, |requests| requests.close_calls().to_vec())

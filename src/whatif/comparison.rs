@@ -11,15 +11,15 @@ use crate::recorder::Recorder;
 use memreel_snapshot::{history::Confidence, words::Result};
 
 impl Requests {
-    /// Returns how the replay of the recorded setting compares with the recorded run. It is made when it is first
-    /// asked for, which takes one run.
+    /// Returns how the replay of the recorded setting compares with the recorded run. It is computed at the first call,
+    /// which takes one run.
     #[must_use]
     pub fn baseline(&self) -> &Baseline {
         self.baseline.get_or_init(|| compared(self))
     }
 
-    /// Returns how far answers can be trusted: how well the baseline repeats the recorded run. Those about a
-    /// [changed](Requests::changed) program are fair at most.
+    /// Returns how far answers can be trusted: how well the baseline repeats the recorded run. Answers about a
+    /// [changed](Requests::changed) program are at most fair.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
         let of_baseline = self.baseline().confidence();
@@ -27,7 +27,7 @@ impl Requests {
     }
 }
 
-/// Runs the requests under the recorded setting and compares.
+/// Runs the requests under the recorded setting and compares the results.
 fn compared(requests: &Requests) -> Baseline {
     let recorded = requests.recorded();
     let mut compared = Comparison {
@@ -47,18 +47,18 @@ fn compared(requests: &Requests) -> Baseline {
             num_compared: requests.steps.len(),
         },
     };
-    // A run that cannot go on reserves nothing.
+    // A run that cannot continue reserves nothing.
     let peak_bytes = compared.run(requests).map_or(0, |outcome| outcome.reserved_peak_bytes);
-    // What was before the first step is recorded.
+    // The levels before the first step are recorded.
     let before = requests.levels.iter().take_while(|level| (level.entry as usize) < requests.first_entry);
     let before_bytes = before.map(|level| level.reserved_bytes).fold(recorded.start_bytes, u64::max);
     compared.baseline.peak_bytes = peak_bytes.max(if requests.first_entry > 0 { before_bytes } else { 0 });
     compared.baseline
 }
 
-/// A comparison that has begun.
+/// A comparison in progress.
 struct Comparison<'a> {
-    /// The levels that are still to come.
+    /// The remaining levels.
     levels: &'a [Level],
     recorded_bytes: u64,
     baseline: Baseline,
@@ -75,7 +75,7 @@ impl Comparison<'_> {
             run.step(step)?;
             let is_other = (run.n_failed() > n_failed) != matches!(step, Step::Fail { .. });
             self.baseline.num_other_ooms += u64::from(is_other);
-            // An emptied cache ends with its last release, and has the number of its first.
+            // An emptied cache ends with its last release, but has the number of its first.
             if !matches!(step, Step::EmptyCache { .. }) {
                 self.compare(step.entry(), &run);
             }

@@ -1,4 +1,4 @@
-//! Why a request failed, with what replays of the history up to it say.
+//! Explains why a request failed, using replays of the history up to it.
 
 use super::{
     Requests, Room,
@@ -10,13 +10,13 @@ use memreel_snapshot::analysis::{
 };
 
 /// Explains a report of this history ([`DeviceHistory::oom`]). If the history can be replayed, replays show what would
-/// have helped. That takes a few seconds at most.
+/// have helped. That takes at most a few seconds.
 #[must_use]
 pub fn explain<'h, 'a>(history: &'h DeviceHistory<'a>, report: OomReport) -> Explanation<'h, 'a> {
     explained(history, report, MOST_STEPS)
 }
 
-/// The same for a program that waits at its failure: half a second at most.
+/// Explains a report to a program that waits at its failure: takes at most half a second. Otherwise like [`explain`].
 pub(crate) fn explain_briefly<'h, 'a>(
     history: &'h DeviceHistory<'a>,
     report: OomReport,
@@ -40,7 +40,7 @@ fn explained<'h, 'a>(
     explanation.with_tried(tried)
 }
 
-/// Returns whether a request that failed would have been served with expandable segments.
+/// Returns whether a failed request would have succeeded with expandable segments.
 fn with_expandable(history: &DeviceHistory<'_>, requests: Option<&Requests>, report: &OomReport) -> Fit {
     if report.is_expandable || report.never_fits() {
         return Fit::No;

@@ -1,8 +1,10 @@
-//! What a call leaves is freed when it is over, and requested again before it is freed in the recorded run.
+//! Changes a run so that what a call leaves is freed when the call is over, and requested again before the recorded run
+//! frees it.
 //!
-//! Memory shows no use of a block, so the moments are those that a checkpoint has: a call is over with the last request below it;
-//! its last block is its result and stays; the backward pass begins with the requests that lead to the first free of what it left,
-//! but for the tenth that is freed first, such as a cache that the program drops before.
+//! Memory does not show when a block is used, so the moments are those of a checkpoint. A call is over with the last
+//! request below it; its last block is its result and remains. The backward pass starts with the requests that lead to
+//! the first free of what the call left. The tenth that is freed first does not count, such as a cache that the program
+//! drops earlier.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -10,11 +12,11 @@ use memreel_snapshot::history::OpenCall;
 
 use super::step::{SlotIndex, Step};
 
-/// The share of the bytes, in hundredths, that may be freed before the backward pass.
+/// The percentage of the bytes that may be freed before the backward pass.
 const EARLY_HUNDREDTHS: u64 = 10;
 
-/// Returns the steps of the changed program, and how many slots more they have; `None` if no call leaves anything that is freed
-/// later. `below` numbers the calls below the changed one that lead to a request.
+/// Returns the steps of the changed program, and how many additional slots they have; `None` if no call leaves anything
+/// that is freed later. `below` numbers the calls below the changed one that lead to a request.
 pub(super) fn freed_after_use(
     steps: &[Step],
     n_slots: usize,
@@ -38,7 +40,8 @@ pub(super) fn freed_after_use(
     (!inserted.is_empty()).then_some((changed, n_more))
 }
 
-/// Returns, by the step of each request, the step at which its block is freed; the number of steps for a block that is not.
+/// Returns the step at which the block of each request is freed, by the step of the request; the number of steps for a
+/// block that is not freed.
 fn frees(steps: &[Step], n_slots: usize) -> Vec<usize> {
     let mut frees = vec![steps.len(); steps.len()];
     let mut requested = vec![None; n_slots];
@@ -56,7 +59,8 @@ fn frees(steps: &[Step], n_slots: usize) -> Vec<usize> {
     frees
 }
 
-/// Returns the steps of each call that is over, up to the next request that is not of it.
+/// Returns the steps of each call, up to the next request outside it. A call is also over when its first request is
+/// made again.
 fn calls(steps: &[Step], below: impl Fn(&Step) -> Option<u32>) -> Vec<Range<usize>> {
     let is_request = |at: &usize| matches!(steps[*at], Step::Alloc { .. } | Step::Fail { .. });
     let requests: Vec<usize> = (0..steps.len()).filter(is_request).collect();
@@ -78,7 +82,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns the requests of the blocks that the call leaves until the backward pass, and the step where that begins.
+    /// Returns the requests of the blocks that the call leaves until the backward pass, and the step where that starts.
     fn left(&self) -> Option<(Vec<usize>, usize)> {
         let is_left = |at: &usize| self.block(*at).is_some() && self.frees[*at] >= self.range.end;
         let mut left: Vec<usize> = self.range.clone().filter(is_left).collect();
@@ -94,7 +98,7 @@ impl Call<'_> {
         });
         let n_early = n_early.count();
         let first_free = self.frees[*left.get(n_early)?];
-        // What is requested since the free before it may need what is freed: it is requested in the backward pass.
+        // Requests since the free before it may need what is freed: they belong to the backward pass.
         let is_free = |step: &Step| matches!(step, Step::Free { .. } | Step::Complete { .. });
         let before = self.steps[self.range.end..first_free].iter().rposition(is_free);
         let again_at = before.map_or(self.range.end, |at| self.range.end + at + 1);
@@ -114,8 +118,8 @@ impl Call<'_> {
         Some(Step::Free { slot, entry: u32::try_from(self.steps[at].entry()).ok()? })
     }
 
-    /// Returns the steps of the call once more, up to the last block that it left: PyTorch stops there. What it `left` takes its
-    /// slots again, and is freed where it was; what else is in use then is freed.
+    /// Returns the steps of the call once more, up to the last block that it left: PyTorch stops there. What it `left`
+    /// takes its slots again and is freed where it was; anything else in use at that point is freed.
     fn again(&self, left: &[usize]) -> Vec<Step> {
         let mut again = Vec::new();
         let mut slots: BTreeMap<SlotIndex, SlotIndex> = BTreeMap::new();

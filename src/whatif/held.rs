@@ -1,11 +1,11 @@
-//! A segment that the device gave, or a mapped stretch of an expandable one, while the segment events are undone.
+//! A segment from the device, or a mapped stretch of an expandable one, while the segment events are undone.
 
 use memreel_snapshot::{
     history::RangeValue,
     words::{PoolKind, StreamId},
 };
 
-/// Whom a segment serves.
+/// The requests that a segment is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     pub(super) stream: StreamId,

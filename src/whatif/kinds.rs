@@ -1,4 +1,4 @@
-//! The kinds of pool that segment events are about, which a trace does not name.
+//! Determines the kinds of pool of segment events, which a trace does not name.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use memreel_snapshot::{
 /// A size shows the kind, except when pages are unmapped: several small pages may be unmapped at once, and their size may
 /// be a multiple of a large page's.
 pub(super) struct Kinds {
-    /// By entry, those that a size does not show.
+    /// The kinds that a size does not show, by entry.
     unmapped: SeededMap<usize, PoolKind>,
 }
 
-/// The blocks and pages that were met and have memory, by stream and address.
+/// The blocks and pages seen so far that have memory, by stream and address.
 struct Met {
     kinds: BTreeMap<(StreamId, Address), PoolKind>,
     /// Addresses that are further apart are in different ranges.
@@ -53,7 +53,7 @@ impl Kinds {
         kinds
     }
 
-    /// Returns the kind of the pool that a segment event is about.
+    /// Returns the kind of the pool of a segment event.
     pub(super) fn of(&self, number: usize, entry: &TraceEntry) -> PoolKind {
         // A small request maps one small page at a time, and a large request never maps that size.
         let known = || self.unmapped.get(&number).copied().filter(|_| entry.size != SMALL_SEGMENT_BYTES);
@@ -62,7 +62,7 @@ impl Kinds {
 }
 
 impl Met {
-    /// Returns the kind of the pool whose pages are unmapped: that of a block in them, or of the nearest one of the
+    /// Returns the kind of the pool whose pages are unmapped: that of a block in them, or of the nearest block of the
     /// stream.
     fn kind_of(&self, entry: &TraceEntry) -> PoolKind {
         let (stream, start, end) = (entry.stream, entry.address, entry.end());
@@ -75,7 +75,7 @@ impl Met {
         nearest.map_or(PoolKind::Large, |(_, _, kind)| kind)
     }
 
-    /// Forgets what is in pages that are unmapped.
+    /// Removes what is in pages that are unmapped.
     fn forget(&mut self, entry: &TraceEntry) {
         while let Some((place, _)) = self.kinds.range((entry.stream, entry.address)..).next()
             && place.0 == entry.stream

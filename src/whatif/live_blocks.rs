@@ -1,4 +1,4 @@
-//! The blocks that are live while a trace is read. A trace that contradicts itself is refused.
+//! Tracks the live blocks while a trace is read. A trace that contradicts itself is an error.
 
 use super::step::SlotIndex;
 use memreel_snapshot::{
@@ -39,7 +39,7 @@ impl Extent for LiveBlock {
 pub(super) enum Freed {
     /// A block with an earlier entry.
     Known(SlotIndex),
-    /// A block that was live before the trace began, of which this is the first entry.
+    /// A block that was live before the trace started; this is its first entry.
     New(SlotIndex),
 }
 
@@ -51,7 +51,7 @@ impl Freed {
 }
 
 impl<'a> LiveBlocks<'a> {
-    /// Begins a trace with the given addresses.
+    /// Starts a trace with the given addresses.
     pub(super) fn new(places: &'a Places) -> LiveBlocks<'a> {
         LiveBlocks { walk: Forward::default(), live: Live::new(places), vacant: Vec::new(), n_slots: 0 }
     }
@@ -124,14 +124,14 @@ impl<'a> LiveBlocks<'a> {
         }
     }
 
-    /// Adds the block of a free that was live before the trace began.
+    /// Adds the block of a free that was live before the trace started.
     fn prior(&mut self, entry: &TraceEntry) -> Checked<SlotIndex> {
         let TraceEntry { address, size: bytes, .. } = *entry;
         let end = end(entry)?;
         if let Some((at, _)) = self.live.overlapping(address, end) {
             return Err(format!("a free of {address:#x}, which is in the live block at {at:#x}"));
         }
-        // At the beginning, the slot of another block may be in use.
+        // At the start, the slot of another block may be in use.
         let slot = self.new_slot();
         self.live.insert(address, LiveBlock { bytes, end, slot, is_pending: true });
         Ok(slot)

@@ -17,10 +17,11 @@
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!
-//! A run begins with the state that the recorded run had at the first entry, and [`Requests::baseline`] compares the
-//! replay of the recorded setting with the recorded run, event by event: every answer is as good as that. [`ranked`]
-//! orders several settings, and [`explain`] asks for them why a request failed. [`Requests::warnings`] lists what a trace does not show: blocks that were live
-//! before it began, and entries that the ring lost.
+//! A run starts with the state that the recorded run had at the first entry, and [`Requests::baseline`] compares the
+//! replay of the recorded setting with the recorded run, event by event: every answer is only as good as that.
+//! [`ranked`] orders several settings, and [`explain`] uses them to explain why a request failed.
+//! [`Requests::warnings`] lists what a trace does not show: blocks that were live before it started, and entries that
+//! the ring lost.
 #![forbid(unsafe_code)]
 
 mod advice;

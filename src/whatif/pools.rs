@@ -8,13 +8,13 @@ use memreel_snapshot::{
     words::{Address, DeviceId, PoolId},
 };
 
-/// The most private pools that a replay has; requests to further ones are served from the default pool.
+/// The most private pools that a replay has; requests to further ones use the default pool.
 pub(super) const MOST: usize = 1024;
 
 /// Finds the private pool of an entry.
 pub(super) struct Pools {
     pub(super) ids: Vec<PoolId>,
-    /// By pool, its number, counted from 1; 0 for the pools beyond [`MOST`].
+    /// The number of each pool, counted from 1; 0 for the pools beyond [`MOST`].
     numbers: BTreeMap<PoolId, u16>,
     /// The segments of private pools at the end, by address.
     held: Vec<HeldSegment>,
@@ -49,7 +49,7 @@ impl Pools {
                 pools.number(pool);
             });
         }
-        // Of segments that overlap, which only a broken file has, the first keeps its place.
+        // Of overlapping segments, which only a broken file has, the first keeps its place.
         let mut taken = Ranges::default();
         pools
             .held
@@ -61,7 +61,7 @@ impl Pools {
         pools
     }
 
-    /// Returns the number of a pool, a new one if it is the first use of the pool; the default pool is 0.
+    /// Returns the number of a pool, assigning one at its first use; the default pool is 0.
     pub(super) fn number(&mut self, pool: PoolId) -> u16 {
         if pool == PoolId::DEFAULT {
             return 0;
@@ -78,18 +78,18 @@ impl Pools {
         number
     }
 
-    /// Returns the number of a pool that was met.
+    /// Returns the number of a pool that was already seen.
     pub(super) fn known(&self, pool: PoolId) -> u16 {
         self.numbers.get(&pool).copied().unwrap_or(0)
     }
 
-    /// Returns the number of private pools that count as the default one, because there are more than [`MOST`].
+    /// Returns the number of private pools beyond [`MOST`], which count as the default one.
     pub(super) fn n_shared(&self) -> usize {
         self.numbers.len() - self.ids.len()
     }
 
-    /// Returns the number of an entry's pool: that of its `pool_id`, or of the segment that is at its address
-    /// from this entry to the end.
+    /// Returns the number of an entry's pool: that of its `pool_id`, or of the segment that covers its address from
+    /// this entry to the end.
     pub(super) fn of_entry(&self, snapshot: &Snapshot, at: usize, entry: &TraceEntry) -> u16 {
         if self.ids.is_empty() {
             return 0;
@@ -109,7 +109,7 @@ impl Pools {
 
 /// The entries that returned memory to the device, by address.
 struct Releases {
-    /// The ranges with the last entry that returned them: each address is in at most one.
+    /// The ranges with the last entry that returned them; no address is in two ranges.
     last: Ranges<usize>,
 }
 

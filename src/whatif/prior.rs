@@ -1,4 +1,4 @@
-//! Blocks that were live before the history began, and what a replay assumes about them.
+//! Judges blocks that were live before the history started, and what a replay assumes about them.
 
 use super::{calls::Read, recorded_run::RecordedRun, start::Start};
 use memreel_snapshot::{
@@ -23,7 +23,7 @@ pub(super) fn judge(
     trust
 }
 
-/// Returns a warning about these blocks for readers of an answer; `None` if the history is complete.
+/// Returns a warning about these blocks for users; `None` if the history is complete.
 pub(super) fn warning(trust: &Trust, start: &Start) -> Option<String> {
     let Trust { n_before, bytes_before, reserved_before_bytes, .. } = *trust;
     let lost = if trust.has_lost { "its ring lost the oldest entries, and " } else { "" };

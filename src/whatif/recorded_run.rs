@@ -8,11 +8,11 @@ use memreel_snapshot::{
     words::{Action, DeviceId},
 };
 
-/// The results of the recorded run, with which answers are compared.
+/// The results of the recorded run, which answers are compared with.
 #[derive(Clone, Debug)]
 pub struct RecordedRun {
     conf: String,
-    /// The options of `conf` that the simulated allocator supports and that acted.
+    /// The options of `conf` that the simulated allocator supports and that had an effect.
     usable_conf: String,
     pub(super) settings: Settings,
     pub(super) collects_garbage: bool,
@@ -21,7 +21,7 @@ pub struct RecordedRun {
     pub reserved_peak_bytes: u64,
     /// The number of segments and ranges of pages that were taken from the device.
     pub num_device_alloc: u64,
-    /// The number of segments and ranges of pages that were returned to it.
+    /// The number of segments and ranges of pages that were returned to the device.
     pub num_device_free: u64,
     /// The number of requests that failed.
     pub num_ooms: u64,
@@ -67,14 +67,14 @@ impl RecordedRun {
         &self.conf
     }
 
-    /// Returns the options that acted, as a settings text: that of the file without the options that a replay does
-    /// not support, and with or without expandable segments, as the segments show.
+    /// Returns the options that had an effect, as a settings text: that of the file without the options that a replay
+    /// does not support, and with or without expandable segments, as the segments show.
     #[must_use]
     pub fn usable_conf(&self) -> &str {
         &self.usable_conf
     }
 
-    /// Returns what read the settings, and would read others.
+    /// Returns the program that read the settings, and would read others.
     #[must_use]
     pub fn reader(&self) -> &SettingsReader {
         &self.reader
@@ -98,8 +98,8 @@ fn usable(conf: &str) -> (String, Vec<String>) {
     (if known.parse::<Settings>().is_ok() { known } else { String::new() }, vec![warning])
 }
 
-/// Returns whether a device's memory is in expandable segments: by the events, else by the setting; `None` if nothing
-/// shows it.
+/// Returns whether a device's memory is in expandable segments: according to the events, otherwise to the setting;
+/// `None` if nothing shows it.
 fn expandable_segments_acted(records: &ByDevice<'_>, device: DeviceId) -> Option<bool> {
     let trace = records.snapshot().trace(device);
     let has = |action: Action| trace.iter().any(|entry: &TraceEntry| entry.action == Some(action));
@@ -115,8 +115,8 @@ fn expandable_segments_acted(records: &ByDevice<'_>, device: DeviceId) -> Option
     }
 }
 
-/// Returns the settings text that acted. PyTorch 2.9.1 ignores `expandable_segments:True` in `PYTORCH_ALLOC_CONF`, and a
-/// program can change the option at run time.
+/// Returns the settings text that had an effect. PyTorch 2.9.1 ignores `expandable_segments:True` in
+/// `PYTORCH_ALLOC_CONF`, and a program can change the option at run time.
 fn acting(conf: String, is_expandable: Option<bool>) -> (String, Option<String>) {
     let asked = conf.parse::<Settings>().is_ok_and(|settings| settings.expandable_segments);
     let Some(acted) = is_expandable.filter(|acted| *acted != asked) else { return (conf, None) };

@@ -1,9 +1,9 @@
-//! Finds what nothing but the replay shows: the sizes of blocks that were in use when the history began, and whether a
+//! Finds what only the replay shows: the sizes of blocks that were in use when the history started, and whether a
 //! request completed frees before or after it had found no block.
 //!
-//! A large block may be up to a mebibyte longer than its request. If it is taken to be too short, the free block behind it
-//! is too large, and the replay may put a request there that the recorded run put elsewhere. Then the block was longer: by
-//! so much at least that the request did not fit behind it.
+//! A large block may be up to a mebibyte larger than its request. If its assumed size is too small, the free block
+//! after it is too large, and the replay may put a request there that the recorded run put elsewhere. Then the block
+//! was larger: at least so much that the request did not fit after it.
 
 use super::{
     bounds::Bounds,
@@ -21,19 +21,19 @@ use memreel_snapshot::{
 /// The most runs: each of them finds one block.
 const MOST_RUNS: usize = 32;
 
-/// A request that the replay serves from elsewhere than the recorded run.
+/// A request that the replay places elsewhere than the recorded run did.
 struct Misplaced {
     /// The number of its step.
     step: usize,
     address: Address,
-    /// The free bytes there, before it was served.
+    /// The free bytes there before the request.
     free_bytes: u64,
     rounded_bytes: u64,
 }
 
 impl Requests {
-    /// Makes blocks of the start longer until the replay puts no request right behind one of them that was put elsewhere.
-    /// A start that cannot be restored is given up.
+    /// Enlarges blocks of the start until the replay puts no request directly after one of them that was put elsewhere.
+    /// A start that cannot be restored is discarded.
     pub(super) fn refine(&mut self, trace: &[TraceEntry]) {
         if matches!(&self.start, Start::Recorded(layout) if layout.segments.is_empty()) {
             return;
@@ -61,8 +61,8 @@ impl Requests {
         }
     }
 
-    /// Moves the frees that a request completed behind it, if it took memory from the device: they were completed after
-    /// it had found no block. Returns whether there were any.
+    /// Moves the frees that a request completed to after it, if it took memory from the device: they were completed
+    /// after it had found no block. Returns whether there were any.
     fn complete_after(&mut self, step: usize) -> bool {
         let entry = self.steps[step].entry();
         let grew = self.deeds.iter().any(|(of, deed)| *of as usize == entry && *deed != Deed::Took);
@@ -74,14 +74,14 @@ impl Requests {
         grew && n > 0
     }
 
-    /// Begins a run under the recorded setting.
+    /// Starts a run under the recorded setting.
     fn begun(&self, order: Order) -> Result<Run<'_>> {
         let settings = self.recorded().settings.clone();
         let conditions = Conditions { settings, bounds: Bounds::Ample, order, switch: None };
         Run::start(self, &conditions, &Recorder::new())
     }
 
-    /// Returns the first request that the replay serves from elsewhere, or serves although it failed.
+    /// Returns the first request that the replay places elsewhere, or satisfies although it failed.
     fn misplaced(&self, trace: &[TraceEntry]) -> Result<Option<Misplaced>> {
         let mut run = self.begun(Order::Recorded)?;
         for (number, step) in self.steps.iter().enumerate() {
@@ -89,7 +89,7 @@ impl Requests {
             run.step(step)?;
             let (request, address) = match step {
                 Step::Alloc { request, slot } => (request, run.address(*slot)),
-                // It was served and freed again.
+                // It succeeded and was freed again.
                 Step::Fail { request } if run.n_failed() == n_failed => {
                     (request, run.ask(request).ok().map(|block| block.address()))
                 }

@@ -27,7 +27,7 @@ pub struct Replay<'a> {
     on_progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A setting, how much memory there is, and a change of settings.
+/// The settings, the available memory, and a change of settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Question {
     pub(super) conf: String,
@@ -60,15 +60,15 @@ impl<'a> Replay<'a> {
         self.bounds(limit_bytes.into().map_or(Bounds::Ample, Bounds::Limit))
     }
 
-    /// Sets how much memory there is, such as [what the recorded run had](Requests::bounds). Default: a device that is
+    /// Sets the available memory, such as [what the recorded run had](Requests::bounds). Default: a device that is
     /// never full.
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.question.bounds = bounds;
         self
     }
 
-    /// Changes the settings at run time, before the request of a trace entry or the first one behind it. The text
-    /// resets what [`Settings::updated`](crate::allocator::Settings::updated) names. Default: no change.
+    /// Changes the settings at run time, before the request of a trace entry or the first one after it. The text resets
+    /// what [`Settings::updated`](crate::allocator::Settings::updated) names. Default: no change.
     pub fn switch(mut self, entry: usize, conf: impl Into<String>) -> Self {
         self.question.switch = Some(Switch { entry, conf: conf.into() });
         self
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Replay<'_> {
     }
 }
 
-/// Returns whether a run repeats the recorded one, so that it can use its addresses.
+/// Returns whether a run repeats the recorded one, so that it can use the recorded addresses.
 pub(super) fn can_repeat(requests: &Requests, question: &Question) -> bool {
     let meets_the_same = match question.bounds.most_bytes() {
         None => requests.never_full,

@@ -1,4 +1,4 @@
-//! The snapshot of a replayed run: new addresses and segments, the recorded stacks and times.
+//! Builds the snapshot of a replayed run: new addresses and segments, the recorded stacks and times.
 
 use super::{
     bounds::Bounds,
@@ -19,9 +19,9 @@ use memreel_snapshot::{
 /// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the
 /// snapshot of the end of the run. Without a limit each device has [what the recorded run had](Requests::bounds).
 ///
-/// Addresses are the recorded ones if a [`Replay`](super::Replay) uses them, otherwise falling ones. Each
-/// event has the time and the stack of the entry from which its request was read. Blocks that were live
-/// before the history began have no events, as in the recorded snapshot.
+/// Addresses are the recorded ones if a [`Replay`](super::Replay) uses them, otherwise falling ones. Each event has the
+/// time and the stack of the entry from which its request was read. Blocks that were live before the history started
+/// have no events, as in the recorded snapshot.
 ///
 /// # Errors
 /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
@@ -68,9 +68,9 @@ fn replayed_in(
 struct Log<'a> {
     run: Run<'a>,
     requests: &'a Requests,
-    /// The number of events of pre-existing blocks.
+    /// The number of events of blocks from before the history.
     n_before: usize,
-    /// For each event after those, the recorded entry.
+    /// The recorded entry for each later event.
     entries: Vec<usize>,
 }
 
@@ -88,8 +88,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Builds the snapshot. It begins with the stacks and shapes of the recorded snapshot, so that it can hold
-/// records of both.
+/// Builds the snapshot. It starts with the stacks and shapes of the recorded snapshot, so that it can hold records of
+/// both.
 struct Writer<'a> {
     recorded: &'a Snapshot,
     collected: &'a Snapshot,
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         TraceEntry { time_us: recorded.time_us.max(least_us), stack: recorded.stack, shape, ..*event }
     }
 
-    /// Returns the shape of an entry: the collector's keys, the recorded texts and a key for the frames.
+    /// Returns the shape of an entry: the collector's keys, the recorded texts, and a key for the frames.
     fn entry_shape(&mut self, collected: ShapeId, recorded: &TraceEntry) -> ShapeId {
         let mut shape = self.collected.shapes.get(collected).clone();
         let texts = self.recorded.shapes.get(recorded.shape);
@@ -190,8 +190,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Moves the frames of a segment after its blocks, as in segments with a stack (`docs/snapshot-format.md`
-/// 1.2).
+/// Moves a segment's frames after its blocks, as in segments with a stack (`docs/snapshot-format.md` 1.2).
 fn frames_last(shape: &mut Shape) {
     shape.slots.sort_by_key(|(_, slot)| *slot == Slot::Field(Field::Frames));
 }

@@ -1,4 +1,4 @@
-//! The requests of a program to one device, read from that device's trace.
+//! The requests of a program to one device, read from the device's trace.
 
 use std::sync::OnceLock;
 
@@ -32,12 +32,12 @@ pub struct Requests {
     /// The private pools that requests go to.
     pub(super) pools: Vec<PoolId>,
     pub(super) n_requests: usize,
-    /// What the device did for each request, which its entry names.
+    /// What the device did for each request, by the request's entry.
     pub(super) deeds: Vec<(EntryIndex, Deed)>,
     pub(super) start: Start,
     /// The first entry that is replayed.
     pub(super) first_entry: usize,
-    /// The size of a device on which the recorded ranges do not overlap, if they limit it.
+    /// The size of a device on which the recorded ranges do not overlap, if they limit its size.
     pub(super) ranges_total_bytes: Option<u64>,
     /// The recorded level of reserved memory after each entry that changed it.
     pub(super) levels: Vec<Level>,
@@ -45,21 +45,21 @@ pub struct Requests {
     pub(super) close_calls: Vec<CloseCall>,
     /// Whether the device was never full, so that a run without a limit can repeat the recorded one.
     pub(super) never_full: bool,
-    /// Whether the program is another one than was recorded.
+    /// Whether the program differs from the recorded one.
     pub(super) is_changed: bool,
     pub(super) recorded: RecordedRun,
     pub(super) trust: Trust,
     pub(super) warnings: Vec<String>,
-    /// Made when it is first asked for.
+    /// Computed at the first use.
     pub(super) baseline: OnceLock<Baseline>,
 }
 
 impl Requests {
     /// Reads the requests of a device from its trace.
     ///
-    /// A run begins with the segments and blocks of the moment before the first entry, at their addresses. A free
-    /// that was completed late is completed at the same place in a run. Segments that were returned outside of a
-    /// request mean that the program emptied the cache. [`Requests::warnings`] lists what a trace does not show.
+    /// A run starts with the segments and blocks from before the first entry, at their addresses. A free that was
+    /// completed late is completed at the same point in a run. Segments that were returned outside of a request mean
+    /// that the program emptied the cache. [`Requests::warnings`] lists what a trace does not show.
     ///
     /// # Errors
     /// [`is_history`](crate::Error::is_history), with the
@@ -70,7 +70,7 @@ impl Requests {
         Requests::read(&ByDevice::new(snapshot), device)
     }
 
-    /// Reads the requests of several devices, in their order. Like [`Requests::new`] for each of them, in less time.
+    /// Reads the requests of several devices, in order. Like [`Requests::new`] for each of them, but faster.
     ///
     /// # Errors
     /// The first error of [`Requests::new`].
@@ -151,13 +151,13 @@ impl Requests {
         self.steps.len()
     }
 
-    /// Returns the number of blocks that were live before the history began.
+    /// Returns the number of blocks that were live before the history started.
     #[must_use]
     pub fn n_pre_existing(&self) -> usize {
         self.priors.len()
     }
 
-    /// Returns the requested bytes of the blocks that were live before the history began.
+    /// Returns the requested bytes of the blocks that were live before the history started.
     #[must_use]
     pub fn pre_existing_bytes(&self) -> u64 {
         self.priors.iter().fold(0, |sum, prior| sum.saturating_add(prior.bytes))
@@ -169,26 +169,26 @@ impl Requests {
         &self.recorded
     }
 
-    /// Returns the facts that decide how far answers can be trusted.
+    /// Returns the facts that determine how far answers can be trusted.
     #[must_use]
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// Returns the bytes that the process could hold; `None` if every request was served without releasing the
-    /// cache, so that nothing shows it.
+    /// Returns the bytes that the process could hold; `None` if every request succeeded without releasing the cache, so
+    /// that nothing shows it.
     #[must_use]
     pub fn could_hold(&self) -> Option<CouldHold> {
         self.could_hold
     }
 
-    /// Returns the requests that were served only after the allocator had given its cache back, in their order.
+    /// Returns the requests that succeeded only after the allocator had released its cache, in order.
     #[must_use]
     pub fn close_calls(&self) -> &[CloseCall] {
         &self.close_calls
     }
 
-    /// Returns how much memory the recorded run had, as far as that shows it, for a replay that has as much.
+    /// Returns the memory available to the recorded run, as far as requests show it, for a replay with the same memory.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.could_hold.map_or(Bounds::Ample, |found| found.bounds())
@@ -200,19 +200,19 @@ impl Requests {
         self.steps.iter().filter(|step| matches!(step, Step::EmptyCache { .. })).count()
     }
 
-    /// Returns what the trace does not show, and what a run assumes instead, one sentence each.
+    /// Returns what the trace does not show and what a run assumes instead, one sentence each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Returns the most bytes that were requested and not yet free.
+    /// Returns the peak of requested bytes that are not yet free.
     pub(crate) fn requested_peak_bytes(&self) -> u64 {
         self.live_peaks().0
     }
 
-    /// Returns what is live when most bytes are, in no order: each request by its number in [`sizes`](Requests::sizes), and
-    /// its bytes. Blocks from before the history have no number.
+    /// Returns what is live when the most bytes are, in no order: each request by its number in
+    /// [`sizes`](Requests::sizes), and its bytes. Blocks from before the history have no number.
     pub(crate) fn live_at_peak(&self) -> Vec<(Option<usize>, u64)> {
         let peak = self.requested_peak_bytes();
         let mut held = vec![(None, 0); self.n_slots];
@@ -249,7 +249,7 @@ impl Requests {
         live.max(wanted).max(self.recorded.start_bytes).saturating_mul(4).clamp(LEAST, MOST)
     }
 
-    /// Returns the peak of the requested bytes that are live, and the most that would be with a request that failed.
+    /// Returns the peak of live requested bytes, and the peak if failed requests had succeeded.
     fn live_peaks(&self) -> (u64, u64) {
         let mut held = vec![0; self.n_slots];
         let mut live = self.pre_existing_bytes();

@@ -1,7 +1,7 @@
-//! The ranges of addresses that are reserved for expandable segments, found from what is mapped in them.
+//! Infers the address ranges that are reserved for expandable segments from what is mapped in them.
 //!
-//! A file does not have them. Each stream, kind of pool and private pool has a range of its own, usually one. A
-//! range is mapped from its base on, so a later mapping begins at or below the end of all earlier ones.
+//! A file does not contain them. Each stream, kind of pool and private pool has its own range, usually one. A range is
+//! mapped from its base on, so a later mapping starts at or below the end of all earlier ones.
 
 use std::{
     collections::BTreeMap,
@@ -17,10 +17,10 @@ use memreel_snapshot::{
     },
 };
 
-/// A reserved range without its key and its base.
+/// A reserved range, without its key and its base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reserved {
-    /// The end of what is mapped when the history begins; `None` if the range is reserved later.
+    /// The end of what is mapped when the history starts; `None` if the range is reserved later.
     end_at_start: Option<Address>,
     /// The end of all that was ever mapped.
     high: Address,
@@ -29,34 +29,34 @@ struct Reserved {
     room_bytes: u64,
 }
 
-/// A range that is reserved when the history begins.
+/// A range that is reserved when the history starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EarlyRange {
     pub(super) key: Key,
     pub(super) base: Address,
-    /// The end of what is mapped then.
+    /// The end of what is mapped at that time.
     pub(super) end: Address,
-    /// The bytes to the nearest range above it that is reserved at the same time.
+    /// The distance to the nearest higher range that is reserved at the same time, in bytes.
     pub(super) room_bytes: u64,
 }
 
 /// The ranges of a history.
 #[derive(Debug)]
 pub(super) struct ReservedRanges {
-    /// Those that are reserved now, by key and base.
+    /// The ranges that are reserved now, by key and base.
     now: BTreeMap<(Key, Address), Reserved>,
     /// Their keys by base.
     bases: BTreeMap<Address, Key>,
-    /// The early ranges that were given up.
+    /// The early ranges that were released.
     ended: Vec<EarlyRange>,
     /// Mapped stretches of one key that are further apart are in different ranges.
     span_bytes: u64,
-    /// The least distance of two ranges that are reserved at the same time.
+    /// The smallest distance between two ranges that are reserved at the same time.
     least_gap_bytes: Option<u64>,
 }
 
 impl ReservedRanges {
-    /// Finds the ranges that are reserved when the history begins. A range is an eighth larger than its device, which
+    /// Finds the ranges that are reserved when the history starts. A range is an eighth larger than its device, which
     /// holds at least `peak_bytes`.
     pub(super) fn new(held: &Ranges<Held>, peak_bytes: u64) -> ReservedRanges {
         let mut found = ReservedRanges {
@@ -106,13 +106,13 @@ impl ReservedRanges {
         self.bases.range((Excluded(address), Unbounded)).next().map(|(base, key)| (*key, *base))
     }
 
-    /// Returns the range of a key that an address is in, or at the end of what was mapped in it.
+    /// Returns the range of a key that contains an address, or whose mapped part ended there.
     fn range_at(&mut self, key: Key, address: Address) -> Option<(Address, &mut Reserved)> {
         let ((of, base), range) = self.now.range_mut(..=(key, address)).next_back()?;
         (*of == key && address <= range.high).then_some((*base, range))
     }
 
-    /// Notes that pages are mapped.
+    /// Records that pages are mapped.
     pub(super) fn map(&mut self, key: Key, start: Address, end: Address) {
         if let Some((_, range)) = self.range_at(key, start) {
             range.high = range.high.max(end);
@@ -120,7 +120,7 @@ impl ReservedRanges {
             return;
         }
         let above = self.base_above(start).filter(|(of, base)| *of == key && *base - start < self.span_bytes);
-        // The pages at the base of a range above were unmapped before the history began, or this is a new range.
+        // The pages at the base of a range above were unmapped before the history started, or this is a new range.
         let known = above.and_then(|above| {
             self.bases.remove(&above.1);
             self.now.remove(&above)
@@ -130,7 +130,7 @@ impl ReservedRanges {
         self.insert(key, start, range.end_at_start, range);
     }
 
-    /// Notes that pages are unmapped. A range without pages is given up.
+    /// Records that pages are unmapped. A range without pages is released.
     pub(super) fn unmap(&mut self, key: Key, start: Address, end: Address) {
         let Some((base, range)) = self.range_at(key, start) else { return };
         range.mapped_bytes = range.mapped_bytes.saturating_sub(end - start);
@@ -142,14 +142,14 @@ impl ReservedRanges {
         }
     }
 
-    /// Returns the ranges that are reserved when the history begins.
+    /// Returns the ranges that are reserved when the history starts.
     pub(super) fn early(&self) -> impl Iterator<Item = EarlyRange> {
         let now = self.now.iter().filter_map(|((key, base), range)| EarlyRange::new(*key, *base, *range));
         self.ended.iter().copied().chain(now)
     }
 
     /// Returns the size of the largest device on which the ranges do not overlap; `None` if they do not limit it. A
-    /// range is an eighth larger than its device, in whole pages, so the two nearest ranges limit the device's size.
+    /// range is an eighth larger than its device, in whole pages, so the two closest ranges limit the device's size.
     /// The device held all that was reserved at the peak.
     pub(super) fn total_bytes(&self) -> Option<u64> {
         let pages = self.least_gap_bytes?.saturating_sub(LARGE_SEGMENT_BYTES);

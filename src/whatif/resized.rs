@@ -1,4 +1,4 @@
-//! The same requests with other sizes, or with the frees of a burst in another order.
+//! The same requests with other sizes, or with the frees of a burst in a random order.
 
 use std::sync::OnceLock;
 
@@ -15,8 +15,8 @@ impl Requests {
         })
     }
 
-    /// Returns the requests with other sizes, in their order; a run of them repeats nothing that was recorded unless
-    /// every size is as it was.
+    /// Returns the requests with other sizes, in order. Unless all sizes are unchanged, a run of them does not repeat
+    /// the recorded one.
     pub(crate) fn resized(&self, sizes: &[u64]) -> Requests {
         if self.sizes().map(|(_, bytes)| bytes).eq(sizes.iter().copied()) {
             return self.with_steps(self.steps.clone());
@@ -31,8 +31,8 @@ impl Requests {
         self.changed_to(steps, 0)
     }
 
-    /// Returns the requests with the frees of each burst in an order that is drawn. A burst is a run of frees without a
-    /// request between them.
+    /// Returns the requests with the frees of each burst in a random order. A burst is a run of frees without a request
+    /// between them.
     pub(crate) fn with_drawn_frees(&self, seed: u64) -> Requests {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut steps = self.steps.clone();
@@ -42,7 +42,7 @@ impl Requests {
         self.changed_to(steps, 0)
     }
 
-    /// Returns other requests with `n_more` slots more. A run of them repeats nothing that was recorded.
+    /// Returns other requests with `n_more` additional slots. A run of them does not repeat the recorded one.
     pub(super) fn changed_to(&self, steps: Vec<Step>, n_more: usize) -> Requests {
         let is_request = |step: &&Step| matches!(step, Step::Alloc { .. } | Step::Fail { .. });
         Requests {

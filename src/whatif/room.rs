@@ -1,4 +1,4 @@
-//! Whether one request of a recorded history would be served under other settings.
+//! Determines whether one request of a recorded history would succeed under other settings.
 
 use std::{ops::RangeInclusive, panic::resume_unwind, thread};
 
@@ -15,18 +15,18 @@ use memreel_snapshot::{analysis::oom::Fit, history::Confidence, words::Result};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Room {
-    /// All of a device of this size, as far as other processes left it.
+    /// A whole device of this size, except what other processes used.
     Device(u64),
-    /// A limit on the process, which is in this range. A request counts against a limit with the whole segment
-    /// that it would need, also with expandable segments.
+    /// A limit on the process, which is in this range. A request counts against a limit with the whole segment that it
+    /// would need, even with expandable segments.
     Limit(RangeInclusive<u64>),
 }
 
 impl Requests {
-    /// Returns whether the request of a trace entry would be served under the settings `conf`.
+    /// Returns whether the request of a trace entry would succeed under the settings `conf`.
     ///
-    /// The answer is `Yes` only if the request is served with the least bytes that the process could hold, and
-    /// `No` only if it fails with the most, in both orders of addresses. The requests after it do not matter.
+    /// The answer is `Yes` only if the request succeeds with the fewest bytes that the process could hold, and `No`
+    /// only if it fails with the most, in both orders of addresses. The requests after it do not matter.
     ///
     /// ```
     /// use memreel::{
@@ -48,9 +48,8 @@ impl Requests {
     /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
     pub fn fit(&self, entry: usize, conf: &str, room: &Room) -> Result<Fit> {
         let settings: Settings = conf.parse()?;
-        // Where the blocks of a private pool are, and when it is released, is known only in part.
-        // So is a request that was under way when the history began, and what other settings would have made of the blocks
-        // from before it.
+        // The blocks of a private pool, and when it is released, are known only in part. So are a request that was in
+        // progress when the history started, and the effect of other settings on blocks from before it.
         let is_known = self.pools.is_empty() && entry >= self.first_entry && self.trust().begins_empty();
         if self.confidence() != Confidence::Sure || !is_known {
             return Ok(Fit::Perhaps);
@@ -61,7 +60,7 @@ impl Requests {
                 self.is_served(entry, &Conditions { settings, bounds, order, switch: None })
             };
             let (rising, falling) = thread::scope(|scope| {
-                // A process without memory may have no thread left.
+                // A process without memory may not be able to start a thread.
                 let rising = thread::Builder::new().spawn_scoped(scope, || run_in(Order::Rising));
                 let falling = run_in(Order::Falling);
                 let rising = match rising {
@@ -88,8 +87,8 @@ impl Requests {
         })
     }
 
-    /// Returns whether a run serves the request of an entry, and the requests before it that were served when
-    /// they were recorded.
+    /// Returns whether the request of an entry succeeds in a run, as do the earlier requests that succeeded when they
+    /// were recorded.
     fn is_served(&self, entry: usize, conditions: &Conditions) -> Result<bool> {
         let recorder = Recorder::new();
         // On any thread: where the process's heap is recorded, a replay is not part of the program.

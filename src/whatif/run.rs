@@ -1,4 +1,4 @@
-//! One run of the requests, with one allocator under one setting and with one order of addresses.
+//! One run of the requests, with one allocator, one setting and one order of addresses.
 
 use std::{ops::Range, sync::Arc};
 
@@ -23,28 +23,28 @@ use memreel_snapshot::words::{Address, Inventory, PoolId, Result, SeededMap, Str
 pub struct Outcome {
     /// The most bytes that were held from the device.
     pub reserved_peak_bytes: u64,
-    /// The most bytes in blocks that the program held.
+    /// The most bytes in allocated blocks.
     pub allocated_peak_bytes: u64,
-    /// The reserved bytes in no block when the most bytes were reserved. A block whose free waits for a stream
-    /// is still a block.
+    /// The reserved bytes outside blocks when the most bytes were reserved. A block whose free is pending is still a
+    /// block.
     pub waste_at_peak_bytes: u64,
     /// The number of requests that failed.
     pub num_ooms: u64,
-    /// The number of requests for which the allocator released its cache and asked the device again.
+    /// The number of requests for which the allocator released its cache and called the device again.
     pub num_alloc_retries: u64,
     /// The number of segments and ranges of pages that were taken from the device.
     pub num_device_alloc: u64,
-    /// The number of segments and ranges of pages that were returned to it.
+    /// The number of segments and ranges of pages that were returned to the device.
     pub num_device_free: u64,
-    /// The number of pre-existing blocks for which the limit left no room.
+    /// The number of blocks from before the history for which the limit left no room.
     pub n_priors_refused: u64,
     /// The first request that failed. The run continues without its block; the program would have stopped.
     pub first_oom: Option<FailedRequest>,
 }
 
 impl Outcome {
-    /// Returns the number of calls to the device, each of which takes about a hundred times as long as a
-    /// request that the cache serves.
+    /// Returns the number of calls to the device, each of which takes about a hundred times as long as a request from
+    /// the cache.
     #[must_use]
     pub fn num_device_calls(&self) -> u64 {
         self.num_device_alloc + self.num_device_free
@@ -55,9 +55,9 @@ impl Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FailedRequest {
-    /// Its number among the requests, counted from 0.
+    /// The number of the request, counted from 0.
     pub request: usize,
-    /// The index of its trace entry, which has its stack.
+    /// The index of its trace entry, which has the stack.
     pub entry: usize,
     /// Its size in bytes.
     pub size_bytes: u64,
@@ -74,7 +74,7 @@ pub(super) enum Order {
     Recorded,
 }
 
-/// Settings, bounds and address order of one replay.
+/// The settings, bounds and address order of one replay.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     pub(super) settings: Settings,
@@ -110,7 +110,7 @@ pub(super) struct Run<'a> {
     first_oom: Option<FailedRequest>,
 }
 
-/// The peak of reserved bytes, and the bytes of it that were in no block.
+/// The peak of reserved bytes, and the bytes of it outside blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     reserved_bytes: u64,
@@ -131,7 +131,7 @@ impl Peak {
     }
 }
 
-/// How far the device has played what the recorded one did.
+/// How far the device has repeated the recorded one.
 #[derive(Debug, Default)]
 struct Playback {
     n_played: usize,
@@ -158,7 +158,7 @@ pub(super) fn run(
 }
 
 impl<'a> Run<'a> {
-    /// Creates an allocator with the state of the moment before the first step. Its counts begin after it.
+    /// Creates an allocator with the state from before the first step. Its statistics start from there.
     pub(super) fn start(
         requests: &'a Requests,
         conditions: &Conditions,
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
         let plays = conditions.order == Order::Recorded;
         let collects_garbage = conditions.settings.garbage_collection_threshold > 0.0;
         if plays {
-            // The device refuses what the limit refused; only garbage collection asks for the limit itself.
+            // The device refuses what the limit refused; only garbage collection reads the limit itself.
             let limit_bytes = requests.could_hold().map(|found| found.at_most_bytes);
             allocator.set_memory_limit(limit_bytes.filter(|_| collects_garbage));
         } else if conditions.bounds.limit_bytes().is_some() && allocator.memory_limit().is_none() {
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Does what comes before a step: a change of settings, and what the device is to do.
+    /// Does what precedes a step: a change of settings, and the device's due actions.
     #[inline]
     fn prepare(&mut self, step: &Step) -> Result<()> {
         if let Some(switch) = self.switch.take_if(|switch| switch.entry <= step.entry()) {
@@ -295,7 +295,7 @@ impl<'a> Run<'a> {
         self.slots[slot as usize].as_ref().map(Allocation::address)
     }
 
-    /// Returns the bytes of the block at an address, with those of a free block behind it.
+    /// Returns the size of the block at an address, including that of a free block after it.
     pub(super) fn bytes_from(&self, address: Address) -> u64 {
         let mut bytes = 0;
         self.allocator.inspect(&mut |segments| {
@@ -318,14 +318,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Repeats a request that failed when it was recorded. The lifetime of its block is not known, so a
-    /// block that is allocated now is freed at once.
+    /// Repeats a request that failed when it was recorded. The lifetime of its block is not known, so a block that is
+    /// allocated now is freed immediately.
     fn fail(&mut self, request: &Request) -> Result<()> {
         let served = self.alloc(request.bytes, request.stream, request.pool);
         self.count(request, served)?.map_or(Ok(()), Allocation::free)
     }
 
-    /// Serves a request again and again, and frees nothing meanwhile. Returns how often it was served, at most `most` times.
+    /// Allocates for a request repeatedly, without freeing. Returns how often that succeeded, at most `most` times.
     pub(super) fn serve(&self, request: &Request, most: u32) -> Result<u32> {
         let mut blocks = Vec::new();
         for n_served in 0..most {
@@ -338,7 +338,7 @@ impl<'a> Run<'a> {
         Ok(most)
     }
 
-    /// Counts a request, and returns its block if it was served. Errors other than out of memory end the run.
+    /// Counts a request, and returns its block if it succeeded. Errors other than out of memory end the run.
     fn count(&mut self, request: &Request, served: Result<Allocation>) -> Result<Option<Allocation>> {
         self.n_requests += 1;
         let block = match served {
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         Ok(block)
     }
 
-    /// Asks for one more block like that of a request, which counts in no figure of the run.
+    /// Allocates one more block like that of a request, without counting it.
     pub(super) fn ask(&self, request: &Request) -> Result<Allocation> {
         self.alloc(request.bytes, request.stream, request.pool)
     }
@@ -379,8 +379,8 @@ impl<'a> Run<'a> {
         served
     }
 
-    /// Frees a block whose free is completed later. Each such free waits for its own stream, so that it can
-    /// be completed at its own place.
+    /// Frees a block whose free is completed later. Each such free waits for its own stream, so that it can be
+    /// completed at its own point.
     fn free_later(&mut self, slot: SlotIndex) -> Result<()> {
         let Some(block) = self.take(slot) else { return Ok(()) };
         self.device.set_busy(other_stream(slot));
@@ -414,8 +414,8 @@ impl Playback {
     }
 }
 
-/// Returns the limit under which a request does what it did, which needs a segment beside the held bytes. A limit refuses
-/// also a request that needs no new pages, of which the device knows nothing.
+/// Returns the limit under which a request has its recorded outcome, if it needs a segment in addition to the held
+/// bytes. A limit also refuses a request that needs no new pages, which the device never sees.
 fn limit_bytes(
     held_bytes: u64,
     segment_bytes: u64,
@@ -435,8 +435,8 @@ fn other_stream(slot: SlotIndex) -> StreamId {
     StreamId::from_handle(1 << 63 | u64::from(slot))
 }
 
-/// Returns the conditions with a fraction of the device as the limit that it is. The recorded fraction is in the bounds, which
-/// the recorded run shows. Another one is of the device, if its size is known, and otherwise of the bounds.
+/// Returns the conditions with a fraction of the device converted to a limit. The recorded fraction is part of the
+/// bounds from the recorded run. Any other fraction is of the device if its size is known, otherwise of the bounds.
 fn limited(requests: &Requests, conditions: &Conditions) -> Conditions {
     let mut conditions = conditions.clone();
     let fraction = conditions.settings.per_process_memory_fraction;
@@ -462,8 +462,8 @@ fn fraction_of(bytes: u64, fraction: f64) -> u64 {
     (bytes as f64 * fraction) as u64
 }
 
-/// Returns the simulated device. Its size is the memory limit, so that a fraction of the device in a
-/// setting is a fraction of the limit.
+/// Returns the simulated device. Its size is the memory limit, so that a setting's fraction of the device is a fraction
+/// of the limit.
 fn device(requests: &Requests, conditions: &Conditions) -> Simulated {
     let total_bytes = conditions.bounds.most_bytes().unwrap_or_else(|| requests.ample_bytes());
     let device = match conditions.order {

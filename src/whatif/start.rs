@@ -1,8 +1,9 @@
-//! What the allocator held when the history began: the final state with every entry undone, from the last to the first.
+//! Reconstructs what the allocator held when the history started: undoes every entry from the final state, last to
+//! first.
 //!
-//! Segments come and go with their own entries. Of a block that was in use at the start, an entry has its free, or
-//! the final state has the block. What is between such blocks was free. The call that was under way at the first
-//! entry is taken as recorded, and the state is that after it (`calls`).
+//! Segments come and go with their own entries. A block that was in use at the start either is freed by an entry or is
+//! in the final state. Everything between such blocks was free. The call that was in progress at the first entry is
+//! taken as recorded, and the state is the one after it (`calls`).
 
 use super::{
     block_ends::block_ends,
@@ -23,12 +24,12 @@ use memreel_snapshot::{
     },
 };
 
-/// The state with which a run begins.
+/// The state with which a run starts.
 #[derive(Clone, Debug)]
 pub(super) enum Start {
-    /// The recorded one.
+    /// The recorded state.
     Recorded(Layout),
-    /// The blocks in use are allocated anew, by address, because the recorded state is not known.
+    /// The blocks in use are allocated again, by address, because the recorded state is not known.
     Anew {
         /// Why it is not known.
         reason: String,
@@ -36,7 +37,7 @@ pub(super) enum Start {
 }
 
 impl Start {
-    /// Reconstructs the state before the first entry of a trace. Returns with it the size of a device on which the
+    /// Reconstructs the state before the first entry of a trace. Also returns the size of a device on which the
     /// reserved ranges of the run do not overlap, if they limit it.
     pub(super) fn new(
         records: &ByDevice<'_>,
@@ -112,7 +113,7 @@ impl Undoing<'_> {
         Key { stream: entry.stream, kind: kinds.of(number, entry), pool }
     }
 
-    /// Puts the blocks that were in use into the segments.
+    /// Places the blocks that were in use into the segments.
     fn segments(&self, held: &Ranges<Held>) -> Result<Vec<InventorySegment>, String> {
         let entries = &self.records.snapshot().trace(self.device)[self.read.first_entry..];
         let ends = block_ends(&self.read.priors, entries, &self.recorded.settings);
@@ -170,7 +171,7 @@ impl Undoing<'_> {
             });
         }
         ranges.sort_by_key(|range| range.base);
-        // The base of a range may have been found only after the one below it was given up.
+        // The base of a range may have been found only after the range below it was released.
         for index in 1..ranges.len() {
             let gap_bytes = ranges[index].base - ranges[index - 1].base;
             let below = &mut ranges[index - 1];

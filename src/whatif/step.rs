@@ -1,11 +1,11 @@
-//! The steps of a run, and the blocks that it begins with.
+//! The steps of a run, and the blocks with which it starts.
 
 use memreel_snapshot::{
     model::StackIndex,
     words::{Address, StreamId},
 };
 
-/// The number of a block among those that are live at the same time. It is used again after the block is free.
+/// The number of a block among those that are live at the same time. It is reused after the block is free.
 pub(super) type SlotIndex = u32;
 
 /// The index of an entry in its trace.

@@ -1,12 +1,12 @@
-//! The streams of requests, of which a replay has a bounded number.
+//! The streams of requests, whose number a replay bounds.
 
 use memreel_snapshot::words::{SeededSet, StreamId};
 
-/// The most streams that a replay has; requests to further ones are served as those of the default stream. An
-/// allocator has a kilobyte or two for each.
+/// The most streams of a replay; requests on further ones count as requests on the default stream. An allocator has one
+/// or two kilobytes for each.
 pub(super) const MOST: usize = 4096;
 
-/// The streams that were met.
+/// The streams seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     known: SeededSet<StreamId>,
@@ -14,7 +14,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Returns the stream that serves the requests of a stream.
+    /// Returns the stream that represents a stream.
     pub(super) fn of(&mut self, stream: StreamId) -> StreamId {
         if stream == StreamId::DEFAULT || self.known.contains(&stream) {
             return stream;

@@ -12,8 +12,8 @@ use std::{
 use super::{answer::Answer, bounds::Bounds, replay::Replay, requests::Requests};
 use memreel_snapshot::words::Result;
 
-/// Returns the settings that a [`Sweep`] tries by default, the empty one first. Thresholds of garbage
-/// collection are among them only if there is a limit, because without one they have no effect.
+/// Returns the settings that a [`Sweep`] tries by default, the empty one first. Garbage collection thresholds are
+/// included only if there is a limit, because without one they have no effect.
 #[must_use]
 pub fn grid(limit_bytes: Option<u64>) -> Vec<String> {
     let expandable = "expandable_segments:True";
@@ -63,7 +63,7 @@ impl<'a> Sweep<'a> {
         self.bounds(limit_bytes.into().map_or(Bounds::Ample, Bounds::Limit))
     }
 
-    /// Sets how much memory there is in each run. Like [`Replay::bounds`].
+    /// Sets the available memory of each run. Like [`Replay::bounds`].
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
@@ -76,8 +76,7 @@ impl<'a> Sweep<'a> {
         self
     }
 
-    /// Runs the requests of every device under every setting. The answers are in the order of the devices,
-    /// and those of each device in the order of the settings.
+    /// Runs the requests of every device under every setting. Answers are ordered by device, then by setting.
     ///
     /// # Errors
     /// The first error of [`Replay::run`].
@@ -100,7 +99,7 @@ impl<'a> Sweep<'a> {
         };
         let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
         match n_threads {
-            // A file may have thousands of devices, and a thread takes longer to begin than a short run.
+            // A file may have thousands of devices, and starting a thread takes longer than a short run.
             ..=1 => work(),
             _ => thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work)))),
         }

@@ -1,4 +1,4 @@
-//! What replays of the history up to a failed request say of it.
+//! Replays the history up to a failed request, and reports the results.
 
 use super::{
     bounds::Bounds,
@@ -17,7 +17,7 @@ use memreel_snapshot::{
     words::Result,
 };
 
-/// The most steps that are replayed for a person who waits for the answer: a few seconds on two cores.
+/// The most steps that are replayed while a person waits: a few seconds on two cores.
 pub(super) const MOST_STEPS: usize = 1 << 26;
 
 /// The most steps for a program that waits at its failure: half a second.
@@ -37,7 +37,7 @@ pub(super) fn tried(
     found.with_expandable = with_expandable;
     let Some(requests) = requests else { return found };
     let trial = Trial { requests, report, n_steps: steps_until(requests, report.entry) };
-    // What a failure shows of the room is nothing about the time before it, if the process held more then.
+    // If the process held more earlier, what a failure shows about the room does not apply to the time before.
     let has_less_room = requests.recorded().reserved_peak_bytes > report.could_hold_at_most_bytes();
     let is_unknown = requests.confidence() == Confidence::Low || has_less_room;
     if trial.n_steps == 0 || trial.n_steps > most_steps || is_unknown {
@@ -63,7 +63,7 @@ fn steps_until(requests: &Requests, entry: usize) -> usize {
     requests.steps.partition_point(|step| step.entry() <= entry)
 }
 
-/// The requests until the failed one.
+/// The requests up to the failed one.
 struct Trial<'a> {
     requests: &'a Requests,
     report: &'a OomReport,
@@ -71,15 +71,16 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Returns a limit that serves the request: the least of some, each of which is larger by twice as many segments.
+    /// Returns the lowest limit that satisfies the request, from a series in which each is larger by twice as many
+    /// segments.
     fn needed_bytes(&self, conf: &str) -> Option<u64> {
         let more = (0..8).map(|doubled| self.report.segment_bytes << doubled);
         let serves = |more: &u64| self.run(conf, *more, &[]).is_ok_and(Served::is_served);
         more.clone().find(serves).map(|more| self.report.could_hold_bytes().saturating_add(more))
     }
 
-    /// Runs the requests under a setting, with `more_bytes` beside the memory that there was, and without the allocs of some
-    /// entries. Then asks for the failed request as often as it is served.
+    /// Runs the requests under a setting, with `more_bytes` added to the available memory, and without the `alloc`
+    /// entries in `without`. Then repeats the failed request as long as it succeeds.
     fn run(&self, conf: &str, more_bytes: u64, without: &[usize]) -> Result<Served> {
         let settings: Settings = conf.parse()?;
         let bytes = self.report.could_hold_bytes().saturating_add(more_bytes);
