@@ -1,12 +1,12 @@
-//! Which request of one run is which of another: the alignment with the fewest differences.
+//! Matches the requests of one run with those of another: the alignment with the fewest differences.
 //!
-//! Two requests are one if the same calls made them and a law of the size leads from one's bytes to the other's. Requests that
-//! have only the calls in common may be one too, which counts as a difference: much of a backward pass has no stack, so that the
-//! calls alone would align it at will. A request that one run has alone is a difference.
+//! Two requests match if the same calls made them and a law of the size leads from one's bytes to the other's. Requests
+//! that have only the calls in common may match too, which counts as a difference: much of a backward pass has no
+//! stack, so the calls alone could align anything. A request that only one run has is a difference.
 
 use memreel_snapshot::analysis::Made;
 
-/// A request: the number of its stack, its bytes, and what it makes.
+/// A request: the number of its stack, its size, and what it makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
     pub(super) stack: u32,
@@ -14,12 +14,12 @@ pub(super) struct Asked {
     pub(super) made: Option<Made>,
 }
 
-/// The most differences that are looked at before the best beginning is taken as it is. It bounds time and memory: a run of
+/// The most differences that are explored before the best beginning is accepted. This bounds time and memory: a run of
 /// many steps has the same few differences in each.
 const MOST_DIFFERENCES: usize = 512;
 
-/// Returns the place among `others` of each request of `base`; `None` for those that the base has alone, or behind the end of the
-/// shorter run. `is_lawful` tells whether a law leads from the bytes of the first to those of the second.
+/// Returns the place among `others` of each request of `base`; `None` for those that only the base has, or that are
+/// after the end of the shorter run. `is_lawful` returns whether a law leads from the first size to the second.
 pub(super) fn aligned(
     base: &[Asked],
     others: &[Asked],
@@ -39,16 +39,16 @@ pub(super) fn aligned(
     }
 }
 
-/// What is left of both runs, and the ways through them that were explored.
+/// The rest of both runs, and the paths through them that were explored.
 struct Window<'a, L> {
     base: &'a [Asked],
     others: &'a [Asked],
     is_lawful: &'a L,
-    /// `rows[n][n + d]` is the furthest place that `n` differences reach where the other run is `d` requests ahead.
+    /// `rows[n][n + d]` is the furthest place that `n` differences reach when the other run is `d` requests ahead.
     rows: Vec<Vec<Option<Reach>>>,
 }
 
-/// A place in the base, and how the way there took its last difference.
+/// A place in the base, and how the path there took its last difference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Reach {
     base: usize,
@@ -58,21 +58,21 @@ struct Reach {
 /// A difference; a better one is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Last {
-    /// There was none yet.
+    /// No difference yet.
     None,
-    /// A request that the base has alone.
+    /// A request that only the base has.
     Base,
-    /// A request that the other run has alone.
+    /// A request that only the other run has.
     Other,
-    /// A pair with the same calls, and bytes that no law connects.
+    /// A pair with the same calls, but sizes that no law connects.
     Pair,
 }
 
-/// The end of a way: the number of its differences, and its place in their row.
+/// The end of a path: the number of its differences, and its place in their row.
 type End = (usize, usize);
 
 impl<L: Fn(u64, u64) -> bool> Window<'_, L> {
-    /// Explores until a way ends one of the runs, or has too many differences; returns the way that went furthest.
+    /// Explores until a path reaches the end of a run or has too many differences; returns the path that went furthest.
     fn explore(&mut self) -> End {
         for n in 0..=MOST_DIFFERENCES {
             let row: Vec<Option<Reach>> = (0..=2 * n).map(|at| self.reach(n, at)).collect();
@@ -102,7 +102,7 @@ impl<L: Fn(u64, u64) -> bool> Window<'_, L> {
         Some(Reach { base, ..reached })
     }
 
-    /// Returns the step to a diagonal by one more difference; `None` if no way takes it.
+    /// Returns the step to a diagonal by one more difference; `None` if no path takes it.
     fn from(&self, n: usize, at: usize, last: Last) -> Option<Difference> {
         let behind = match last {
             Last::None => return None,
@@ -119,7 +119,7 @@ impl<L: Fn(u64, u64) -> bool> Window<'_, L> {
         (is_there && (last != Last::Pair || is_pair())).then_some(Difference { behind, before, after })
     }
 
-    /// Returns whether two requests are one without a difference.
+    /// Returns whether two requests match without a difference.
     fn is_one(&self, base: usize, other: usize) -> bool {
         match (self.base.get(base), self.others.get(other)) {
             (Some(base), Some(other)) => {
@@ -129,7 +129,7 @@ impl<L: Fn(u64, u64) -> bool> Window<'_, L> {
         }
     }
 
-    /// Returns the pairs of a way, from its end to its beginning.
+    /// Returns the pairs of a path, from its end to its start.
     fn pairs(&self, (mut n, mut at): (usize, usize)) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         while let Some(Reach { base, last }) = self.rows[n][at] {
@@ -146,8 +146,8 @@ impl<L: Fn(u64, u64) -> bool> Window<'_, L> {
     }
 }
 
-/// Returns the place in a row of the way that went furthest in both runs, of those whose place in the base and in the row
-/// `counts`.
+/// Returns the place in a row of the path that went furthest in both runs, among those for which `counts` accepts the
+/// place in the base and in the row.
 fn furthest(row: &[Option<Reach>], counts: impl Fn(&(usize, usize)) -> bool) -> Option<usize> {
     let all = row.iter().enumerate().filter_map(|(at, reach)| Some((reach.as_ref()?.base, at)));
     all.filter(counts).max_by_key(|(base, at)| 2 * base + at).map(|(_, at)| at)

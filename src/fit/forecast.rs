@@ -1,4 +1,4 @@
-//! The requests that a run would make at another size: those of the run nearest to it, each with the bytes of its law.
+//! Predicts the requests of a run at another size: those of the nearest run, with sizes from their laws.
 
 use super::{
     alignment::aligned,
@@ -7,7 +7,7 @@ use super::{
     sized_run::SizedRun,
 };
 
-/// The requests of one run, each with what was seen of it in the others.
+/// The requests of one run, each with its matches in the other runs.
 #[derive(Debug)]
 pub(super) struct Forecast<'a> {
     pub(super) base: &'a SizedRun,
@@ -26,7 +26,7 @@ impl<'a> Forecast<'a> {
         Forecast { base, others: others.collect() }
     }
 
-    /// Returns the bytes of each request at a size.
+    /// Returns the size of each request at a run size.
     pub(super) fn at(&self, size: Size) -> Vec<Expected> {
         let mut seen: Vec<Seen> = Vec::with_capacity(self.others.len() + 1);
         let mut of = |at: usize| {
@@ -41,13 +41,13 @@ impl<'a> Forecast<'a> {
         (0..self.base.asked.len()).map(&mut of).collect()
     }
 
-    /// Returns whether a request has the same bytes in every run.
+    /// Returns whether a request has the same size in every run.
     pub(super) fn is_constant(&self, at: usize) -> bool {
         let same = |place: usize, run: &SizedRun| run.asked[place].bytes == self.base.asked[at].bytes;
         self.others.iter().all(|(run, places)| places[at].is_some_and(|place| same(place, run)))
     }
 
-    /// Returns the bytes that one run asked for and the other did not, of all that both asked for, as a share.
+    /// Returns the share of all requested bytes that only one of two runs requested.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn alone_share(&self) -> f64 {
         let share = |(run, places): &(&SizedRun, Vec<Option<usize>>)| {
@@ -65,7 +65,7 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// Returns how far two sizes are apart, as the logarithm of their ratio.
+/// Returns the distance between two sizes: the logarithm of their ratio.
 pub(super) fn distance(one: Size, other: Size) -> f64 {
     one.times(other).ln().abs()
 }

@@ -1,8 +1,9 @@
 //! The law of a request: how its bytes depend on the size of the run.
 //!
-//! A law is a term with a coefficient, such as `4096·batch`, or a sum of two, such as `1024·batch + 9216`. It is earned if it has
-//! fewer coefficients than there are runs, and all of them obey it. So two runs earn a constant, a proportion and a square. A line
-//! through two runs is earned only if the shape shows it: `8192·(length + 2)`. What has no earned law has bounds.
+//! A law is a term with a coefficient, such as `4096·batch`, or a sum of two, such as `1024·batch + 9216`. It is proven
+//! if it has fewer coefficients than there are runs, and all runs obey it. So two runs prove a constant, a proportion
+//! or a square. A line through two runs is proven only if it has the form of a shape: `8192·(length + 2)`. A request
+//! without a proven law has bounds.
 
 use super::size::{Size, Term};
 
@@ -13,7 +14,7 @@ pub(super) struct Seen {
     pub(super) bytes: u64,
 }
 
-/// How many bytes a request has at a size: a guess and its bounds, which are equal for an earned law.
+/// The size of a request at a run size: a guess and its bounds, which are equal for a proven law.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expected {
     pub(super) bytes: u64,
@@ -26,7 +27,8 @@ pub(super) fn is_lawful(from: Seen, to: Seen) -> bool {
     Term::ALL.into_iter().any(|term| is_near(scaled(from, term, to.size), to.bytes))
 }
 
-/// Returns the bytes of a request at `size`, from those that were seen; the first is of the run nearest to `size`.
+/// Returns the bytes of a request at `size`, from those that were seen, of which the first belongs to the run nearest
+/// to `size`.
 pub(super) fn expected(seen: &[Seen], size: Size) -> Expected {
     let first = seen[0];
     let obeyed = |law: &dyn Fn(Size) -> f64| seen.iter().all(|seen| is_near(law(seen.size), seen.bytes));
@@ -56,7 +58,7 @@ impl Line {
         pairs.filter_map(move |pair| Line::through(pair.map(|at| Term::ALL[at]), one, other))
     }
 
-    /// Returns the sum of the terms that has the bytes at both sizes; `None` if none has, or if a coefficient is below zero.
+    /// Returns the sum of the terms that fits both sizes; `None` if there is none, or if a coefficient is negative.
     fn through(terms: [Term; 2], one: Seen, other: Seen) -> Option<Line> {
         let [a, b] = terms.map(|term| term.of(one.size));
         let [c, d] = terms.map(|term| term.of(other.size));
@@ -71,7 +73,7 @@ impl Line {
         self.terms.iter().zip(self.coefficients).map(|(term, coefficient)| term.of(size) * coefficient).sum()
     }
 
-    /// Returns whether it is the line of a shape with a few rows more than the size: `c·(size + k)`.
+    /// Returns whether the line belongs to a shape with a few more rows than the size: `c·(size + k)`.
     fn is_of_a_shape(&self) -> bool {
         const MOST_ROWS: f64 = 64.0;
         let rows = self.coefficients[0] / self.coefficients[1];
@@ -82,8 +84,8 @@ impl Line {
     }
 }
 
-/// Returns the bounds of a request without an earned law. Between two sizes that were seen it is between their bytes;
-/// elsewhere between a constant and a proportion, or further if it grew faster.
+/// Returns the bounds of a request without a proven law. Between two sizes that were seen, they are the bytes at these
+/// sizes; elsewhere a constant and a proportion, or further if the request grew faster.
 fn bounded(seen: &[Seen], size: Size) -> Expected {
     let first = seen[0];
     let constant = float(first.bytes);
@@ -107,7 +109,7 @@ fn bounded(seen: &[Seen], size: Size) -> Expected {
     })
 }
 
-/// Returns the first of several numbers of bytes as the guess, and the others as bounds.
+/// Returns the first of several numbers of bytes as the guess, with the others as bounds.
 fn among(mut all: impl Iterator<Item = f64>) -> Option<Expected> {
     let first = bytes(all.next()?);
     let guess = Expected { bytes: first, at_least_bytes: first, at_most_bytes: first };
@@ -118,12 +120,12 @@ fn among(mut all: impl Iterator<Item = f64>) -> Option<Expected> {
     }))
 }
 
-/// Returns the bytes at a size, if they are in proportion to a term.
+/// Returns the bytes at a size, in proportion to a term.
 fn scaled(from: Seen, term: Term, size: Size) -> f64 {
     float(from.bytes) * (term.of(size) / term.of(from.size))
 }
 
-/// Whether a law's bytes are those that were seen, but for what a library rounds.
+/// Returns whether a law's bytes equal those that were seen, up to a library's rounding.
 fn is_near(law: f64, bytes: u64) -> bool {
     const MOST_BYTES: f64 = 512.0;
     (law - float(bytes)).abs() <= (float(bytes) / 64.0).min(MOST_BYTES)

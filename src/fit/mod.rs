@@ -1,8 +1,9 @@
-//! What size still fits: the requests of runs of some sizes predict those of another, and the allocator tells their peaks.
+//! Predicts which sizes still fit: the requests of runs of some sizes predict those of another, and a replay shows
+//! their peaks.
 //!
-//! [`SizedRun`]s of two sizes or more are aligned, request by request. Each aligned request has a law of the size; the run at
-//! another size makes the requests of the nearest run, with the bytes of their laws, in its order. A
-//! [`Replay`](crate::whatif::Replay) of these gives the peaks, and which request fails under a limit.
+//! [`SizedRun`]s of two or more sizes are aligned, request by request. Each aligned request has a law of the size; the
+//! run at another size makes the requests of the nearest run, in its order, with the sizes from their laws. A
+//! [`Replay`](crate::whatif::Replay) of these shows the peaks, and which request fails under a limit.
 #![forbid(unsafe_code)]
 
 mod alignment;

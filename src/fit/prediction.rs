@@ -6,15 +6,15 @@ use super::{forecast::Forecast, law::Expected, size::Size};
 use crate::whatif::{Answer, Bounds, FailedRequest, Outcome, Replay, Requests};
 use memreel_snapshot::{analysis::Made, history::Confidence, words::Result};
 
-/// A number of bytes, and what bounds it.
+/// A number of bytes, with bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interval {
     /// The best guess.
     pub bytes: u64,
-    /// The least that the laws and the drawn orders of frees allow.
+    /// The lowest value that the laws and the random orders of frees allow.
     pub at_least_bytes: u64,
-    /// The most that they allow.
+    /// The highest value that they allow.
     pub at_most_bytes: u64,
 }
 
@@ -35,15 +35,15 @@ impl Interval {
     }
 }
 
-/// What is requested and not yet free at the peak, of one kind.
+/// What is requested and not yet free at the peak, for one kind of block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PeakPart {
-    /// What it is; `None` where the stacks do not tell.
+    /// The kind; `None` where the stacks do not show it.
     pub made: Option<Made>,
     /// Its bytes.
     pub bytes: u64,
-    /// Those of requests with the same bytes in every run.
+    /// The bytes of requests with the same size in every run.
     pub constant_bytes: u64,
 }
 
@@ -53,33 +53,35 @@ pub struct PeakPart {
 pub struct Prediction {
     /// The size.
     pub size: Size,
-    /// The peak of the bytes that the program asked for and had not freed.
+    /// The peak of the bytes that the program requested and had not freed.
     pub requested_peak_bytes: Interval,
     /// The peak of the bytes in blocks.
     pub allocated_peak_bytes: Interval,
     /// The peak of the bytes that were held from the device.
     pub reserved_peak_bytes: Interval,
-    /// What the peak of the requested bytes is made of, the most bytes first.
+    /// What the peak of the requested bytes consists of, largest first.
     pub peak_parts: Vec<PeakPart>,
     /// The request that fails under the limit; `None` if the run fits.
     pub failure: Option<FailedRequest>,
-    /// How often the run releases its cache and asks the device again.
+    /// How often the run releases its cache and calls the device again.
     pub num_alloc_retries: u64,
-    /// Whether the bounds and the drawn orders fit, or fail, as the guess does.
+    /// Whether the bounds and the random orders agree with the guess on whether the run fits.
     pub is_unanimous: bool,
-    /// The size of the run whose requests these are.
+    /// The size of the run that the requests are from.
     pub nearest: Size,
-    /// How many times the nearest run the size is.
+    /// The ratio of this size to the nearest run's.
     pub times: f64,
-    /// The share of the bytes that one run asked for and another did not.
+    /// The share of the bytes that only one of the runs requested.
     pub alone_share: f64,
-    /// How far the guess can be trusted: by the largest of the spreads of the peaks, what runs have alone, and the replay of
-    /// the nearest run. Up to a hundredth is sure, up to three is high, up to a tenth is fair. A run that is more than
-    /// eight times the nearest one is fair at most, and so is one that fits for some of the bounds only.
+    /// How far the guess can be trusted: by the largest of the spreads of the peaks, the share that only one run has,
+    /// and the deviation of the nearest run's replay. Up to a hundredth is sure, up to three hundredths is high, up to
+    /// a tenth is fair. A run that is more than eight times the nearest one is at most fair, and so is one that fits
+    /// only for some of the bounds.
     pub confidence: Confidence,
 }
 
-/// How many orders of the frees in each burst are tried. What one call releases is freed in another order at another size.
+/// How many orders of the frees in each burst are tried, because what one call releases is freed in another order at
+/// another size.
 const N_DRAWN: u64 = 3;
 
 impl Forecast<'_> {
@@ -128,7 +130,7 @@ impl Forecast<'_> {
         Ok(prediction)
     }
 
-    /// Returns what the peak of the requested bytes is made of.
+    /// Returns what the peak of the requested bytes consists of.
     fn peak_parts(&self, guess: &Requests) -> Vec<PeakPart> {
         let mut parts: BTreeMap<Option<Made>, PeakPart> = BTreeMap::new();
         for (request, bytes) in guess.live_at_peak() {

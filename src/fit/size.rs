@@ -1,4 +1,4 @@
-//! The size of a run: one number, such as its batch, or two, such as batch and length; and the terms of laws.
+//! The size of a run: one number, such as its batch, or two, such as batch and length. Also the terms of laws.
 
 use std::{fmt, num::NonZeroU64};
 
@@ -9,7 +9,7 @@ use memreel_snapshot::words::{Error, Result};
 pub struct Size([NonZeroU64; 2]);
 
 impl Size {
-    /// Takes one number, such as a batch.
+    /// Creates a size from one number, such as a batch.
     ///
     /// # Errors
     /// [`is_misuse`](crate::Error::is_misuse) for 0.
@@ -17,7 +17,7 @@ impl Size {
         Size::of([number, 1])
     }
 
-    /// Takes two numbers, such as a batch and a length.
+    /// Creates a size from two numbers, such as a batch and a length.
     ///
     /// # Errors
     /// [`is_misuse`](crate::Error::is_misuse) for 0.
@@ -27,13 +27,13 @@ impl Size {
         Ok(Size([first.ok_or_else(zero)?, second.ok_or_else(zero)?]))
     }
 
-    /// Returns its numbers; the second is 1 if it has one.
+    /// Returns its numbers; if it has only one, the second is 1.
     #[must_use]
     pub fn numbers(self) -> [u64; 2] {
         self.0.map(NonZeroU64::get)
     }
 
-    /// Returns how many times `other` it is, as the product of its numbers.
+    /// Returns the ratio to `other`, of the products of their numbers.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn times(self, other: Size) -> f64 {
@@ -58,7 +58,7 @@ impl Term {
     /// The term that does not depend on the size.
     pub(super) const ONE: Term = Term([0, 0]);
 
-    /// The terms, the lowest degree first. Those of the second number are those of the first, if it is always 1.
+    /// The terms, lowest degree first. If the second number is always 1, its terms equal those of the first.
     pub(super) const ALL: [Term; 8] = [
         Term::ONE,
         Term([1, 0]),
@@ -70,7 +70,7 @@ impl Term {
         Term([2, 1]),
     ];
 
-    /// Returns whether it is one of the numbers.
+    /// Returns whether it is one of the numbers itself.
     pub(super) fn is_linear(self) -> bool {
         self.0[0] + self.0[1] == 1
     }

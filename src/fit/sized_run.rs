@@ -17,10 +17,11 @@ pub struct SizedRun {
 }
 
 impl SizedRun {
-    /// Reads a run from its snapshot, as it would be with some changes. `stacks` numbers the stacks of all runs that are compared.
+    /// Reads a run from its snapshot, with some changes applied. `stacks` numbers the stacks of all runs that are
+    /// compared.
     ///
     /// # Errors
-    /// Those of [`Requests::new`] and [`Requests::changed`].
+    /// The errors of [`Requests::new`] and [`Requests::changed`].
     pub fn new<'a>(
         size: Size,
         snapshot: &'a Snapshot,

@@ -1,4 +1,4 @@
-//! The runs of several sizes, and what they say about others.
+//! Compares runs of several sizes, and predicts others from them.
 
 use std::num::NonZeroU64;
 
@@ -21,13 +21,13 @@ pub struct Sizes<'a> {
     checks: Vec<Check>,
 }
 
-/// A recorded run, as the others predict it.
+/// A recorded run, and what the others predict for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Check {
-    /// What the others predict.
+    /// The prediction from the other runs.
     pub predicted: Prediction,
-    /// What was recorded.
+    /// The recorded peaks.
     pub recorded: Prediction,
 }
 
@@ -37,17 +37,17 @@ pub struct Check {
 pub struct Largest {
     /// The peaks at that size; `None` if the smallest does not fit.
     pub fits: Option<Prediction>,
-    /// The next size, at which a request fails; `None` if there is no end to what fits.
+    /// The next size, at which a request fails; `None` if every size fits.
     pub fails: Option<Prediction>,
 }
 
 impl<'a> Sizes<'a> {
-    /// Aligns runs that were recorded under one setting. Where there are three sizes or more, each is predicted from the
+    /// Aligns runs that were recorded under one setting. With three or more sizes, each is also predicted from the
     /// others as a check.
     ///
     /// # Errors
-    /// [`is_misuse`](crate::Error::is_misuse) if there are not two sizes, if two runs have one size, if a request failed in
-    /// every run, or if two runs have less than half of their bytes in common.
+    /// [`is_misuse`](crate::Error::is_misuse) if there are fewer than two sizes, if two runs have the same size, if a
+    /// request failed in every run, or if two runs have less than half of their bytes in common.
     pub fn new(runs: &[&'a SizedRun]) -> Result<Sizes<'a>> {
         let mut sizes = Sizes::aligned(runs)?;
         if sizes.forecasts.len() > 2 {
@@ -87,28 +87,28 @@ impl<'a> Sizes<'a> {
         Ok(Sizes { forecasts, conf, checks: Vec::new() })
     }
 
-    /// Sets the setting, as a text of `PYTORCH_ALLOC_CONF`. Default: that of the first run.
+    /// Sets the allocator settings, as a text of `PYTORCH_ALLOC_CONF`. Default: that of the first run.
     #[must_use]
     pub fn with_conf(mut self, conf: impl Into<String>) -> Self {
         self.conf = conf.into();
         self
     }
 
-    /// Returns the setting.
+    /// Returns the allocator settings.
     #[must_use]
     pub fn conf(&self) -> &str {
         &self.conf
     }
 
-    /// Returns each recorded run in which no request failed, as its replay gives it.
+    /// Returns the peaks of each recorded run without a failed request, according to its replay.
     ///
     /// # Errors
-    /// Those of [`at`](Sizes::at).
+    /// The errors of [`at`](Sizes::at).
     pub fn recorded(&self) -> Result<Vec<Prediction>> {
         self.forecasts.iter().map(|of| of.predict(of.base.size, &self.conf, None)).collect()
     }
 
-    /// Returns each run as the others predict it; none if there are only two.
+    /// Returns each run with its prediction from the others; empty if there are only two.
     #[must_use]
     pub fn checks(&self) -> &[Check] {
         &self.checks
@@ -122,17 +122,18 @@ impl<'a> Sizes<'a> {
         self.predict(size, None)
     }
 
-    /// Finds the largest size that fits under a limit, among the multiples of `step`. `with` makes a size of a number.
+    /// Finds the largest size that fits under a limit, among the multiples of `step`. `with` turns a number into a
+    /// size.
     ///
     /// # Errors
-    /// Those of [`at`](Sizes::at).
+    /// The errors of [`at`](Sizes::at).
     pub fn largest(
         &self,
         limit_bytes: u64,
         step: NonZeroU64,
         with: impl Fn(NonZeroU64) -> Result<Size>,
     ) -> Result<Largest> {
-        // Beyond it, nothing depends on the size.
+        // Beyond this, nothing depends on the size.
         const MOST: u64 = 1 << 40;
         let most_steps = MOST / step;
         if most_steps == 0 {
@@ -170,7 +171,7 @@ impl<'a> Sizes<'a> {
         Ok(prediction)
     }
 
-    /// Refuses a size of which a number differs from that of all runs, if they have the same.
+    /// Returns an error for a size with a number that differs from that of all runs, if they all have the same one.
     fn check_numbers(&self, size: Size) -> Result<()> {
         let runs = || self.forecasts.iter().map(|of| of.base.size.numbers());
         for (at, name) in ["first", "second"].into_iter().enumerate() {
@@ -196,18 +197,18 @@ impl<'a> Sizes<'a> {
         rating(self.checks.iter().map(deviation).fold(0.0, f64::max))
     }
 
-    /// Returns the run nearest to a size; of two that are as near, the larger one.
+    /// Returns the run nearest to a size; the larger one of two that are equally near.
     fn nearest(&self, size: Size) -> &Forecast<'a> {
         let far = |of: &Forecast<'_>| distance(of.base.size, size);
         let nearer = |one: &&Forecast<'_>, other: &&Forecast<'_>| {
             far(one).total_cmp(&far(other)).then(other.base.size.cmp(&one.base.size))
         };
-        // `aligned` refuses runs of which none is whole.
+        // `aligned` rejects runs if none is complete.
         self.forecasts.iter().min_by(nearer).unwrap_or(&self.forecasts[0])
     }
 }
 
-/// Returns the sizes of two runs, if the larger one needs less than the smaller one.
+/// Returns the sizes of two runs if the larger one needs less memory than the smaller one.
 fn contradiction(runs: &[&SizedRun]) -> Option<[Size; 2]> {
     let is_larger = |one: Size, other: Size| {
         one != other && one.numbers().into_iter().zip(other.numbers()).all(|(one, other)| one >= other)
