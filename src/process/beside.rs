@@ -1,4 +1,4 @@
-//! A process beside this one that does a part of its work: if it fails, whatever the reason, this one goes on.
+//! A second process that does a part of this one's work: if it fails, for whatever reason, this one continues.
 
 use std::{
     fs, io,
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 
-/// A process that does a part of the work of the one that started it. It ends with that one.
+/// A process that does a part of the work of the process that started it. It ends with that process.
 ///
 /// ```
 /// use memreel::integrate::Beside;
@@ -28,7 +28,8 @@ impl Beside {
     /// Starts a process that runs `work` and ends with the status that it returns.
     ///
     /// # Errors
-    /// This process has several threads, whose locks the other one would find taken, or the system has no room for another one.
+    /// This process has several threads, whose locks the child could find taken, or the system cannot start another
+    /// process.
     pub fn start(work: impl FnOnce() -> i32) -> io::Result<Beside> {
         if fs::read_dir("/proc/self/task")?.take(2).count() != 1 {
             return Err(io::Error::other("this process has several threads"));
@@ -37,7 +38,7 @@ impl Beside {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                // An early end of the parent is found by whoever waits for its word.
+                // A parent that ends early is noticed by the reader of its messages.
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 let status = catch_unwind(AssertUnwindSafe(work)).unwrap_or(101);
                 std::process::exit(status)
@@ -46,23 +47,23 @@ impl Beside {
         }
     }
 
-    /// Returns its number.
+    /// Returns its PID.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.0.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Sends it a signal. To one that has ended and was not waited for, that is no error.
+    /// Sends it a signal. It is not an error if the process has ended and was not waited for.
     pub fn send(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = kill_process(self.0, signal);
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     ///
     /// # Errors
-    /// It was waited for before.
+    /// The process was already waited for.
     pub fn wait(&self) -> io::Result<ExitStatus> {
         loop {
             match waitpid(Some(self.0), WaitOptions::empty()) {

@@ -1,20 +1,20 @@
-//! Counts of this process in the header of its tape, which take no lock.
+//! Counts in the header of this process's tape, updated without a lock.
 
 use std::{
     ptr,
     sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
 
-/// The children that no handler of forks saw; in the upper half, the programs that were started and could not be recorded.
+/// The children that no fork handler saw; in the upper half, the programs that were started but could not be recorded.
 pub(crate) static UNSEEN: Counter = Counter::new();
 
-/// The chunks that are not in the file; in the upper half, the events that were not recorded at all.
+/// The chunks that are not in the file; in the upper half, the events that were not recorded.
 pub(crate) static LOST: Counter = Counter::new();
 
-/// What the upper half of a counter counts in.
+/// One in the upper half of a counter.
 const UPPER: u64 = 1 << 32;
 
-/// A count in memory of the process's tape; nothing is counted while there is none.
+/// A counter in the memory of the process's tape; nothing is counted without a tape.
 #[derive(Debug)]
 pub(crate) struct Counter(AtomicPtr<AtomicU64>);
 
@@ -23,12 +23,12 @@ impl Counter {
         Counter(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Has `word` count until it is forgotten.
+    /// Counts in `word` until it is forgotten.
     pub(crate) fn count_in(&self, word: &AtomicU64) {
         self.0.store(ptr::from_ref(word).cast_mut(), Ordering::Release);
     }
 
-    /// Ends the use of a word, whose memory ends.
+    /// Stops using a word whose memory is about to end.
     pub(crate) fn forget(&self, word: &AtomicU64) {
         let word = ptr::from_ref(word).cast_mut();
         // Relaxed if it fails: the word in use is another.
@@ -41,7 +41,7 @@ impl Counter {
         add(self.0.load(Ordering::Acquire), UPPER);
     }
 
-    /// Counts one in the lower half, and then no more.
+    /// Counts one in the lower half, and then stops counting.
     #[cold]
     pub(crate) fn count_last(&self) {
         add(self.0.swap(ptr::null_mut(), Ordering::AcqRel), 1);
@@ -55,13 +55,13 @@ fn add(word: *mut AtomicU64, n: u64) {
     }
 }
 
-/// Returns the lower half of a word, and the upper.
+/// Returns the lower and the upper half of a word.
 pub(crate) fn halves(word: u64) -> (u64, u64) {
     (word % UPPER, word / UPPER)
 }
 
-/// Counts a program that this process starts and that cannot be recorded, in the tape of this process, or of its parent in a child
-/// that has none yet.
+/// Counts a program that this process starts but that cannot be recorded: in the tape of this process, or of its parent
+/// if this is a child without a tape.
 ///
 /// ```
 /// memreel::integrate::count_unrecorded(); // without a tape, it is counted nowhere

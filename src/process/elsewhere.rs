@@ -1,13 +1,13 @@
-//! What these facts are on systems on which memreel only reads.
+//! Substitutes for these facts on systems on which memreel only reads.
 #![forbid(unsafe_code)]
 
 /// The signals that a thread does not receive.
 pub(crate) mod mask {
-    /// A thread that receives all of them.
+    /// Stands for a thread that receives all signals.
     pub(crate) struct Blocked;
 
     impl Blocked {
-        /// Blocks none.
+        /// Blocks no signal.
         pub(crate) fn new() -> Blocked {
             Blocked
         }
@@ -30,7 +30,7 @@ pub(crate) mod memory {
         pub(crate) own_folders: Vec<String>,
     }
 
-    /// Refuses to look.
+    /// Returns an error.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`], always.
@@ -39,16 +39,16 @@ pub(crate) mod memory {
     }
 }
 
-/// What the recorder has mapped for itself: nothing.
+/// The recorder's own mappings: none.
 pub(crate) mod own_maps {
     use std::{ops::Range, path::Path};
 
-    /// Returns no range.
+    /// Returns an empty list.
     pub(crate) fn ranges() -> Vec<Range<u64>> {
         Vec::new()
     }
 
-    /// Returns no range.
+    /// Returns an empty list.
     pub(crate) fn ranges_in(_process: &Path, _address: u64) -> Vec<Range<u64>> {
         Vec::new()
     }

@@ -1,12 +1,12 @@
-//! The variables of the environment, read in this one place. A process with more rights than its caller has none: they are
-//! the caller's, who may not have files of the other's written, nor its memory shown.
+//! Reads environment variables, in this one place. A process with more rights than its caller has none: the variables
+//! are the caller's, who may not have files written with these rights, or see the process's memory.
 
 use std::{
     env::{self, VarError},
     ffi::OsString,
 };
 
-/// Returns a variable of the environment; `None` in a process that began with more rights than its caller: by setuid,
+/// Returns a variable of the environment; `None` in a process that started with more rights than its caller: by setuid,
 /// setgid or the capabilities of its file.
 ///
 /// Use it instead of [`std::env::var_os`] in a library that others preload or link.
@@ -20,22 +20,22 @@ pub fn variable(name: &str) -> Option<OsString> {
     if has_rights_of_others() { None } else { env::var_os(name) }
 }
 
-/// Returns a variable as a text.
+/// Returns a variable as text.
 ///
 /// # Errors
-/// As of [`env::var`]; every variable is absent where [`variable`] has none.
+/// The errors of [`env::var`]; a variable that [`variable`] does not return is absent.
 pub(crate) fn text(name: &str) -> Result<String, VarError> {
     variable(name).ok_or(VarError::NotPresent)?.into_string().map_err(VarError::NotUnicode)
 }
 
-/// Returns what the kernel says about the start of this program.
+/// Returns whether the kernel started this program with more rights than its caller.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn has_rights_of_others() -> bool {
     // SAFETY: it reads a table that the kernel wrote before the program began.
     (unsafe { libc::getauxval(libc::AT_SECURE) }) != 0
 }
 
-/// Where memreel only reads, it is in programs of their user.
+/// Where memreel only reads, it runs with its user's rights.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn has_rights_of_others() -> bool {
     false

@@ -1,4 +1,4 @@
-//! What a fork holds, for the models of `dev/loom`, in which the forking thread is another one of the process.
+//! Models of what a fork holds, for `dev/loom`, in which the forking thread is another thread of the process.
 #![forbid(unsafe_code)]
 
 use std::sync::{
@@ -11,7 +11,7 @@ use super::{
     sync::{Mutex, NotAtomic, lock},
 };
 
-/// The parts of a process, which are as many as were made: they are never dropped.
+/// The parts of a process. They are never dropped.
 #[derive(Clone, Copy)]
 pub struct Forks(&'static held::Forks);
 
@@ -27,7 +27,7 @@ impl Default for Forks {
     }
 }
 
-/// A part with a lock. What the lock protects is marked, also where the fork looks at it without the lock.
+/// A part with a lock. What the lock protects is marked, even where the fork reads it without the lock.
 #[derive(Debug, Default)]
 pub struct ForkedPart {
     lock: Mutex<()>,
@@ -44,7 +44,7 @@ impl ForkedPart {
         (0..2).for_each(|_| _ = self.value.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Returns the value, of which nothing is half changed. The caller has no lock: it forks.
+    /// Returns the value, which is never half changed. The caller has no lock, because it forks.
     #[must_use]
     pub fn at_fork(&self) -> usize {
         self.mark.read();
@@ -62,7 +62,7 @@ impl Part for ForkedPart {
     }
 }
 
-/// How often a part was held that several threads register as one.
+/// How often a part was held that several threads register as the same one.
 static N_HELD: AtomicUsize = AtomicUsize::new(0);
 
 impl Forks {
@@ -71,19 +71,19 @@ impl Forks {
         self.0.register(Level::Recorder, part);
     }
 
-    /// Registers the one part that is a static.
+    /// Registers the one part that is static.
     pub fn register_static(&self) {
         self.0.register_static(Level::Loader, |_| _ = N_HELD.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Returns how often the one part was held since this was asked.
+    /// Returns how often the static part was held since the last call.
     #[must_use]
     pub fn n_held(&self) -> usize {
         N_HELD.swap(0, Ordering::Relaxed)
     }
 
-    /// Forks: `meanwhile` runs while everything is held. Afterwards this is the child if `is_child`. Returns whether everything
-    /// was held.
+    /// Simulates a fork: `meanwhile` runs while everything is held. Afterwards this is the child if `is_child`. Returns
+    /// whether everything was held.
     #[must_use]
     pub fn fork(&self, is_child: bool, meanwhile: impl FnOnce()) -> bool {
         let Some(mut held) = self.0.hold() else { return false };

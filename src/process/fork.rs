@@ -1,4 +1,4 @@
-//! Forks of the process: the child finds every lock free and no work half done.
+//! Makes forks safe: the child finds every lock free and no work half done.
 //!
 //! A child of `fork` has one thread, the copy of the one that forked. A lock that another thread had at that moment
 //! would stay locked for ever, and what that thread was changing would stay half changed. So the forking thread
@@ -7,15 +7,14 @@
 //!
 //! A part of memreel that has a lock registers itself when it is created; [`Part::hold`] takes its locks. A part may
 //! also act in the child, where it has its locks and no other thread exists: a tape takes the chunks of the threads
-//! that are gone, and a file that only the parent may write would be closed there. Nothing of this is on the way of
-//! an event or of an allocation.
+//! that are gone, and a file that only the parent may write is closed. Events and allocations pay nothing for this.
 //!
-//! From the first step of a fork to the last the forking thread does the recorder's own work, receives no signal, and
+//! From the first step of a fork to the last, the forking thread does the recorder's own work, receives no signal, and
 //! allocates nothing in the parent.
 //!
-//! No lock is waited for longer than two seconds: a function that is called under one of the locks may fork, and so may a
-//! signal handler within the recorder's own work, which is not waited for at all. What then is not held is not
-//! sound in the child, which records nothing (`wiped.rs`).
+//! No lock is waited for longer than two seconds: a function that is called under one of the locks may fork, and so may
+//! a signal handler within the recorder's own work, which is not waited for at all. If a lock could not be taken, the
+//! child's state is not consistent, and the child records nothing (`wiped.rs`).
 
 use std::sync::{
     Arc, Mutex, MutexGuard,
@@ -32,8 +31,8 @@ static FORKS: Forks = Forks::new();
 /// Counts the forks between the first process and this one. Relaxed: it changes while a child has one thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Returns how many forks are between the first process and this one. What cannot be used in a child of the
-/// process that created it, such as a GPU or a thread, remembers it.
+/// Returns how many forks are between the first process and this one. Things that a child of the process that created
+/// them cannot use, such as a GPU or a thread, remember this number.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
@@ -50,13 +49,14 @@ pub(crate) fn register_static(level: Level, hold: fn(&mut Held)) {
     FORKS.register_static(level, hold);
 }
 
-/// Registers what is called in a child, where it may do little.
+/// Registers a function that is called in a child, where it may do little.
 pub(crate) fn register_call(work: fn()) {
     install();
     FORKS.register_call(work);
 }
 
-/// Has the handlers of an allocator under `malloc` called within those of memreel, which asks it for memory under its locks.
+/// Registers the fork handlers of an allocator under `malloc` to run inside memreel's, which allocates from it under
+/// its locks.
 ///
 /// ```
 /// use memreel::integrate::{AllocatorHandlers, register_allocator};
@@ -69,18 +69,18 @@ pub fn register_allocator(handlers: AllocatorHandlers) {
     FORKS.register_allocator(handlers);
 }
 
-/// The number of the fork that holds the locks now, and that of the last one that a thread waited for too long; 0 if there is none.
-/// Relaxed: they only end waits.
+/// The number of the fork that holds the locks now, and of the last one that a thread waited for too long; 0 if there
+/// is none. Relaxed: they only end waits.
 static HOLDING: AtomicU32 = AtomicU32::new(0);
 static STUCK: AtomicU32 = AtomicU32::new(0);
 
-/// How often a thread waits for a fork ([`pause::again`]): about two seconds, because that of a large process takes some tenths of
-/// one; and 10 ms once a fork was stuck.
+/// How often a thread waits for a fork ([`pause::again`]): about two seconds, because the fork of a large process takes
+/// some tenths of a second; and 10 ms once a fork was stuck.
 const MOST_WAITS: u32 = 850;
 const FEWER_WAITS: u32 = 224;
 
-/// Returns whether the `n`th wait for a lock is one too many: a fork has it, whose next handlers, of another library, may wait
-/// for this thread. For such a fork no thread waits again.
+/// Returns whether the `n`th wait for a lock is one too many: a fork has the lock, and another library's next fork
+/// handlers may wait for this thread. No thread waits for such a fork again.
 pub(crate) fn is_stuck(n: u32) -> bool {
     let (holding, stuck) = (HOLDING.load(Ordering::Relaxed), STUCK.load(Ordering::Relaxed));
     let is_stuck = match (holding, stuck) {
@@ -94,7 +94,7 @@ pub(crate) fn is_stuck(n: u32) -> bool {
     is_stuck
 }
 
-/// Notes that a fork of this process holds the locks.
+/// Records that a fork of this process holds the locks.
 fn begin_holding() {
     // Relaxed: one thread after the other holds them.
     static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -136,13 +136,14 @@ mod handlers {
     type Place = RefCell<ManuallyDrop<Option<Held>>>;
 
     thread_local! {
-        /// What this thread has while it forks. It has no destructor: the C library allocates for one, in the program's name.
+        /// The state of this thread's fork. It has no destructor, because the C library allocates for one, in the
+        /// program's name.
         static HELD: Place = const { RefCell::new(ManuallyDrop::new(None)) };
     }
 
     const _: () = assert!(!std::mem::needs_drop::<Place>());
 
-    /// Registers the handlers, once a process. When it returns, they are registered.
+    /// Registers the handlers, once per process. They are registered when it returns.
     pub(crate) fn install() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
@@ -157,17 +158,17 @@ mod handlers {
         });
     }
 
-    /// Calls `work` with what this thread has.
+    /// Calls `work` with the state of this thread's fork.
     fn with_held<T>(work: impl FnOnce(&mut Option<Held>) -> T) -> Option<T> {
         HELD.try_with(|place| place.try_borrow_mut().ok().map(|mut held| work(&mut held))).ok().flatten()
     }
 
     /// Takes every lock, before the fork.
     pub(super) extern "C" fn prepare() {
-        // Its first use takes a lock of the loader, so it comes before any lock of memreel. Without storage nothing would
-        // release the locks.
+        // Its first use takes a lock of the loader, so it comes before any lock of memreel. Without storage, nothing
+        // would release the locks.
         with_held(|held| match held {
-            // A handler of another library, behind this one, forks itself.
+            // A handler of another library, called after this one, forks itself.
             Some(held) => held.n_within += 1,
             None => {
                 *held = FORKS.hold();
@@ -193,7 +194,7 @@ mod handlers {
         end(|held| held.in_child());
     }
 
-    /// Ends a fork of this thread. One within another leaves what that has.
+    /// Ends a fork of this thread. A fork within another leaves the outer one's state.
     fn end(work: impl FnOnce(&mut Held)) {
         let ended = with_held(|place| {
             let held = place.as_mut()?;
@@ -207,7 +208,7 @@ mod handlers {
             }
             None
         });
-        // Apart, so that an owner that is dropped with it may fork.
+        // Separate, so that an owner that is dropped with it may fork.
         drop(ended);
     }
 }
@@ -231,7 +232,7 @@ mod tests {
     fn forks_of_several_threads_come_one_after_the_other() {
         static IS_FORKING: AtomicBool = AtomicBool::new(false);
         static N_OVERLAPS: AtomicUsize = AtomicUsize::new(0);
-        // What is held last is released first, here after another thread had the time to begin.
+        // What is held last is released first, and here only after another thread had time to start.
         register_static(Level::Modules, |held| held.call(|| {}, || thread::sleep(Duration::from_millis(1))));
         register_static(Level::Loader, |held| {
             let is_second = IS_FORKING.swap(true, Ordering::SeqCst);

@@ -1,9 +1,9 @@
 //! Keeps the recorder from recording its own work.
 //!
-//! A recorder may be used inside the process's own allocator. Then its own allocations (a new chunk, a longer
-//! table) come back to it as reports, while it may have one of its locks or be in the middle of an event.
-//! Recording them would deadlock or recurse without end. So a thread sets a flag while it does the
-//! recorder's work, and what is reported while the flag is set is not recorded.
+//! A recorder may be used inside the process's own allocator. Then its own allocations (a new chunk, a longer table)
+//! are reported to it, while it may have one of its locks or be in the middle of an event. Recording them would
+//! deadlock or recurse without end. So a thread sets a flag while it does the recorder's work, and what is reported
+//! while the flag is set is not recorded.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Returns the guard, or `None` if this thread already has one or is being destroyed, and in a child whose fork no
-    /// handler saw (`wiped.rs`): what asks for the guard first, such as the process's heap, records nothing there.
+    /// handler saw (`wiped.rs`): code that takes the guard first, such as the process's heap, records nothing there.
     pub(crate) fn enter() -> Option<Guard> {
         if wiped::is_stranger() {
             wiped::count_stranger();

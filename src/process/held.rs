@@ -1,4 +1,4 @@
-//! What a fork holds: the registered locks, taken in the order in which all threads take them.
+//! Holds the registered locks during a fork, in the order in which all threads take them.
 
 use std::sync::{Arc, TryLockError, Weak};
 #[cfg(not(loom))]
@@ -16,7 +16,7 @@ use super::{
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The order in which parts are held: a thread that has a lock of one level takes others of later levels only.
+/// The order in which parts are held: a thread with a lock of one level only takes others of later levels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     /// Calls of the dynamic loader, which may wait for any thread; so no lock is held yet.
@@ -29,7 +29,7 @@ pub(crate) enum Level {
     Modules,
 }
 
-/// Something with locks that no other thread may have at a fork.
+/// Something whose locks no other thread may have during a fork.
 pub(crate) trait Part: Send + Sync {
     /// Takes the locks with [`Held::lock`].
     fn hold(self: Arc<Self>, held: &mut Held);
@@ -67,17 +67,17 @@ impl Registered {
 pub struct AllocatorHandlers {
     /// Called before the fork.
     pub prepare: Option<extern "C" fn()>,
-    /// Called in the parent after it.
+    /// Called in the parent after the fork.
     pub parent: Option<extern "C" fn()>,
-    /// Called in the child after it.
+    /// Called in the child after the fork.
     pub child: Option<extern "C" fn()>,
 }
 
 struct Parts {
-    /// By rising level.
+    /// Sorted by level.
     all: Vec<(Level, Registered)>,
     allocators: Vec<AllocatorHandlers>,
-    /// The memory of the last fork.
+    /// Memory that is reused from the last fork.
     spare: Steps,
 }
 
@@ -110,14 +110,14 @@ impl Forks {
         self.add(level, Registered::Static(hold));
     }
 
-    /// Registers what is called in a child.
+    /// Registers a function that is called in a child.
     pub(super) fn register_call(&self, work: fn()) {
         self.add(Level::Loader, Registered::Call(work));
     }
 
-    /// Looks and adds in one step: two threads that come with one function add it once.
+    /// Checks and adds in one step: if two threads register the same function, it is added once.
     fn add(&self, level: Level, part: Registered) {
-        // What the list allocates is the recorder's own. A report of it may come back here.
+        // The list's allocations are the recorder's own. A report of them may re-enter this function.
         let _own = Guard::enter();
         let mut parts = lock(&self.0);
         if let Registered::Static(hold) = part {
@@ -126,7 +126,7 @@ impl Forks {
                 return;
             }
         }
-        // Parts that were dropped are removed where the list would have to grow.
+        // Parts that were dropped are removed when the list would have to grow.
         if parts.all.len() == parts.all.capacity() {
             parts.all.retain(|(_, part)| part.is_alive());
         }
@@ -140,7 +140,8 @@ impl Forks {
         lock(&self.0).allocators.push(handlers);
     }
 
-    /// Takes every lock, before the fork. `None` if this thread is within the recorder's own work: it may have locks itself.
+    /// Takes every lock, before the fork. `None` if this thread is within the recorder's own work, because it may have
+    /// locks itself.
     pub(super) fn hold(&'static self) -> Option<Held> {
         let mut held = Held {
             #[cfg(not(loom))]
@@ -150,9 +151,10 @@ impl Forks {
             steps: Steps::new(),
             forks: self,
             parts: None,
-            // The first of all, and the last to end: what this thread allocates from here on is the recorder's own.
+            // The first to be taken, and the last to end: what this thread allocates from here on is the recorder's
+            // own.
             _own: Guard::enter()?,
-            // A handler of a signal would run under all locks, and could fork.
+            // A signal handler would run under all locks, and could fork.
             _signals: Blocked::new(),
         };
         let mut parts = held.try_lock(&self.0)?;
@@ -164,17 +166,17 @@ impl Forks {
     }
 }
 
-/// What the forking thread has between the two handlers.
+/// The state of the forking thread between the two handlers.
 pub(crate) struct Held {
     #[cfg(not(loom))]
     until: Instant,
     /// Whether everything was taken.
     is_whole: bool,
-    /// How many forks of this thread are within this one: those of another library's handlers.
+    /// How many forks by other libraries' handlers on this thread are within this one.
     pub(super) n_within: u32,
     steps: Steps,
     forks: &'static Forks,
-    /// Released last, so that another thread's fork begins when this one has undone everything.
+    /// Released last, so that another thread's fork starts after this one has undone everything.
     parts: Option<MutexGuard<'static, Parts>>,
     _own: Guard,
     _signals: Blocked,
@@ -229,8 +231,8 @@ impl Step for Calls {
 }
 
 impl Held {
-    /// Holds a lock of a shared value. `look` sees what it protects before the fork, and `in_child` changes it in
-    /// the child.
+    /// Holds a lock of a shared value. `look` reads what the lock protects before the fork, and `in_child` changes it
+    /// in the child.
     pub(crate) fn lock<O: 'static, T: 'static>(
         &mut self,
         owner: &Arc<O>,
@@ -265,7 +267,7 @@ impl Held {
         self.is_whole &= self.steps.push(Calls { in_child, at_end });
     }
 
-    /// Waits until `is_so` returns true, or until the patience of the fork ends; returns whether it did.
+    /// Waits until `is_so` returns true, or until the fork's time is over; returns which.
     pub(crate) fn wait(&mut self, mut is_so: impl FnMut() -> bool) -> bool {
         for n in 0.. {
             if is_so() {
@@ -299,12 +301,12 @@ impl Held {
         self.is_whole
     }
 
-    /// Begins again in the parent: what is dropped next releases everything.
+    /// Prepares the parent: what is dropped next releases everything.
     pub(super) fn in_parent(&mut self) {
         self.each_allocator(|handlers| handlers.parent);
     }
 
-    /// Does what each part does in the child.
+    /// Does the work of each part in the child.
     pub(super) fn in_child(&mut self) {
         self.each_allocator(|handlers| handlers.child);
         self.steps.in_child();
@@ -317,7 +319,7 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// Releases everything, the last first, and drops no owner before all locks are free: an owner may be the last
+    /// Releases everything, last first. No owner is dropped before all locks are free, because it may be the last owner
     /// of its value, whose drop takes locks.
     fn drop(&mut self) {
         self.steps.release();

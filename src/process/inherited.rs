@@ -1,12 +1,14 @@
-//! What a process has from its caller and a program that it starts is to have too: closed standard streams, ignored signals,
-//! the mask of signals. Rust's runtime changes some of it before `main`, and `Command` more of it in the child.
+//! What a process inherits from its caller and must pass on to a program that it starts: closed standard streams,
+//! ignored signals, the signal mask. Rust's runtime changes some of it before `main`, and `Command` changes more in the
+//! child.
 
 use std::{io, mem::MaybeUninit, os::unix::process::CommandExt, process::Command, ptr, sync::OnceLock};
 
-/// The signals whose dispositions are kept. Rust ignores one; while the other is ignored, no status of a child is known.
+/// The signals whose dispositions are kept. Rust ignores the first; while the second is ignored, no status of a child
+/// is available.
 const KEPT: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGCHLD];
 
-/// What this process had when it began, or when it was first looked at.
+/// The state of this process when it started, or when it was first read.
 ///
 /// ```
 /// use std::process::Command;
@@ -40,7 +42,8 @@ impl std::fmt::Debug for Inherited {
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
 impl Inherited {
-    /// Returns what this process had at the first call. A program calls it before its runtime begins, from `.init_array`.
+    /// Returns the state of this process at the first call. A program calls it before its runtime starts, from
+    /// `.init_array`.
     pub fn get() -> &'static Inherited {
         INHERITED.get_or_init(Inherited::look)
     }
@@ -60,7 +63,7 @@ impl Inherited {
         Inherited { is_closed, is_ignored: KEPT.map(is_ignored), mask, has_mask }
     }
 
-    /// Has this process learn the status of its children, also where its caller ignored the signal of their end.
+    /// Makes the status of this process's children available, even if its caller ignored the signal of their end.
     pub fn learn_of_children(&self) {
         if self.is_ignored[1] {
             // SAFETY: the default disposition needs no handler.
@@ -68,7 +71,7 @@ impl Inherited {
         }
     }
 
-    /// Has the program of a command find what this process found.
+    /// Makes the program of a command inherit what this process inherited.
     pub fn pass_on(&self, command: &mut Command) {
         let Inherited { is_closed, is_ignored, mask, has_mask } = *self;
         if !has_mask && !is_closed.contains(&true) && !is_ignored.contains(&true) {

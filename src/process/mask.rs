@@ -1,8 +1,9 @@
-//! The signals that a thread does not receive.
+//! Blocks the signals of a thread.
 
 use std::mem::MaybeUninit;
 
-/// Signals that a fault of the thread itself raises: they are never blocked, so that the program's handlers see them.
+/// Signals that a fault of the thread itself raises. They are never blocked, so that the program's handlers receive
+/// them.
 const OF_FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT];
 

@@ -1,4 +1,4 @@
-//! Facts of one process: its locks and forks, the signals of its threads, what it inherited, its rank, its machine, its
+//! Facts about a process: its locks and forks, the signals of its threads, what it inherited, its rank, its host, its
 //! resident memory, times as text.
 
 #[cfg(target_os = "linux")]
@@ -44,7 +44,7 @@ pub(crate) mod until_end;
 pub(crate) mod unwritten;
 pub(crate) mod wiped;
 
-/// Opens files of strangers.
+/// Opens files that others may control.
 pub(crate) use memreel_snapshot::place::open_plain;
 
 #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! One line on standard error, for what a program should know and that no error can tell it.
+//! Prints one line on standard error, for what users should know and no error can report.
 #![forbid(unsafe_code)]
 
 use rustix::{
@@ -8,10 +8,10 @@ use rustix::{
     stdio,
 };
 
-/// Prints a line, which begins with `memreel: `. A line that cannot be written is lost.
+/// Prints a line that starts with `memreel: `. A line that cannot be written is lost.
 ///
-/// Not through std's handle, whose lock a thread may have that waits for memreel, and whose `eprintln!` panics where
-/// standard error is a closed pipe.
+/// std's handle is not used: a thread that waits for memreel may have its lock, and `eprintln!` panics if standard
+/// error is a closed pipe.
 ///
 /// ```
 /// memreel::integrate::notice("this process is not recorded");
@@ -23,7 +23,8 @@ pub fn print(what: &str) {
     }
 }
 
-/// Returns whether standard error takes more bytes: to write beyond the limit of file sizes is a signal, which ends a program.
+/// Returns whether standard error accepts more bytes: to write beyond the file size limit raises a signal that ends the
+/// program.
 fn may_grow(n_bytes: u64) -> bool {
     let Some(limit) = getrlimit(Resource::Fsize).current else { return true };
     let stderr = stdio::stderr();

@@ -1,7 +1,7 @@
-//! The memory that the recorder has mapped for itself: a table of ranges, which a look at the process takes for the recorder's,
-//! also one from another process.
+//! The recorder's own mappings: a table of ranges, which a reader of the process's memory attributes to the recorder,
+//! even from another process.
 //!
-//! A program's mapping and the recorder's look the same to the kernel.
+//! The kernel reports a program's mapping and the recorder's in the same way.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,10 +12,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The most ranges. What has no place is not told apart.
+/// The most ranges. Further ones are not told apart.
 const N_RANGES: usize = 4096;
 
-/// The ranges: the beginning of each, 0 in free places, and its bytes.
+/// The ranges: the start of each, 0 if the entry is free, and its size in bytes.
 #[repr(C)]
 struct Table([[AtomicU64; 2]; N_RANGES]);
 
@@ -24,7 +24,7 @@ static TABLE: Table = Table([const { [const { AtomicU64::new(0) }; 2] }; N_RANGE
 /// Adds a range that was mapped.
 pub(super) fn add(start: usize, n_bytes: usize) {
     for [place, bytes] in &TABLE.0 {
-        // Relaxed: a look reads figures, and nothing else agrees with them.
+        // Relaxed: a reader needs only the numbers, and nothing else has to agree with them.
         if place.load(Ordering::Relaxed) == 0
             && place.compare_exchange(0, start as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
@@ -48,12 +48,13 @@ pub(crate) fn address() -> u64 {
     std::ptr::from_ref(&TABLE).addr() as u64
 }
 
-/// Returns the ranges of this process, rising; those side by side are one.
+/// Returns the ranges of this process, by address; adjacent ones are merged.
 pub(crate) fn ranges() -> Vec<Range<u64>> {
     joined(TABLE.0.iter().map(|range| range.each_ref().map(|word| word.load(Ordering::Relaxed))))
 }
 
-/// Returns the ranges of a process with this folder in `/proc`, whose table is at an address; none if it cannot be read.
+/// Returns the ranges of a process with this folder in `/proc` and the table at this address; none if it cannot be
+/// read.
 pub(crate) fn ranges_in(process: &Path, address: u64) -> Vec<Range<u64>> {
     let mut bytes = vec![0; size_of::<Table>()];
     let read = File::open(process.join("mem")).and_then(|memory| memory.read_exact_at(&mut bytes, address));

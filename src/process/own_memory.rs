@@ -1,28 +1,28 @@
-//! What a recorder has of the `malloc` that it reports, and which device that heap is.
+//! Counts the recorder's memory in the `malloc` that it reports, and records which device that heap is.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memreel_snapshot::words::DeviceId;
 
-/// From this size on a block is one that `malloc` gives back when it is freed. It keeps smaller ones: a snapshot leaves some
-/// 20 MB of them, which would look like memory that the program freed.
+/// Blocks of at least this size are returned to the system when they are freed. `malloc` keeps smaller ones: a snapshot
+/// leaves about 20 MB of them, which would look like memory that the program freed.
 const LARGE_BYTES: u64 = 128 << 10;
 
-/// The bytes of the recorder's large blocks. Relaxed, as all here: figures, with which nothing else has to agree.
+/// The bytes of the recorder's large blocks. Relaxed, as all here: numbers that nothing else has to agree with.
 static LARGE: AtomicU64 = AtomicU64::new(0);
 
-/// The bytes of the others, and the most that they were.
+/// The bytes of the other blocks, and their peak.
 static SMALL: AtomicU64 = AtomicU64::new(0);
 static MOST_SMALL: AtomicU64 = AtomicU64::new(0);
 
-/// The number of the device, plus 1; 0 before there is one.
+/// The number of the device plus 1; 0 if there is none.
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 
-/// Where the device is in a word that has both.
+/// The position of the device in a word that also has the bytes.
 const DEVICE_SHIFT: u32 = 48;
 
-/// Counts a block of the recorder's own, with what `malloc` has before it.
+/// Counts one of the recorder's own blocks, with the header that `malloc` puts before it.
 ///
 /// ```
 /// use memreel::integrate::own_memory;
@@ -42,25 +42,25 @@ pub fn allocated(bytes: u64) {
     }
 }
 
-/// Counts a block of the recorder's own that will be freed. One that was allocated before the count began is in no sum.
+/// Counts one of the recorder's own blocks that will be freed. A block from before the count started is in no sum.
 pub fn freed(bytes: u64) {
     let less = |own: u64| Some(own.saturating_sub(bytes));
     let sum = if bytes >= LARGE_BYTES { &LARGE } else { &SMALL };
     let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
 }
 
-/// Returns the bytes of all these blocks, and of freed ones that `malloc` keeps.
+/// Returns the bytes of all these blocks, including freed ones that `malloc` keeps.
 #[must_use]
 pub fn bytes() -> u64 {
     LARGE.load(Ordering::Relaxed) + MOST_SMALL.load(Ordering::Relaxed)
 }
 
-/// Says which device the heap is.
+/// Sets which device the heap is.
 pub(crate) fn set_heap(device: DeviceId) {
     DEVICE.store(device.0.cast_unsigned().wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Returns the device and the bytes as one word, which is 0 without a device.
+/// Returns the device and the bytes as one word; 0 without a device.
 pub(crate) fn word() -> u64 {
     match DEVICE.load(Ordering::Relaxed) {
         0 => 0,
@@ -68,7 +68,7 @@ pub(crate) fn word() -> u64 {
     }
 }
 
-/// Returns the device and the bytes of a word.
+/// Returns the device and the bytes in a word.
 pub(crate) fn of_word(word: u64) -> Option<(DeviceId, u64)> {
     let device = (word >> DEVICE_SHIFT).checked_sub(1)?;
     Some((DeviceId(device.cast_signed()), word & ((1 << DEVICE_SHIFT) - 1)))

@@ -1,12 +1,12 @@
-//! A sleep within the program's own calls.
+//! Sleeps inside the program's own calls.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 #[cfg(not(loom))]
 use std::{hint, thread};
 
-/// Sleeps. A thread that is cancelled (`pthread_cancel`) does not end here, as it may in std's sleep: its stack would be
-/// unwound through the call of the program that waits here, such as `malloc`.
+/// Sleeps. A thread that is cancelled (`pthread_cancel`) does not end here, as it may in std's sleep: its stack would
+/// be unwound through the program's call that waits here, such as `malloc`.
 pub(crate) fn sleep(time: Duration) {
     // A signal ends it early, and callers sleep in loops.
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -17,19 +17,19 @@ pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Waits for the `n`th time for what another thread has for some nanoseconds.
+/// Waits for the `n`th time for something that another thread has for a few nanoseconds.
 #[cfg(not(loom))]
 pub(crate) fn again(n: u32) {
     match n {
         0..100 => hint::spin_loop(),
         100..200 => thread::yield_now(),
-        // A thread of a higher priority would keep the one with the lock from the processor, and so would thousands that
+        // A thread with a higher priority would keep the lock's owner off the processor, and so would thousands that
         // wake again and again.
         _ => sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
     }
 }
 
-/// Has loom run another thread.
+/// Makes loom run another thread.
 #[cfg(loom)]
 pub(crate) fn again(_: u32) {
     loom::thread::yield_now();

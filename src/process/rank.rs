@@ -1,14 +1,14 @@
-//! The number of this process among those of a distributed run.
+//! Returns the rank of this process in a distributed run.
 #![forbid(unsafe_code)]
 
 use super::environment;
 
-/// The variables in which launchers pass the rank; the first that is a number counts.
+/// The variables in which launchers pass the rank; the first one that contains a number counts.
 ///
-/// Those of MPI are before Slurm's: under `mpirun` within a Slurm job, `SLURM_PROCID` is that of the one task that started
-/// `mpirun`. Under `srun`, MPI's are Slurm's number too.
+/// Those of MPI come before Slurm's: under `mpirun` within a Slurm job, `SLURM_PROCID` belongs to the one task that
+/// started `mpirun`. Under `srun`, MPI's variables have Slurm's number too.
 ///
-/// With each is the variable for the number of ranks, where there is one. A batch script of Slurm is a step of one task.
+/// Each has the variable for the number of ranks, where there is one. A Slurm batch script is a step of one task.
 const VARIABLES: [(&str, &str); 7] = [
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -20,21 +20,21 @@ const VARIABLES: [(&str, &str); 7] = [
 ];
 
 /// Returns the rank of this process in a distributed run: the first number among the variables `RANK` (PyTorch's),
-/// `OMPI_COMM_WORLD_RANK` (Open MPI), `PMI_RANK` (MPICH and its kin), `PALS_RANKID`, `FLUX_TASK_RANK`, `SLURM_PROCID` and
-/// `LOCAL_RANK`. `None` outside of such a run.
+/// `OMPI_COMM_WORLD_RANK` (Open MPI), `PMI_RANK` (MPICH and its relatives), `PALS_RANKID`, `FLUX_TASK_RANK`,
+/// `SLURM_PROCID` and `LOCAL_RANK`. `None` outside of such a run.
 #[must_use]
 pub fn rank() -> Option<u64> {
     first(|name| environment::text(name).ok()).map(|(rank, _)| rank)
 }
 
-/// Returns the number of ranks of the run in which this process has a [`rank`]; `None` outside of such a run, and if the
-/// launcher does not say.
+/// Returns the number of ranks of the run in which this process has a [`rank`]; `None` outside of such a run, or if the
+/// launcher does not report it.
 #[must_use]
 pub fn n_ranks() -> Option<u64> {
     first(|name| environment::text(name).ok())?.1
 }
 
-/// Returns the rank, and the number of ranks.
+/// Returns the rank and the number of ranks.
 fn first(variable: impl Fn(&str) -> Option<String>) -> Option<(u64, Option<u64>)> {
     let number = |name: &str| variable(name)?.trim().parse().ok();
     VARIABLES.iter().find_map(|(rank, count)| Some((number(rank)?, number(count))))

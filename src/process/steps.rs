@@ -1,5 +1,5 @@
-//! What is undone after a fork, in memory that is mapped for it: between the first step of a fork and the last nothing allocates,
-//! because `malloc` may report to memreel, and may be locked itself.
+//! The steps to undo after a fork, in memory that is mapped for them: nothing allocates between the first step of a
+//! fork and the last, because `malloc` may report to memreel, and may be locked itself.
 
 use std::{mem::MaybeUninit, ptr::NonNull};
 
@@ -10,7 +10,7 @@ pub(super) trait Step {
     fn release(&mut self) {}
 }
 
-/// The words of the largest step.
+/// The number of words of the largest step.
 const N_WORDS: usize = if cfg!(loom) { 8 } else { 4 };
 
 type Place = MaybeUninit<[usize; N_WORDS]>;
@@ -43,7 +43,7 @@ unsafe fn run<S: Step>(place: NonNull<Place>, turn: Turn) {
     }
 }
 
-/// The steps of a fork. The memory of one fork serves the next.
+/// The steps of a fork. The memory is reused by the next fork.
 pub(super) struct Steps {
     first: NonNull<AnyStep>,
     len: usize,
@@ -58,7 +58,7 @@ impl Steps {
         Steps { first: NonNull::dangling(), len: 0, capacity: 0 }
     }
 
-    /// Adds a step; returns whether there was memory for it. Otherwise it is dropped.
+    /// Adds a step; returns whether there was memory for it. If not, the step is dropped.
     pub(super) fn push<S: Step + 'static>(&mut self, step: S) -> bool {
         const { assert!(size_of::<S>() <= size_of::<Place>() && align_of::<S>() <= align_of::<Place>()) };
         if self.len == self.capacity && !self.grow() {
@@ -79,7 +79,7 @@ impl Steps {
         (0..self.len).for_each(|n| self.run(n, Turn::InChild));
     }
 
-    /// Releases everything, the last first, and drops nothing.
+    /// Releases everything, last first, but drops nothing.
     pub(super) fn release(&mut self) {
         (0..self.len).rev().for_each(|n| self.run(n, Turn::Release));
     }
@@ -101,7 +101,7 @@ impl Steps {
         }
     }
 
-    /// Makes room for more; returns whether there is some.
+    /// Makes room for more steps; returns whether that succeeded.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn grow(&mut self) -> bool {
         use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap};

@@ -26,8 +26,7 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
-/// Declares a thread-local of loom, whose threads share one thread of the system. Its macro does not know
-/// `const` blocks.
+/// Declares a thread-local of loom, whose threads share one system thread. Its macro does not support `const` blocks.
 #[cfg(loom)]
 macro_rules! loom_thread_local {
     ($(#[$meta:meta])* static $name:ident: $type:ty = const { $init:expr };) => {
@@ -38,8 +37,8 @@ macro_rules! loom_thread_local {
 #[cfg(loom)]
 pub(crate) use loom_thread_local as thread_local;
 
-/// A mark on memory that is not atomic. loom fails unless a writer is in order with every other writer and reader;
-/// elsewhere it is nothing.
+/// A mark on memory that is not atomic. Under loom it fails unless each write is ordered with every other write and
+/// read; elsewhere it does nothing.
 #[derive(Debug, Default)]
 pub(crate) struct NotAtomic(#[cfg(loom)] loom::cell::UnsafeCell<()>);
 
@@ -63,15 +62,15 @@ impl NotAtomic {
 #[cfg(loom)]
 unsafe impl Sync for NotAtomic {}
 
-/// Locks a mutex, also if a thread panicked while it had the lock: every critical section of the callers
-/// leaves its data consistent.
+/// Locks a mutex, even if a thread panicked while it had the lock: every critical section of the callers leaves its
+/// data consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks a piece of work on this thread that must not start again inside itself.
+/// Marks work on this thread that must not be re-entered.
 ///
-/// The flag is cleared when the guard is dropped, also by a panic.
+/// The flag is cleared when the guard is dropped, even by a panic.
 pub(crate) struct ReentryGuard {
     flag: &'static LocalKey<Cell<bool>>,
 }

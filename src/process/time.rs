@@ -1,9 +1,9 @@
-//! Times as text: moments in the names of files, and durations in options.
+//! Times as text: moments in file names, and durations in options.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns a time of UTC such as `20261122T223015Z`, which sorts like the time itself.
+/// Returns a UTC time such as `20261122T223015Z`, which sorts like the time itself.
 #[must_use]
 pub fn time_text(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -27,7 +27,7 @@ pub(crate) const TEXT_BYTES: usize = 16;
 
 /// Returns the year, month and day of a day, counted from 1970-01-01.
 fn date(day: u64) -> (u64, u64, u64) {
-    // Years begin in March, so that a leap day is the last of its year; 146,097 days are 400 years.
+    // Years start in March, so that a leap day is the last day of its year; 146,097 days are 400 years.
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -40,7 +40,7 @@ fn date(day: u64) -> (u64, u64, u64) {
 
 const UNITS_MS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
-/// Reads a whole number of a unit such as `30s`, at least 1 ms; `None` for another text.
+/// Parses a whole number with a unit, such as `30s`, at least 1 ms; `None` for any other text.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Work that a cancelled thread (`pthread_cancel`) finishes.
+//! Lets a cancelled thread (`pthread_cancel`) finish its work.
 
 #[cfg(all(unix, not(miri)))]
 use std::ffi::c_int;
@@ -8,8 +8,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Keeps this thread from ending where it is cancelled (`pthread_cancel`), while it exists. To open a file is such a point:
-/// the thread's stack would be unwound through a call of the program that is none, such as `malloc`.
+/// Keeps a cancelled thread (`pthread_cancel`) from ending while this value exists. Opening a file is a cancellation
+/// point: the thread's stack would be unwound through a function that is not one, such as `malloc`.
 ///
 /// ```
 /// use memreel::integrate::Uncancelled;
@@ -24,7 +24,7 @@ pub struct Uncancelled {
 }
 
 impl Uncancelled {
-    /// Begins to keep this thread.
+    /// Disables cancellation of this thread.
     #[must_use]
     pub fn begin() -> Uncancelled {
         #[cfg(all(unix, not(miri)))]

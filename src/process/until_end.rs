@@ -1,8 +1,8 @@
 //! A thread-local value that is dropped at its thread's end, without the loader's lock.
 //!
-//! For a thread-local with a destructor std calls `__cxa_thread_atexit_impl`, which takes the loader's lock. A thread that opens a
-//! library has this lock while the library's constructors run, and they may wait for a thread that makes a report. So the
-//! destructor of what a report uses is that of a key of the C library, which takes no lock.
+//! For a thread-local with a destructor std calls `__cxa_thread_atexit_impl`, which takes the loader's lock. A thread
+//! that opens a library has this lock while the library's constructors run, and they may wait for a thread that makes a
+//! report. So what a report uses has the destructor of a `pthread` key, which takes no lock.
 
 use super::sync::LocalKey;
 
@@ -12,7 +12,7 @@ pub(crate) use of_key::{UntilEnd, stay_loaded};
 #[cfg(not(any(loom, all(target_os = "linux", not(miri)))))]
 pub(crate) fn stay_loaded() {}
 
-/// A value with std's own destructor: no report comes from a library that is opened.
+/// A value with std's own destructor, because no report comes from a library that is being opened.
 #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
 #[derive(Debug)]
 pub(crate) struct UntilEnd<T>(T);
@@ -48,12 +48,12 @@ mod of_key {
 
     use crate::process::guard::Guard;
 
-    /// The key of all values of all threads, and 1 in its upper half; 0 before the first value.
+    /// The key for all values of all threads, with 1 in its upper half; 0 before the first value.
     static KEY: AtomicU64 = AtomicU64::new(0);
 
     const IS_MADE: u64 = 1 << 32;
 
-    /// Program headers are not further behind the beginning of a program.
+    /// The most bytes between the start of a program and its program headers.
     const HEADER_BYTES: usize = 4096;
 
     #[allow(clippy::cast_possible_truncation, reason = "the lower half is the key")]
@@ -61,9 +61,9 @@ mod of_key {
         (word & IS_MADE != 0).then_some(word as pthread_key_t)
     }
 
-    /// Returns the key, which the first call makes; `None` if the process has no more keys.
+    /// Returns the key, created by the first call; `None` if the process has no more keys.
     fn key() -> Option<pthread_key_t> {
-        // Relaxed, as below: the key is no memory.
+        // Relaxed, as below: the key refers to no memory.
         let known = key_of(KEY.load(Ordering::Relaxed));
         if known.is_some() {
             return known;
@@ -84,15 +84,15 @@ mod of_key {
         }
     }
 
-    /// Has the library that has this code stay loaded, because threads that end call it. It takes the loader's lock, so it is called
-    /// when a recorder is made.
+    /// Keeps the library that contains this code loaded, because ending threads call it. It takes the loader's lock, so
+    /// it is called when a recorder is created.
     pub(crate) fn stay_loaded() {
         static IS_DONE: AtomicBool = AtomicBool::new(false);
         // Relaxed: nothing waits for it.
         if IS_DONE.swap(true, Ordering::Relaxed) {
             return;
         }
-        // What the loader allocates is the recorder's own.
+        // The loader's allocations are the recorder's own.
         let _own = Guard::enter();
         let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
         // SAFETY: the loader writes whose the address is, which is read after success; its name of a library ends in nul. Nothing
@@ -110,15 +110,15 @@ mod of_key {
         }
     }
 
-    /// A value without a destructor of std's.
+    /// A value without a std destructor.
     #[repr(C)]
     pub(crate) struct UntilEnd<T> {
-        /// The first field, so that the address of one is that of the other.
+        /// The first field, so that both have the same address.
         place: Place,
         value: UnsafeCell<ManuallyDrop<T>>,
     }
 
-    /// What does not depend on the type.
+    /// The fields that do not depend on the type.
     struct Place {
         state: Cell<State>,
         /// The value that this thread registered before; null for its first.
@@ -131,7 +131,7 @@ mod of_key {
     enum State {
         New,
         Alive,
-        /// Dropped, or the system had no room for its destructor.
+        /// The value was dropped, or the system had no room for its destructor.
         Ended,
     }
 
@@ -149,12 +149,12 @@ mod of_key {
             is_alive.then(|| unsafe { &**self.value.get() })
         }
 
-        /// Has the value dropped at the thread's end; returns whether it is alive.
+        /// Registers the value to be dropped at the thread's end; returns whether it is alive.
         #[cold]
         #[inline(never)]
         fn register(&self) -> bool {
-            // The C library may allocate for a key with a high number. Before the look: a signal handler whose report registered the
-            // value in between would make the list a circle.
+            // The C library may allocate for a key with a high number. Entered before the state is read: a signal
+            // handler whose report registered the value in between would make the list circular.
             let _own = Guard::enter();
             if self.place.state.get() == State::New {
                 let place = ptr::from_ref(self).cast::<Place>();
@@ -176,13 +176,13 @@ mod of_key {
     unsafe fn drop_value<T>(place: *const Place) {
         // SAFETY: the caller's promise.
         let this = unsafe { &*place.cast::<UntilEnd<T>>() };
-        // First: what the drop reports finds no value.
+        // First, so that what the drop reports finds no value.
         this.place.state.set(State::Ended);
         // SAFETY: the caller's promise.
         unsafe { ManuallyDrop::drop(&mut *this.value.get()) };
     }
 
-    /// Drops the values of the thread that ends. `last` is the one that it registered last.
+    /// Drops the values of the ending thread. `last` is the one that it registered last.
     unsafe extern "C" fn end(last: *mut c_void) {
         let mut next = last.cast_const().cast::<Place>();
         // SAFETY: a thread sets its value of the key to places of its own storage, which lives longer, and each is in the
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells that it is dropped, and what its thread finds then.
+    /// Reports that it is dropped, and what its thread finds then.
     struct Told(Cell<Option<mpsc::Sender<(u32, bool)>>>, u32);
 
     impl Drop for Told {

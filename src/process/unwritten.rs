@@ -1,4 +1,4 @@
-//! Snapshots that could not be written: a line on standard error each, and their number.
+//! Counts snapshots that could not be written, and prints a line on standard error for each.
 #![forbid(unsafe_code)]
 
 use std::{

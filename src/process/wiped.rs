@@ -1,8 +1,8 @@
-//! Children of this process that no handler of forks saw, such as those of `_Fork` and of the system call `clone`.
+//! Detects children of this process that no fork handler saw, such as those of `_Fork` and of the system call `clone`.
 //!
-//! Such a child has the memory of its parent, and the tape of its parent is still mapped: it must neither write there nor
-//! wait for locks that other threads had. The system gives each child one page as zeros (`MADV_WIPEONFORK`), and the
-//! handler of a fork that has handlers writes into it again. So a zero there is the mark of such a child.
+//! Such a child has the memory of its parent, and the tape of its parent is still mapped: it must neither write there
+//! nor wait for locks that other threads had. The system zeroes one page in each child (`MADV_WIPEONFORK`), and a fork
+//! handler, if it runs, writes into it again. So a zero there marks such a child.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use super::counters::UNSEEN;
 /// The largest page that a kernel of this machine may have.
 const MOST_PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 64 << 10 };
 
-/// Whether this process is one whose forks were seen, alone on its page: [`install`] puts another page in its place. Relaxed: it
+/// Whether this process is one whose forks were seen, alone on its page: [`install`] replaces the page. Relaxed: it
 /// changes while the process has one thread, which is why a count of it is relaxed too.
 #[repr(C)]
 #[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
@@ -39,12 +39,13 @@ pub(crate) fn mark() {
     PAGE.0.store(true, Ordering::Relaxed);
 }
 
-/// Marks this process as one that no handler made sound: it records nothing, and neither do its children.
+/// Marks this process as one that no handler made consistent: neither it nor its children record anything.
 pub(crate) fn unmark() {
     PAGE.0.store(false, Ordering::Relaxed);
 }
 
-/// Has the system wipe the page in children, once a process. If it refuses, children that no handler saw are not found.
+/// Makes the system wipe the page in children, once per process. If it refuses, children that no handler saw are not
+/// detected.
 pub(crate) fn install() {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     let _ = install_page();
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
     use crate::process::fork;
 
-    /// Returns what a child finds that this makes.
+    /// Returns what a child that is created by `make` finds.
     fn in_child(make: impl FnOnce() -> libc::pid_t) -> i32 {
         let child = make();
         if child == 0 {

@@ -4,7 +4,7 @@ use std::arch::asm;
 
 pub(super) const MAY_BE_SLOW: bool = true;
 
-/// `isb` alone would order the counter behind a load only if a branch depended on the load; `dsb` waits for all loads.
+/// `isb` alone would order the counter after a load only if a branch depended on the load; `dsb` waits for all loads.
 #[inline(always)]
 pub(super) fn wait_for_loads() {
     // SAFETY: the instructions change neither memory nor registers. Not `nomem`: loads stay in front.

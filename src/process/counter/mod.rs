@@ -14,7 +14,7 @@ use aarch64 as processor;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use x86_64 as processor;
 
-/// Where no instruction reads a counter.
+/// For processors without an instruction that reads a counter.
 #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 mod processor {
     pub(super) const MAY_BE_SLOW: bool = false;
@@ -53,8 +53,8 @@ pub(crate) fn counter() -> u64 {
 ///
 /// A thread that sees a value stored after another thread read its counter reads a later time; `Tape::cut` in
 /// `recorder/tape.rs` relies on this too. Under loom there is a fence. On x86-64 none is needed: loads keep their
-/// order, and so do stores. On aarch64 the instruction that waits for loads is one, and the store that hands on a value
-/// is a release behind the event, whose bytes have the counter's value.
+/// order, and so do stores. On aarch64 the instruction that waits for loads is a fence, and the store that hands on a
+/// value is a release after the event, whose bytes contain the counter's value.
 #[inline(always)]
 pub(crate) fn counter_after_loads() -> u64 {
     #[cfg(loom)]

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{Ordering, compiler_fence},
 };
 
-/// It counts in GHz.
+/// The counter runs at gigahertz.
 pub(super) const MAY_BE_SLOW: bool = false;
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! What each mapping is for: a file, an allocator, the stack of a thread, or something that the kernel does not know.
+//! Determines what each mapping is for: a file, an allocator, the stack of a thread, or unknown.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,13 +17,13 @@ use super::{
 };
 use memreel_snapshot::words::{AreaKind, ResidentArea};
 
-/// What glibc calls its arenas where the kernel has names of such mappings.
+/// The prefix of glibc's names for its arenas, where the kernel supports names for such mappings.
 const ARENA_NAME: &str = "[anon: glibc: malloc arena";
 
-/// The most areas with a place of their own. With more, the smallest are put together.
+/// The most areas with their own addresses. Beyond that, the smallest are merged.
 const MOST_AREAS: usize = 4096;
 
-/// Returns the areas, rising; those without a place, which are several mappings, come last.
+/// Returns the areas by address; those without an address, which are several mappings, come last.
 pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentArea> {
     let found = Found::of(maps, process, known);
     let mut arenas = Arenas::of(process);
@@ -47,7 +47,7 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
         }
         match found.kind(map) {
             AreaKind::Code | AreaKind::Data => {
-                // What the loader or the program changed is not as the file has it.
+                // Pages that the loader or the program changed differ from the file.
                 let changed = map.anonymous_bytes.min(map.resident_bytes);
                 sums.add(AreaKind::Data, &map.path, changed, map);
                 sums.add(AreaKind::Code, &map.path, map.resident_bytes - changed, map);
@@ -75,14 +75,14 @@ pub(super) fn of(maps: &[Map], process: &Path, known: &Known) -> Vec<ResidentAre
     areas
 }
 
-/// What is known of a process before its mappings are gone through.
+/// What is known of a process before its mappings are read.
 struct Found<'a> {
     process: &'a Path,
     known: &'a Known,
     /// The paths of the program and its libraries.
     libraries: BTreeSet<&'a str>,
     loaded: BTreeMap<String, Loaded>,
-    /// The libraries that are there for the recorder's alone.
+    /// The libraries that are loaded only for the recorder.
     for_own: BTreeSet<String>,
     /// What each thread has for the recorder's libraries, on its stack.
     own_storage_bytes: u64,
@@ -119,8 +119,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Returns a mapping behind a library as what the library has of data that its file does not have, and something else
-    /// behind that; `None` if it has nothing of the library's.
+    /// Splits a mapping after a library into the library's data that its file does not have, and the rest; `None` if
+    /// nothing of it is the library's.
     fn behind_library(&self, map: &Map, before: Option<&Map>) -> Option<Vec<ResidentArea>> {
         let library = before.filter(|of| self.libraries.contains(&*of.path))?;
         let page_bytes = rustix::param::page_size() as u64;
@@ -143,12 +143,12 @@ impl<'a> Found<'a> {
         Some(all)
     }
 
-    /// Returns a mapping as an area, or as several if stacks of threads are in it.
+    /// Returns a mapping as one area, or as several if stacks of threads are in it.
     fn with_stacks(&self, map: &Map, before: Option<&Map>) -> Vec<ResidentArea> {
         let within = |stack: &&Range<u64>| stack.start < map.range.end && map.range.start < stack.end;
         let mut stacks: Vec<Range<u64>> = self.known.stacks.iter().filter(within).cloned().collect();
         if stacks.is_empty() && before.is_some_and(Map::is_guard) {
-            // The stack of a thread that captured none begins behind a guard.
+            // The stack of a thread that captured none starts after a guard.
             stacks.push(map.range.clone());
         }
         stacks.sort_unstable_by_key(|stack| stack.start);
@@ -166,7 +166,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether a file is the recorder's.
+/// Returns whether a file is the recorder's.
 fn is_own(path: &str, known: &Known) -> bool {
     let is_within = |folder: &String| path.strip_prefix(&**folder).is_some_and(|rest| rest.starts_with('/'));
     path.contains("/libmemreel_") || known.own_folders.iter().any(is_within)
@@ -197,7 +197,8 @@ fn of_arena(map: &Map, part: &arenas::Part, process: &Path) -> Vec<ResidentArea>
     parts
 }
 
-/// Divides an area into ranges of a kind and what is between them. Its resident bytes are divided when its holes are known.
+/// Divides an area into ranges of a kind and the parts between them. Its resident bytes are divided once its holes are
+/// known.
 fn parts(whole: &ResidentArea, cut: &[Range<u64>], of_cut: AreaKind, process: &Path) -> Vec<ResidentArea> {
     let (mut parts, mut at) = (Vec::new(), whole.range.start);
     let mut push = |kind, range: Range<u64>| {
@@ -229,7 +230,7 @@ fn parts(whole: &ResidentArea, cut: &[Range<u64>], of_cut: AreaKind, process: &P
     parts
 }
 
-/// Puts the smallest areas together if there are too many.
+/// Merges the smallest areas if there are too many.
 fn put_together(areas: &mut Vec<ResidentArea>, sums: &mut Sums) {
     if areas.len() <= MOST_AREAS {
         return;
@@ -246,7 +247,7 @@ fn put_together(areas: &mut Vec<ResidentArea>, sums: &mut Sums) {
     });
 }
 
-/// Mappings of one kind and one path together.
+/// The mappings of one kind and one path, summed.
 #[derive(Default)]
 struct Sums(BTreeMap<(AreaKind, String), ResidentArea>);
 
@@ -255,7 +256,7 @@ impl Sums {
         if resident_bytes == 0 {
             return;
         }
-        // A share of what the mapping shares out.
+        // A share of the mapping's bytes.
         let part = |bytes: u64| {
             let part = u128::from(bytes) * u128::from(resident_bytes) / u128::from(map.resident_bytes.max(1));
             u64::try_from(part).unwrap_or(u64::MAX)

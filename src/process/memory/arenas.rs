@@ -1,34 +1,35 @@
-//! glibc's arenas: which mappings are theirs, and where the last free part of each begins.
+//! Finds glibc's arenas: which mappings are theirs, and where the last free part of each starts.
 #![forbid(unsafe_code)]
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use super::maps::Map;
 
-/// The parts of arenas begin at multiples of this, and are not longer.
+/// The parts of arenas start at multiples of this, and are at most this long.
 const PART_BYTES: u64 = 64 << 20;
 
 const LEAST_PAGE_BYTES: u64 = 4 << 10;
 
-/// Where the address of the last free chunk is in the state of an arena, since glibc 2.27.
+/// The offset of the last free chunk's address in the state of an arena, since glibc 2.27.
 const TOP_AT: u64 = 96;
 
-/// The bits of a chunk's size that are none.
+/// The bits of a chunk's size that are flags.
 const FLAGS: u64 = 7;
 
-/// The arenas of a process, as its memory has them.
+/// The arenas of a process, read from its memory.
 pub(super) struct Arenas {
     memory: Option<File>,
-    /// The addresses of their states, in the order in which they were met.
+    /// The addresses of their states, in the order in which they were found.
     states: Vec<u64>,
 }
 
 /// A part of an arena: one mapping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Part {
-    /// The number of its arena, from 1.
+    /// The number of its arena, counted from 1.
     pub(super) number: usize,
-    /// Where the free chunk behind all others begins, which `malloc_trim` leaves as it is; `None` if it is not here.
+    /// The start of the free chunk after all others, which `malloc_trim` leaves as it is; `None` if it is not in this
+    /// part.
     pub(super) top: Option<u64>,
 }
 
@@ -37,14 +38,15 @@ impl Arenas {
         Arenas { memory: File::open(process.join("mem")).ok(), states: Vec::new() }
     }
 
-    /// Returns which part a mapping is, if it is one: it begins where they do, and says there how long it is.
+    /// Returns which part a mapping is, if it is one: it starts at a multiple of a part's size, and its header has its
+    /// length.
     pub(super) fn part(&mut self, map: &Map, after: Option<&Map>) -> Option<Part> {
         let bytes = map.range.end - map.range.start;
         let is_at_place = map.range.start.is_multiple_of(PART_BYTES) && bytes <= PART_BYTES;
         if !is_at_place || bytes < PART_BYTES && !after.is_some_and(Map::is_guard) {
             return None;
         }
-        // The part before it is the second word; the bytes in use, and those that can be read and written, are behind it.
+        // The part before it is the second word; the bytes in use and the accessible bytes follow.
         let [state, _, used, writable] = self.words(map.range.start)?;
         // It may have grown since the mappings were read.
         let is_length =
@@ -60,7 +62,7 @@ impl Arenas {
         Some(Part { number: number + 1, top: self.top(state, &in_use) })
     }
 
-    /// Returns where the last free chunk of an arena begins, if it ends with this part.
+    /// Returns where the last free chunk of an arena starts, if it ends with this part.
     fn top(&self, state: u64, part: &Range<u64>) -> Option<u64> {
         let [top] = self.words(state.checked_add(TOP_AT)?)?;
         let [size] = self.words(top.checked_add(8).filter(|_| part.contains(&top))?)?;
@@ -90,7 +92,7 @@ mod tests {
         Map { range, rights: *rights, ..Map::default() }
     }
 
-    /// Makes the memory of a process with words at some addresses.
+    /// Creates the memory of a process with words at some addresses.
     fn arenas(words: &[(u64, u64)]) -> Arenas {
         let mut memory = tempfile::tempfile().unwrap();
         for (at, word) in words {

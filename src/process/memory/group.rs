@@ -1,4 +1,4 @@
-//! What the group of a process (its cgroup) has of the host's memory, of both versions of the kernel's interface.
+//! Reads the host memory of a process's group (its cgroup), for both versions of the kernel's interface.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use memreel_snapshot::words::GroupReport;
 
-/// Limits of this size and more are none: version 1 has the largest multiple of a page for that.
+/// Limits of at least this size mean none: version 1 uses the largest multiple of a page for that.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
 /// Returns the report of the group of a process, by its folder in `/proc`.
@@ -26,7 +26,7 @@ pub(super) fn report(process: &Path) -> Option<GroupReport> {
     of_old().or_else(of_new)
 }
 
-/// Returns the folder of a group: where its hierarchy is mounted, and the group's place below what is mounted there.
+/// Returns the folder of a group: where its hierarchy is mounted, and the group's path below what is mounted there.
 fn folder(mounts: &str, kind: &str, group: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
@@ -49,7 +49,7 @@ fn number(folder: &Path, file: &str) -> Option<u64> {
     fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
 }
 
-/// Returns the number of a line such as `file 4096`.
+/// Returns the number in a line such as `file 4096`.
 fn field(text: &str, key: &str) -> u64 {
     let of_line = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok();
     text.lines().find_map(of_line).unwrap_or(0)
@@ -58,7 +58,7 @@ fn field(text: &str, key: &str) -> u64 {
 fn version_2(group: PathBuf) -> Option<GroupReport> {
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
-    // A group has the limits of all groups that it is in.
+    // The limits of all groups that contain a group apply to it.
     let limits =
         group.ancestors().map_while(|of| of.join("memory.stat").exists().then(|| number(of, "memory.max")));
     let of_kernel = match field(&stat, "kernel") {
@@ -98,7 +98,7 @@ fn version_1(group: &Path) -> Option<GroupReport> {
 mod tests {
     use super::*;
 
-    /// Makes a folder in place of `/proc/self`, and the files of a group.
+    /// Creates a folder in place of `/proc/self`, and the files of a group.
     fn process(root: &Path, groups: &str, mounts: &str, files: &[(&str, &str)]) -> PathBuf {
         for (name, text) in files {
             let path = root.join(name);

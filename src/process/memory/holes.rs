@@ -1,14 +1,14 @@
-//! Which pages of an area are not resident, as `pagemap` in the folder of its process has it.
+//! Finds the pages of an area that are not resident, from `pagemap` in the folder of its process.
 #![forbid(unsafe_code)]
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use memreel_snapshot::words::ResidentArea;
 
-/// The most holes of one report; beyond it the areas that follow have none.
+/// The most holes in a report; areas beyond it have none.
 const MOST_HOLES: usize = 1 << 15;
 
-/// Entries of the page map that are read at a time.
+/// The number of page map entries that are read at a time.
 const N_ENTRIES: usize = 4096;
 
 /// Adds the holes of the areas that blocks may be in.
@@ -23,7 +23,7 @@ pub(super) fn add(areas: &mut [ResidentArea], process: &Path) {
     }
 }
 
-/// Returns the parts of a range that are not resident; `resident_bytes` of it are.
+/// Returns the parts of a range that are not resident; `resident_bytes` of it are resident.
 pub(super) fn of(range: &Range<u64>, resident_bytes: u64, process: &Path) -> Vec<Range<u64>> {
     if resident_bytes >= range.end - range.start {
         return Vec::new();
@@ -46,7 +46,7 @@ fn read(file: &File, range: &Range<u64>, page_bytes: u64, entries: &mut [u8]) ->
             return holes;
         }
         for entry in entries[..n_read / 8 * 8].chunks_exact(8) {
-            // The highest bit of an entry is that of a page in memory; entries are of this machine.
+            // The highest bit of an entry is set for a page in memory; entries are in this machine's byte order.
             let is_there = u64::from_ne_bytes(entry.try_into().unwrap_or([0; 8])) >> 63 != 0;
             let start = page * page_bytes;
             page += 1;

@@ -1,4 +1,5 @@
-//! A library in memory: where it ends, what storage threads have for it, and which others it needs.
+//! Reads a library in memory: where it ends, how much thread-local storage it needs, and which other libraries it
+//! needs.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,29 +18,30 @@ use object::{
 
 use super::maps::Map;
 
-/// The words of a library's start that are read: its header, and the program headers, which linkers put behind it.
+/// The number of words that are read from a library's start: its header, and the program headers, which linkers put
+/// after it.
 const HEAD_WORDS: usize = 512;
 
-/// The most entries of a dynamic section that are read.
+/// The most entries that are read from a dynamic section.
 const MOST_ENTRIES: usize = 256;
 
 /// The most bytes of a library's name.
 const MOST_NAME_BYTES: usize = 128;
 
-/// What a library says of itself, in the memory of its process.
+/// The facts about a library that are in its memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Loaded {
-    /// The end of its data, with what is not in its file.
+    /// The end of its data, including what is not in its file.
     pub(super) end: u64,
-    /// The bytes that each thread has for it.
+    /// The bytes of thread-local storage that each thread has for it.
     pub(super) storage_bytes: u64,
-    /// What others call it.
+    /// The name by which other libraries refer to it.
     pub(super) name: String,
     pub(super) needed: Vec<String>,
 }
 
-/// Returns all libraries of a process by their paths, with the program. What cannot be read is not there. Other files are not
-/// looked at: reading a page makes it resident, and devices are mapped too.
+/// Returns all libraries of a process by path, and the program. Libraries that cannot be read are left out. Other files
+/// are not read: reading a page makes it resident, and devices are mapped too.
 pub(super) fn all(maps: &[Map], libraries: &BTreeSet<&str>, process: &Path) -> BTreeMap<String, Loaded> {
     let mut all = BTreeMap::new();
     let Ok(memory) = File::open(process.join("mem")) else { return all };
@@ -54,14 +56,14 @@ pub(super) fn all(maps: &[Map], libraries: &BTreeSet<&str>, process: &Path) -> B
     all
 }
 
-/// Returns the libraries that some library of `own` needs, and no other one.
+/// Returns the libraries that only libraries of `own` need.
 pub(super) fn needed_by_own(
     all: &BTreeMap<String, Loaded>,
     is_own: impl Fn(&str) -> bool,
 ) -> BTreeSet<String> {
     let needed: BTreeSet<&str> = all.values().flat_map(|of| of.needed.iter().map(|name| &**name)).collect();
     let paths = || all.keys().map(|path| &**path);
-    // The program, and what it opened itself.
+    // The program, and the libraries that it opened itself.
     let is_root = |path: &&str| !is_own(path) && !needed.contains(&*all[*path].name);
     let of_program = reached(all, paths().filter(is_root).collect());
     let mut of_own = reached(all, paths().filter(|path| is_own(path)).collect());
@@ -69,7 +71,7 @@ pub(super) fn needed_by_own(
     of_own
 }
 
-/// Returns what some libraries need, and what these need.
+/// Returns the libraries that some libraries need, directly or not.
 fn reached<'a>(all: &'a BTreeMap<String, Loaded>, mut next: Vec<&'a str>) -> BTreeSet<String> {
     let by_name: BTreeMap<&str, &str> =
         all.iter().filter(|(_, of)| !of.name.is_empty()).map(|(path, of)| (&*of.name, &**path)).collect();
@@ -87,7 +89,7 @@ fn read(memory: &File, start: u64) -> Option<Loaded> {
     let endian = NativeEndian;
     let headers = FileHeader64::<NativeEndian>::parse(head).ok()?.program_headers(endian, head).ok()?;
     let of_kind = |kind| headers.iter().filter(move |header| header.p_type(endian) == kind);
-    // Where it is in memory, less where its file would have it. The first part has the headers.
+    // The address in memory minus the address in the file. The first part has the headers.
     let lowest = of_kind(PT_LOAD).map(|header| header.p_vaddr(endian)).min()?;
     let moved = start.wrapping_sub(lowest);
     let mut loaded = Loaded {
@@ -109,7 +111,7 @@ impl Loaded {
         let entries = words(memory, at.wrapping_add(moved), n_entries * 2)?;
         let all = || entries.chunks_exact(2).map(|entry| (DynamicTag(entry[0].cast_signed()), entry[1]));
         let strings = all().find(|(tag, _)| *tag == DT_STRTAB)?.1;
-        // glibc's loader has made it an address; others leave it as the file has it.
+        // glibc's loader has converted it to an address; other loaders leave the file's value.
         let strings = if strings < moved { strings + moved } else { strings };
         let text = |(_, at): (DynamicTag, u64)| text(memory, strings.wrapping_add(at));
         self.name = all().find(|(tag, _)| *tag == DT_SONAME).and_then(text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The mappings of a process, as `smaps` in its folder lists them.
+//! Reads the mappings of a process from `smaps` in its folder.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,13 +12,13 @@ use std::{
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Map {
     pub(super) range: Range<u64>,
-    /// Such as `rw-p`.
+    /// For example `rw-p`.
     pub(super) rights: [u8; 4],
     /// A file, or a name such as `[heap]`.
     pub(super) path: String,
     pub(super) resident_bytes: u64,
     pub(super) shared_out_bytes: u64,
-    /// What of it the process has for itself, and the file has not.
+    /// The bytes that belong to the process alone and differ from the file.
     pub(super) anonymous_bytes: u64,
     pub(super) huge_bytes: u64,
     pub(super) swapped_bytes: u64,
@@ -33,13 +33,13 @@ impl Map {
         self.rights[3] == b's'
     }
 
-    /// Whether nothing may be done with it: it keeps the addresses.
+    /// Returns whether the mapping is inaccessible and only reserves addresses.
     pub(super) fn is_guard(&self) -> bool {
         self.path.is_empty() && self.rights[..3] == *b"---"
     }
 }
 
-/// Returns all mappings of the process with this folder, rising.
+/// Returns all mappings of the process with this folder, by address.
 pub(super) fn read(process: &Path) -> io::Result<Vec<Map>> {
     parse(BufReader::with_capacity(1 << 16, File::open(process.join("smaps"))?))
 }
@@ -53,7 +53,7 @@ fn parse(mut text: impl BufRead) -> io::Result<Vec<Map>> {
         }
         let line = String::from_utf8_lossy(&line);
         if let Some(map) = heading(&line) {
-            // The kernel writes some mappings at a time. One that grows between two times is written again, longer.
+            // The kernel writes a few mappings at a time. One that grows meanwhile is written again, longer.
             while maps.pop_if(|last| last.range.end > map.range.start).is_some() {}
             maps.push(map);
         } else if let Some(map) = maps.last_mut() {
@@ -68,7 +68,7 @@ fn heading(line: &str) -> Option<Map> {
     let (start, end) = range.split_once('-')?;
     let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
     let rights = rest.as_bytes().first_chunk::<4>().copied()?;
-    // Behind the rights are offset, device and inode, and then the path, which may have blanks.
+    // The rights are followed by offset, device and inode, and then the path, which may have blanks.
     let mut path = rest;
     for _ in 0..4 {
         path = path.split_once(' ').map_or("", |(_, path)| path).trim_start();

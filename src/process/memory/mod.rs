@@ -1,4 +1,4 @@
-//! The resident memory of a process, as the kernel has it.
+//! Reads the resident memory of a process from the kernel.
 #![forbid(unsafe_code)]
 
 mod areas;
@@ -18,10 +18,10 @@ pub(crate) use known::Known;
 /// The folder of this process.
 pub(crate) const OWN: &str = "/proc/self";
 
-/// Returns what the kernel says now of the process with this folder in `/proc`, without a device and a time.
+/// Returns what the kernel reports now for the process with this folder in `/proc`, without a device and a time.
 ///
 /// # Errors
-/// The folder is not there or cannot be read.
+/// The folder does not exist or cannot be read.
 pub(crate) fn look(process: &Path, known: &Known) -> io::Result<ResidentReport> {
     let maps = maps::read(process)?;
     let mut areas = areas::of(&maps, process, known);
@@ -40,10 +40,10 @@ pub(crate) fn look(process: &Path, known: &Known) -> io::Result<ResidentReport> 
     })
 }
 
-/// Returns the resident bytes of a process alone, which costs little.
+/// Returns only the resident bytes of a process, which is fast.
 ///
 /// # Errors
-/// As [`look`].
+/// The errors of [`look`].
 pub(crate) fn resident_bytes(process: &Path) -> io::Result<u64> {
     let sizes = fs::read_to_string(process.join("statm"))?;
     let pages = sizes.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,12 +1,13 @@
-//! An allocator with pages of its own, for a library that is loaded in front of a program: what the recorder has is in no heap of
-//! the program's, and what it frees is the kernel's again and not memory that the program seems to keep.
+//! An allocator with its own pages, for a library that is loaded before a program: the recorder's memory is in no heap
+//! of the program, and what it frees returns to the kernel instead of looking like memory that the program keeps.
 //!
-//! Blocks of up to 128 KiB are in regions of 1 MiB, one size each; larger ones are mappings. A region is in an extent, a mapping
-//! of 64 MiB that nothing can be written to but regions that were used: it locks and promises no memory (`mlockall`,
+//! Blocks of up to 128 KiB are in regions of 1 MiB, one size each; larger blocks are mappings. A region is in an
+//! extent, a mapping of 64 MiB in which only used regions are writable: it locks and commits no memory (`mlockall`,
 //! `vm.overcommit_memory=2`).
 //!
-//! There is one lock. It is held for some instructions, and never waited for by a thread that has it: a signal handler that
-//! interrupts it, a child of `fork` whose parent had it, and who waited too long, get their blocks from the system's allocator.
+//! There is one lock, held for a few instructions. A thread never waits for a lock that it has. A signal handler that
+//! interrupts the lock's owner, a child of `fork` whose parent had it, and a thread that waited too long get their
+//! blocks from the system's allocator.
 
 mod pages;
 mod regions;
@@ -23,7 +24,7 @@ use regions::{HEADER_BYTES, Regions, is_own};
 
 use super::{own_maps, pause};
 
-/// An allocator with pages of its own. It is a library's `#[global_allocator]`.
+/// An allocator with its own pages, to be a library's `#[global_allocator]`.
 ///
 /// ```
 /// use std::alloc::{GlobalAlloc, Layout};
@@ -43,10 +44,10 @@ pub struct OwnPages;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Larger blocks are mappings.
+/// The size above which blocks are mappings.
 const MOST_SMALL_BYTES: usize = 128 << 10;
 
-/// How often a thread waits for the lock: some seconds. Who has it may have been cancelled.
+/// How often a thread waits for the lock: a few seconds. The thread that has it may have been cancelled.
 const MOST_TRIES: u32 = 1000;
 
 struct Shared(UnsafeCell<Regions>);
@@ -56,20 +57,20 @@ unsafe impl Sync for Shared {}
 
 static REGIONS: Shared = Shared(UnsafeCell::new(Regions::new()));
 
-/// The thread that has the lock, by the address of a variable of its own; 0 if none has it.
+/// The thread that has the lock, identified by the address of one of its variables; 0 if no thread has it.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 
-/// The process in which the lock is sound. Relaxed: it is written while there is one thread.
+/// The process in which the lock is valid. Relaxed: it is written while there is one thread.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this is a child of `fork` whose parent changed the lists meanwhile: they are not used again.
+/// Whether this is a child of `fork` whose parent was changing the lists: they are not used again.
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static THREAD: u8 = const { 0 };
 }
 
-/// Makes the lock sound in a child of `fork`, where no other thread exists.
+/// Makes the lock valid in a child of `fork`, where no other thread exists.
 pub(super) fn in_child() {
     PROCESS.store(own_process(), Ordering::Relaxed);
     let owner = OWNER.load(Ordering::Relaxed);
@@ -85,11 +86,11 @@ fn own_process() -> usize {
 }
 
 fn this_thread() -> usize {
-    // It has no destructor, so it is there until the thread ends.
+    // The variable has no destructor, so it exists until the thread ends.
     THREAD.try_with(|thread| ptr::from_ref(thread).addr()).unwrap_or(1)
 }
 
-/// Calls `work` with the lists; `None` if this thread has the lock already, or nothing will give it back.
+/// Calls `work` with the lists; `None` if this thread already has the lock, or if it will never be released.
 fn with_regions<T>(work: impl FnOnce(&mut Regions) -> T) -> Option<T> {
     // Relaxed: set while there is one thread.
     if IS_BROKEN.load(Ordering::Relaxed) {
@@ -118,10 +119,10 @@ fn with_regions<T>(work: impl FnOnce(&mut Regions) -> T) -> Option<T> {
     Some(done)
 }
 
-/// Returns the number of the size of a block, and the size; `None` for what is a mapping.
+/// Returns the index of a block's size class, and the size; `None` for a block that is a mapping.
 fn size_of_block(layout: Layout) -> Option<(usize, usize)> {
     let bytes = layout.size().max(1);
-    // The sizes beyond 128 bytes are not all multiples of 32 or more; powers of two are.
+    // Not all sizes above 128 bytes are multiples of 32 or more; powers of two are.
     let bytes = match layout.align() {
         0..=16 => bytes,
         align if align <= HEADER_BYTES => bytes.next_power_of_two().max(align),
@@ -140,7 +141,7 @@ fn size_of_block(layout: Layout) -> Option<(usize, usize)> {
     Some((8 + (log - 7) * 4 + nth, base + (nth + 1) * step))
 }
 
-/// Returns the bytes of the mapping of a large block.
+/// Returns the size of the mapping for a large block, in bytes.
 fn mapped_bytes(layout: Layout) -> Option<usize> {
     layout.size().checked_next_multiple_of(PAGE_BYTES).filter(|_| layout.align() <= PAGE_BYTES)
 }
@@ -167,7 +168,7 @@ unsafe impl GlobalAlloc for OwnPages {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match (size_of_block(layout), mapped_bytes(layout)) {
-            // What cannot be given back now, never is.
+            // A block that cannot be returned now never is.
             (Some((nth, _)), _) if is_own(block) => _ = with_regions(|regions| regions.give(block, nth)),
             (None, Some(n_bytes)) => {
                 own_maps::remove(block.addr());
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(size_of_block(Layout::from_size_align(100, 4096).unwrap()), None);
     }
 
-    /// Blocks of all sizes in several threads keep what is written into them.
+    /// Blocks of all sizes on several threads keep what is written into them.
     #[test]
     fn blocks_are_apart() {
         let work = |seed: u64| {
@@ -294,7 +295,7 @@ mod tests {
         std::thread::scope(|scope| (1..4).for_each(|seed| _ = scope.spawn(move || work(seed))));
     }
 
-    /// A handler of a signal may come while the lock is held.
+    /// A signal handler may run while the lock is held.
     #[test]
     fn a_thread_that_has_the_lock_gets_a_block_of_the_system() {
         let layout = Layout::from_size_align(100, 8).unwrap();

@@ -1,4 +1,4 @@
-//! Pages of the kernel's, by calls of its own: the C library's may be reported.
+//! Maps pages by direct system calls, because the C library's functions may be reported.
 
 use std::{
     ffi::c_void,
@@ -15,7 +15,7 @@ pub(super) fn map(n_bytes: usize, access: i32) -> *mut u8 {
 /// # Safety
 /// Nothing uses the pages at `at`, which is null unless `how` says that they are replaced.
 pub(super) unsafe fn map_at(at: *mut u8, n_bytes: usize, access: i32, how: i32) -> *mut u8 {
-    // Without a reservation, which also keeps the kernel from making one mapping of it and one of the program's.
+    // Without a reservation, which also keeps the kernel from merging the mapping with one of the program's.
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
     // SAFETY: the caller's promise. The call itself: the C library's may be one that is reported.
     let at = unsafe { libc::syscall(libc::SYS_mmap, at.cast::<c_void>(), n_bytes, access, kind, -1, 0_i64) };

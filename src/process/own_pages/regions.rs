@@ -10,7 +10,7 @@ use super::{
     pages::{WRITABLE, map, map_at, unmap},
 };
 
-/// The sizes of blocks: by 16 up to 128, then four to each doubling.
+/// The number of size classes: steps of 16 up to 128, then four per doubling.
 pub(super) const N_SIZES: usize = 48;
 
 const EXTENT_BYTES: usize = 64 << 20;
@@ -19,13 +19,14 @@ const REGION_BYTES: usize = 1 << 20;
 /// The most extents: 32 GiB of small blocks.
 const MOST_EXTENTS: usize = 512;
 
-/// The header of a region. Blocks are as aligned as it is long, if their size is a multiple of that.
+/// The header of a region. Blocks whose size is a multiple of its length are aligned to that length.
 pub(super) const HEADER_BYTES: usize = 128;
 
-/// The extents, so that a block of another allocator is known. Stored with release, before a block is handed out.
+/// The extents, which distinguish own blocks from those of another allocator. Stored with release, before a block is
+/// handed out.
 static EXTENTS: [AtomicUsize; MOST_EXTENTS] = [const { AtomicUsize::new(0) }; MOST_EXTENTS];
 
-/// What a region keeps when its last block was freed: small blocks come and go.
+/// The bytes that a region keeps when its last block is freed, because small blocks come and go.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// A region of blocks of one size.
@@ -33,10 +34,10 @@ const KEPT_BYTES: usize = 64 << 10;
 struct Region {
     size: usize,
     n_live: usize,
-    /// Where the blocks begin that were never used.
+    /// The number of bytes that were ever used, where unused blocks start.
     n_used_bytes: usize,
     free: *mut Free,
-    /// Its place in the list of regions of this size with room.
+    /// The next region of this size with room.
     next: *mut Region,
     before: *mut Region,
     is_listed: bool,
@@ -44,12 +45,12 @@ struct Region {
 
 const _: () = assert!(size_of::<Region>() == HEADER_BYTES);
 
-/// A block that is free.
+/// A free block.
 struct Free {
     next: *mut Free,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 pub(super) struct Regions {
     /// Regions with room, by size.
     with_room: [*mut Region; N_SIZES],
@@ -155,8 +156,8 @@ impl Regions {
                 return null_mut();
             }
             let at = ptr::with_exposed_provenance_mut(self.rest.0);
-            // A program may have forbidden itself `mprotect`, and not mappings without a file.
-            // SAFETY: the pages are of an extent, and nothing has them.
+            // A program may have forbidden itself `mprotect`, but not mappings without a file. SAFETY: the pages are of
+            // an extent, and nothing has them.
             unsafe {
                 if map_at(at, REGION_BYTES, WRITABLE, libc::MAP_FIXED).is_null() {
                     return null_mut();
@@ -179,7 +180,7 @@ impl Regions {
     }
 
     fn new_extent(&mut self) -> bool {
-        // Relaxed: who has the lock alone writes a place.
+        // Relaxed: only the owner of the lock writes an entry.
         let Some(place) = EXTENTS.iter().find(|place| place.load(Ordering::Relaxed) == 0) else {
             return false;
         };
@@ -187,7 +188,7 @@ impl Regions {
         if at.is_null() {
             return false;
         }
-        // Regions are as aligned as they are long.
+        // Regions are aligned to their length.
         let start = at.addr().next_multiple_of(REGION_BYTES);
         let before = start - at.addr();
         // SAFETY: these pages were just mapped.
@@ -204,7 +205,7 @@ impl Regions {
     }
 }
 
-/// Returns whether a small block is of an extent.
+/// Returns whether a small block belongs to an extent.
 pub(super) fn is_own(block: *mut u8) -> bool {
     let extents = EXTENTS.iter().map(|place| place.load(Ordering::Acquire)).take_while(|start| *start != 0);
     extents.into_iter().any(|start| block.addr().wrapping_sub(start) < EXTENT_BYTES)

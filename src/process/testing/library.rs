@@ -36,7 +36,7 @@ pub fn compile_text(folder: &Path, name: &str, text: &str, options: &[&str]) -> 
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
     command.args(["--edition", "2024", "--crate-type", "cdylib", "-Copt-level=1", "-Cpanic=abort"]);
-    // The test may run in an emulator, and the compiler outside of it.
+    // The test may run in an emulator, while the compiler runs outside it.
     if cfg!(target_arch = "aarch64") {
         command.args(["--target=aarch64-unknown-linux-gnu", "-Clinker=cc"]);
     }
@@ -60,7 +60,7 @@ impl Library {
         Library(handle)
     }
 
-    /// The address of an exported function.
+    /// Returns the address of an exported function.
     pub fn function(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the library is loaded, and the name ends in a zero.
         let function = unsafe { libc::dlsym(self.0, name.as_ptr()) };

@@ -1,6 +1,6 @@
-//! What unit tests share: random numbers, a process of its own for a test, and libraries that a test compiles.
+//! Helpers of unit tests: random numbers, a separate process for a test, and libraries that a test compiles.
 //!
-//! The package `memreel-testing` has the same files for tests outside of `src`.
+//! The package `memreel-testing` has the same files, for tests outside `src`.
 #![allow(
     unreachable_pub,
     dead_code,

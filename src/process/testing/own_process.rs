@@ -1,4 +1,4 @@
-//! Runs a test in a process of its own with a time limit, for what could hang or abort the suite.
+//! Runs a test in a separate process with a time limit, for tests that could hang or abort the suite.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 
 const CHILD: &str = "MEMREEL_TEST_IN_OWN_PROCESS";
 
-/// Runs `test` in a child process; fails if that fails or takes longer than the limit.
+/// Runs `test` in a child process; fails if it fails or takes longer than the limit.
 ///
 /// `module` is `module_path!()` and `name` the name of the calling test, which the child runs again.
 pub fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()) {
@@ -21,8 +21,8 @@ pub fn run(module: &str, name: &str, limit: Duration, test: impl FnOnce()) {
     assert!(printed.contains("1 passed"), "{name} is not the name of a test: {printed}");
 }
 
-/// Runs `test` in a child process, in a folder and with further variables in its environment. Returns how it ended and
-/// what it printed; `None` in the child.
+/// Runs `test` in a child process, in a folder and with additional environment variables. Returns its status and its
+/// output; `None` in the child.
 pub fn output(
     module: &str,
     name: &str,
@@ -36,7 +36,7 @@ pub fn output(
         return None;
     }
     let (_, module) = module.split_once("::").expect("a module of this crate");
-    // A file and not a pipe: a child of the child may keep it open.
+    // A file instead of a pipe, because a child of the child may keep it open.
     let printed = tempfile::NamedTempFile::new().unwrap();
     let out = printed.reopen().unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
@@ -44,10 +44,10 @@ pub fn output(
         .env(CHILD, name)
         .envs(variables.iter().copied())
         .current_dir(folder)
-        // One place in the file for both, or they would overwrite each other.
+        // Both share one file offset, because they would otherwise overwrite each other.
         .stdout(out.try_clone().unwrap())
         .stderr(out)
-        // It and its own children are one group, which is killed as a whole.
+        // The child and its children are one group, which is killed as a whole.
         .process_group(0)
         .spawn()
         .unwrap();

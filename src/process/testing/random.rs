@@ -5,23 +5,24 @@
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
-    /// Numbers that come before those of the state, the last one first.
+    /// Numbers to return before those of the state, in reverse order.
     given: Vec<u64>,
 }
 
 impl Random {
-    /// The sequence of a seed.
+    /// Creates the sequence of a seed.
     pub fn new(seed: u64) -> Random {
         Random { state: seed, given: Vec::new() }
     }
 
-    /// The numbers that bytes give, four bytes each, and behind them those of seed 0. A fuzzer chooses the bytes.
+    /// Creates a sequence from bytes, four bytes for each number, followed by the sequence of seed 0. A fuzzer chooses
+    /// the bytes.
     pub fn of_bytes(bytes: &[u8]) -> Random {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         Random { state: 0, given: bytes.chunks_exact(4).rev().map(number).collect() }
     }
 
-    /// The next number, of 64 random bits.
+    /// Returns the next number, of 64 random bits.
     #[allow(clippy::should_implement_trait, reason = "the sequence has no end")]
     pub fn next(&mut self) -> u64 {
         if let Some(given) = self.given.pop() {
@@ -33,22 +34,23 @@ impl Random {
         b ^ (b >> 31)
     }
 
-    /// A number below `n`, which must not be 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    /// An index of a list of `n` items, which must not be empty.
+    /// Returns an index into a list of `n` items, which must not be empty.
     pub fn index(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// One of some items, which must not be empty.
+    /// Returns one of some items, which must not be empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.index(items.len())]
     }
 
-    /// Some bytes with one of them changed, to a byte of theirs or in one bit, and the place of the change.
+    /// Returns a copy of some bytes with one of them changed, to another one of them or in one bit, and the index of
+    /// the change.
     pub fn changed(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
         let at = self.index(bytes.len());
         let mut changed = bytes.to_vec();
@@ -56,7 +58,7 @@ impl Random {
         (changed, at)
     }
 
-    /// `true` once in `n` times on average.
+    /// Returns `true` once in `n` calls on average.
     pub fn chance(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
