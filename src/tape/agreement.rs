@@ -1,5 +1,5 @@
-//! What a recorder and a keeper in another process agree on for one device: how far events were dropped, and how far the
-//! keeper has folded them. The words are in the header of the tape.
+//! The agreement between a recorder and a keeper in another process about one device: how far events were dropped, and
+//! how far the keeper has folded them. The words are in the header of the tape.
 #![forbid(unsafe_code)]
 
 use std::sync::{
@@ -21,8 +21,8 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Offers the events of a device to a keeper; `None` if the header has no room for another device. One thread calls it
-    /// at a time.
+    /// Offers a device's events to a keeper; `None` if the header has no room for another device. Only one thread at a
+    /// time may call it.
     pub(super) fn offer(file: &Arc<Mapped>, device: DeviceId) -> Option<Agreement> {
         let all = (0..MAX_DEVICES).map(|place| Agreement { file: file.clone(), place });
         let free = all.into_iter().find(|agreement| agreement.begun() == 0)?;
@@ -32,7 +32,7 @@ impl Agreement {
         Some(free)
     }
 
-    /// Returns those of all devices so far.
+    /// Returns the agreements of all devices so far.
     pub(super) fn all(file: &Arc<Mapped>) -> Vec<Agreement> {
         let all = (0..MAX_DEVICES).map(|place| Agreement { file: file.clone(), place });
         all.take_while(|agreement| agreement.begun() > 0).collect()
@@ -43,12 +43,12 @@ impl Agreement {
         DeviceId(self.word(DeviceWord::Device).load(Ordering::Relaxed).cast_signed())
     }
 
-    /// Returns a number that changes when the recorder has written a list of live blocks of its own.
+    /// Returns a number that changes when the recorder has written its own list of live blocks.
     pub(crate) fn begun(&self) -> u64 {
         self.word(DeviceWord::Begun).load(Ordering::Acquire)
     }
 
-    /// Says that the recorder has written a list of live blocks of its own: what the keeper has does not count any more.
+    /// Announces that the recorder has written its own list of live blocks: the keeper's list no longer counts.
     pub(crate) fn begin_again(&self) {
         self.word(DeviceWord::Begun).fetch_add(1, Ordering::Release);
     }
@@ -62,18 +62,18 @@ impl Agreement {
         self.word(DeviceWord::Due).store(until, Ordering::Release);
     }
 
-    /// Returns the order word up to which a list in the file has the events: their chunks may go.
+    /// Returns the order word that a list in the file includes: chunks up to there may be dropped.
     pub(crate) fn folded(&self) -> u64 {
         self.word(DeviceWord::Folded).load(Ordering::Acquire)
     }
 
-    /// Says up to which order word a list has the events, and how many slots that has.
+    /// Sets the order word that a list includes, and the number of its slots.
     pub(crate) fn set_folded(&self, until: u64, n_slots: usize) {
         self.word(DeviceWord::ListSlots).store(n_slots as u64, Ordering::Relaxed);
         self.word(DeviceWord::Folded).store(until, Ordering::Release);
     }
 
-    /// Returns the slots of the keeper's last list. Relaxed: it only decides when the next list is due.
+    /// Returns the number of slots of the keeper's last list. Relaxed: it only decides when the next list is due.
     pub(crate) fn n_list_slots(&self) -> usize {
         self.word(DeviceWord::ListSlots).load(Ordering::Relaxed) as usize
     }

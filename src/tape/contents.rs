@@ -1,10 +1,10 @@
-//! What a tape's file has, of a process that lives or not, as far as it is whole.
+//! Reads the complete contents of a tape's file, whether or not its process is running.
 //!
-//! A writer may be at work: each slot is read twice. What was complete in the first reading is taken from the second,
-//! and a slot that was given to another use in between is read again. The whole file is read twice too, and the events
-//! up to the newest of the first time are taken from the second.
+//! A writer may be active: each slot is read twice. What was complete in the first reading is taken from the second,
+//! and a slot that was reused in between is read again. The whole file is also read twice, and the events up to the
+//! newest one of the first pass are taken from the second.
 //!
-//! The file is long because these readings are one protocol with `slot.rs`, which writes.
+//! The file is long because these readings and `slot.rs`, which writes, are one protocol.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, fs::File, io, path::Path};
@@ -28,34 +28,34 @@ type Words = [u64; 4];
 /// The bytes of a stack's record before its words.
 const RECORD_BYTES: usize = 16;
 
-/// What comes behind a stack's words: the generation of the modules.
+/// The size of what follows a stack's words: the generation of the modules.
 const GENERATION_BYTES: usize = 8;
 
-/// How often a file is read whose process drops events meanwhile.
+/// How often a file is read while its process drops events.
 const READINGS: usize = 8;
 
-/// How often a slot is read that changes meanwhile.
+/// How often a slot is read while it changes.
 const ATTEMPTS: usize = 4;
 
-/// What was read of a tape.
+/// The contents that were read from a tape.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) process: u32,
     pub(crate) start_us: u64,
     pub(crate) ns_of_ticks: u64,
-    /// The latest known pair of ticks and nanoseconds since the beginning.
+    /// The latest known pair of ticks and nanoseconds since the start.
     pub(crate) latest: (u64, u64),
-    /// Whether the recording ended as it should.
+    /// Whether the recording ended properly.
     pub(crate) is_closed: bool,
-    /// Whether the process that recorded still runs on this machine.
+    /// Whether the recorded process is still running on this machine.
     pub(crate) is_running: bool,
-    /// When the process began, and the namespace of its number.
+    /// When the process started, and the namespace of its PID.
     pub(crate) began: (u64, u64),
     /// The number of chunks that the file had no room for.
     pub(crate) n_elsewhere: u64,
     /// The number of events that were not recorded.
     pub(crate) n_lost: u64,
-    /// How many children allocated whose forks no handler saw.
+    /// How many children allocated in forks that no handler saw.
     pub(crate) n_unseen: u64,
     /// How many programs the process started that could not be recorded.
     pub(crate) n_unrecorded: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Contents {
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) notes: Vec<Note>,
     pub(crate) bases: Vec<Base>,
-    /// What is missing or broken, each a sentence.
+    /// What is missing or broken, one sentence for each problem.
     pub(crate) problems: Vec<String>,
 }
 
@@ -88,33 +88,33 @@ pub(crate) struct StackRow {
     pub(crate) source: Vec<usize>,
 }
 
-/// A device's segments after the event with the order word `until`.
+/// A device's segments as of the event with the order word `until`.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) device: DeviceId,
     pub(crate) until: u64,
     /// The order word up to which events were dropped.
     pub(crate) horizon: u64,
-    /// The number of events before that are missing in it.
+    /// The number of earlier events that it lacks.
     pub(crate) n_missing: u64,
     pub(crate) segments: Vec<InventorySegment>,
-    /// What was allocated with each stack, by the events up to there.
+    /// What was allocated with each stack, by the events up to then.
     pub(crate) sums: RunSums,
 }
 
-/// The bytes of a [`Preview`].
+/// The size of a [`Preview`].
 const PREVIEW_BYTES: usize = SLOT_HEADER_BYTES + size_of::<Words>();
 
-/// What decides whether a slot is read.
+/// The part of a slot that decides whether it is read.
 struct Preview {
     kind: Kind,
     owner: i64,
-    /// Of events: the order word of the first, 0 if there is none.
+    /// For events: the order word of the first, 0 if there is none.
     first: u64,
 }
 
 impl Preview {
-    /// Reads the beginning of a slot. One of an unknown kind counts as a note: who reads it says so.
+    /// Reads the start of a slot. A slot of an unknown kind counts as a note; the reader of it reports that.
     fn read(source: &dyn Source, number: u32) -> io::Result<Preview> {
         let mut bytes = [0; PREVIEW_BYTES];
         source.read_at(start_of(number), &mut bytes)?;
@@ -142,21 +142,21 @@ impl ReadSlot {
         DeviceId(self.word(SlotWord::Device).cast_signed())
     }
 
-    /// Returns whether the body is what was sealed, if it was.
+    /// Returns whether a sealed body is unchanged.
     pub(super) fn is_sound(&self) -> bool {
         let sum = self.word(SlotWord::Checksum);
         sum == 0 || is_intact(&self.body, sum)
     }
 }
 
-/// The first reading of a slot: of a few events, the rest of the slot is not read.
+/// The first reading of a slot: if it has few events, the rest is not read.
 struct First {
     bytes: Vec<u8>,
     at: u64,
 }
 
 impl First {
-    /// The bytes that are read at first, half a page.
+    /// The number of bytes in the first read, half a page.
     const LEAST_BYTES: usize = 2048;
 
     fn read(source: &dyn Source, at: u64) -> io::Result<First> {
@@ -167,13 +167,13 @@ impl First {
 
     fn read_until(&mut self, source: &dyn Source, n_bytes: usize) -> io::Result<()> {
         let from = self.bytes.len();
-        // What the file does not have any more is zeros.
+        // Bytes that the file no longer has count as zeros.
         self.bytes.resize(n_bytes, 0);
         source.read_at(self.at + from as u64, &mut self.bytes[from..])?;
         Ok(())
     }
 
-    /// Returns how many events are complete, as far as they were when their part was read.
+    /// Returns how many events were complete when their part was read.
     fn n_whole_events(&mut self, source: &dyn Source) -> io::Result<usize> {
         loop {
             let body = &self.bytes[SLOT_HEADER_BYTES..];
@@ -213,8 +213,8 @@ impl Contents {
         Ok(first)
     }
 
-    /// Reads the file once. Its slots are read one after the other, so while a process records, an event may be missing
-    /// that is older than another.
+    /// Reads the file once. Its slots are read one by one, so while a process records, an event may be missing although
+    /// a later one is present.
     fn pass(file: &File, path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
@@ -230,21 +230,21 @@ impl Contents {
         Ok(Contents::of_header(&start[..n_bytes]))
     }
 
-    /// Reads the header alone.
+    /// Reads only the header.
     ///
     /// # Errors
-    /// As [`Contents::read`].
+    /// The errors of [`Contents::read`].
     pub(crate) fn header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         Contents::header_of(&open_plain(path).map_err(failed)?).map_err(failed)?
     }
 
-    /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that begin up to the
-    /// order word `until`, and the notes of the recording. The process may record on. Events between the last list and
-    /// `until` stay where they are; others may be there or not.
+    /// Reads what a list of a device's live blocks needs: its last list, the events of its chunks that start up to the
+    /// order word `until`, and the notes of the recording. The process may still be recording. Events between the last
+    /// list and `until` remain in place; others may or may not be there.
     ///
     /// # Errors
-    /// As [`Contents::read`].
+    /// The errors of [`Contents::read`].
     pub(super) fn read_until(file: &File, path: &Path, device: DeviceId, until: u64) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
@@ -265,7 +265,7 @@ impl Contents {
     /// Reads a device's last list of live blocks; `None` if there is none.
     ///
     /// # Errors
-    /// What the source returns.
+    /// The errors of the source.
     pub(super) fn last_list(source: &dyn Source, device: DeviceId) -> io::Result<Option<Base>> {
         let mut contents = Contents::default();
         let is_wanted = |slot: &Preview| {
@@ -276,7 +276,7 @@ impl Contents {
         Ok(contents.bases.into_iter().next())
     }
 
-    /// Returns whether nothing that this pass has was dropped before the next pass: each chunk is there, and no list of
+    /// Returns whether nothing in this pass was dropped before the next pass: each chunk is still there, and no list of
     /// live blocks is newer.
     fn is_before(&self, next: &Contents) -> bool {
         let uses = |contents: &Contents| -> SeededSet<u64> {
@@ -290,8 +290,8 @@ impl Contents {
         uses(self).is_subset(&uses(next)) && untils(self) == untils(next)
     }
 
-    /// Removes the events that are newer than the newest of an earlier pass. What is left is whole: an event is recorded
-    /// after those that are older, so these were in the file when the earlier pass ended.
+    /// Removes the events that are newer than the newest of an earlier pass. The rest is complete: an event is recorded
+    /// after all older ones, so these were in the file when the earlier pass ended.
     fn cut(&mut self, earlier: &Contents) {
         let mut newest: SeededMap<DeviceId, u64> = SeededMap::default();
         for chunk in &earlier.chunks {
@@ -354,7 +354,7 @@ impl Contents {
         })
     }
 
-    /// Reads the slots in use that are wanted, in the order in which they were taken.
+    /// Reads the wanted slots in use, in the order in which they were taken.
     fn slots(
         &mut self,
         source: &dyn Source,
@@ -366,7 +366,7 @@ impl Contents {
             self.problems
                 .push(format!("the file is cut: it ends after {} bytes", n_bytes + HEADER_BYTES as u64));
         }
-        // Slots whose headers end before it are zeros, which is to be free.
+        // Slots whose headers are before this offset are zeros, which means free.
         let mut data_at = 0;
         for number in 0..u32::try_from(n_bytes.div_ceil(SLOT_BYTES as u64)).unwrap_or(u32::MAX) {
             if start_of(number) + PREVIEW_BYTES as u64 <= data_at {
@@ -376,7 +376,7 @@ impl Contents {
             if is_wanted(&preview) {
                 slots.extend(self.slot(source, number, n_bytes + HEADER_BYTES as u64)?);
             } else if preview.kind == Kind::Free {
-                // Not from here: what was read is a page of zeros now.
+                // Not from the current offset: what was read is a page of zeros now.
                 data_at = source.next_data(start_of(number + 1));
             }
         }
@@ -384,7 +384,7 @@ impl Contents {
         Ok(slots)
     }
 
-    /// Reads a slot of a file that had `n_bytes`.
+    /// Reads a slot of a file whose size was `n_bytes`.
     pub(super) fn slot(
         &mut self,
         source: &dyn Source,
@@ -428,12 +428,12 @@ impl Contents {
         Ok(None)
     }
 
-    /// Takes what is in slots; the lists of live blocks only if all rows are among them.
+    /// Adds the contents of slots; the lists of live blocks only if all rows are among them.
     pub(super) fn take(&mut self, mut slots: Vec<ReadSlot>, has_rows: bool) {
         let n_damaged = slots.iter().filter(|slot| !slot.is_sound()).count();
         for slot in slots.iter_mut().filter(|slot| slot.kind == Kind::Events) {
             self.events(slot);
-            // Events are most of a tape, and are in memory once.
+            // Events are most of a tape, and must be in memory only once.
             slot.body = Vec::new();
         }
         let mut rows = SeededMap::default();
@@ -452,7 +452,7 @@ impl Contents {
             ));
         }
         let (mut notes, mut n_broken) = (Vec::new(), 0);
-        // Parts of a note are in slots of one owner.
+        // The parts of a note are in slots of one owner.
         for bodies in bodies.into_values() {
             let mut n_unknown = 0;
             n_broken += for_each_note(bodies.into_iter(), |bytes| match Note::decode(bytes) {
@@ -531,8 +531,8 @@ impl Contents {
         }
     }
 
-    /// Takes the latest base of each device that is whole. A keeper in another process may have written its last one after
-    /// a later one of the recorder.
+    /// Adds the latest complete base of each device. A keeper in another process may have written its last one after a
+    /// later one of the recorder.
     fn bases(&mut self, notes: &[Note], rows: &SeededMap<u32, &ReadSlot>) {
         let mut done: Vec<i64> = Vec::new();
         let until = |note: &&Note| if let Note::Base { until, .. } = note { *until } else { 0 };
@@ -547,7 +547,7 @@ impl Contents {
                 let slot = rows.get(slot)?;
                 is_intact(&slot.body, *sum).then_some(&*slot.body)
             };
-            // An older one, whose slots have another use now.
+            // An older base, whose slots are used for something else now.
             let Some(parts) = slots.iter().map(part).collect::<Option<Vec<&[u8]>>>() else { continue };
             done.push(*device);
             let (segments, sums) = Rows(parts.concat()).decoded();
@@ -562,7 +562,7 @@ impl Contents {
     }
 }
 
-/// Returns how many events are complete: the order word is the last that is written of an event, and is never 0.
+/// Returns how many events are complete: the order word is the last word of an event to be written, and is never 0.
 fn n_whole(body: &[u8]) -> usize {
     let order = |event: &&[u8]| event[8..16] != [0; 8];
     body.chunks_exact(size_of::<Words>()).take_while(order).count()
@@ -577,7 +577,7 @@ fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Returns where a slot begins.
+/// Returns the offset of a slot.
 pub(super) fn start_of(number: u32) -> u64 {
     HEADER_BYTES as u64 + u64::from(number) * SLOT_BYTES as u64
 }
@@ -589,7 +589,7 @@ mod tests {
     use super::*;
     use crate::tape::{Beginning, Slot, TakenAt, TapeFile};
 
-    /// A file, with how often and how many bytes of it are read.
+    /// A file that counts how often it is read, and how many bytes.
     struct Counted<'f>(&'f File, Cell<[u64; 2]>);
 
     impl Source for Counted<'_> {
@@ -608,7 +608,7 @@ mod tests {
         }
     }
 
-    /// There are thousands of processes that record some events and end.
+    /// Thousands of processes record a few events and end.
     #[test]
     fn of_a_short_tape_what_is_not_used_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -634,7 +634,7 @@ mod tests {
         let [n_reads, n_bytes] = counted.1.get();
         let most_bytes = 2 * (3 * 4096 + SLOT_BYTES as u64);
         assert!(n_bytes < most_bytes, "{n_bytes} bytes");
-        // On a file system that does not know, the header of each of the 64 slots is read.
+        // On a file system that does not support this, the header of each of the 64 slots is read.
         let is_known = counted.next_data(start_of(10)) == u64::MAX;
         assert!(n_reads < if is_known { 20 } else { 80 }, "{n_reads} reads");
         assert!(is_known || !matches!(rustix::fs::fstatfs(&file).unwrap().f_type, 0xef53 | 0x0102_1994));

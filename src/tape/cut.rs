@@ -1,5 +1,5 @@
-//! Files of tapes that another program makes shorter while they are mapped. To touch memory behind the end of a file is
-//! SIGBUS, which would end this process: a handler puts memory of its own there, and the tape is written no more.
+//! Handles tape files that another program makes shorter while they are mapped. Touching memory after the end of a file
+//! raises SIGBUS, which would end this process: a handler maps its own memory there, and the tape is no longer written.
 #![cfg_attr(miri, allow(dead_code, reason = "Miri has no signals"))]
 
 use std::{
@@ -11,16 +11,16 @@ use std::{
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// The mappings that are guarded; of more, a cut file ends the process.
+/// The most mappings that are guarded; beyond that, a truncated file ends the process.
 const MOST: usize = 4096;
 
-/// A mapping of a tape's file. Free if it ends at 0.
+/// A mapping of a tape's file. The entry is free if it ends at 0.
 struct Mapping {
-    /// Whether a thread has the place.
+    /// Whether a thread has taken the entry.
     is_taken: AtomicBool,
     begin: AtomicUsize,
     end: AtomicUsize,
-    /// The address of the tape's header, by which its mappings belong together.
+    /// The address of the tape's header, which identifies mappings of the same tape.
     tape: AtomicUsize,
     is_cut: AtomicBool,
 }
@@ -35,10 +35,10 @@ static MAPPINGS: [Mapping; MOST] = [const {
     }
 }; MOST];
 
-/// How often a file was found to be cut.
+/// How often a file was found to be truncated.
 static N_CUT: AtomicUsize = AtomicUsize::new(0);
 
-/// What the program did at the signal before. Never freed: a handler may be reading it at any time.
+/// The program's previous action for the signal. Never freed: a handler may be reading it at any time.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 /// Guards a mapping of whole pages of a tape, whose header is at an address.
@@ -59,13 +59,13 @@ pub(super) fn guard(page: *mut u8, n_bytes: usize, tape: usize) {
     }
 }
 
-/// Returns the tape of a mapping that has an address.
+/// Returns the tape whose mapping contains an address.
 pub(super) fn tape_of(at: usize) -> Option<usize> {
     // Relaxed: as in `guard`.
     of(at).map(|mapping| mapping.tape.load(Ordering::Relaxed))
 }
 
-/// Forgets a mapping before it ends.
+/// Forgets a mapping before it is unmapped.
 pub(super) fn forget(page: *mut u8) {
     if let Some(mapping) = of(page.addr()) {
         mapping.end.store(0, Ordering::Release);
@@ -73,9 +73,9 @@ pub(super) fn forget(page: *mut u8) {
     }
 }
 
-/// Returns whether memory of a tape, whose header this is, was behind the end of its file when it was touched.
+/// Returns whether memory of the tape with this header was touched after the end of its file.
 pub(super) fn is_cut(header: NonNull<u8>) -> bool {
-    // Relaxed: a tape that was cut a moment ago is written to in memory of this process.
+    // Relaxed: a tape that was cut a moment ago is still written, in memory of this process.
     N_CUT.load(Ordering::Relaxed) > 0
         && MAPPINGS.iter().any(|mapping| {
             mapping.end.load(Ordering::Acquire) != 0
@@ -92,7 +92,7 @@ fn of(at: usize) -> Option<&'static Mapping> {
     })
 }
 
-/// Installs the handler for the life of the process. Where the system refuses, a cut file ends the process.
+/// Installs the handler for the life of the process. If the system refuses, a truncated file ends the process.
 #[cfg(not(miri))]
 fn install() {
     // SAFETY: zeros are a valid action.
@@ -101,7 +101,7 @@ fn install() {
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut present) } != 0 {
         return;
     }
-    // Programs that this one starts ignore it too, and would not with a handler.
+    // Programs started by this one ignore the signal too, and would not if there were a handler.
     if present.sa_sigaction == libc::SIG_IGN {
         return;
     }
@@ -118,9 +118,9 @@ fn install() {
 #[cfg(miri)]
 fn install() {}
 
-/// Puts memory where a tape's file has none any more; anything else is the program's.
+/// Maps memory where a tape's file has none any more; passes on anything else.
 extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // What the kernel says of an address behind the end of a file.
+    // The kernel's code for an address after the end of a file.
     const BUS_ADRERR: c_int = 2;
     // SAFETY: the kernel passes it to a handler with SA_SIGINFO.
     let (code, at) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
@@ -130,7 +130,7 @@ extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// Maps a page of zeros over the one of an address.
+/// Maps a page of zeros over the page of an address.
 fn mend(mapping: &Mapping, at: usize) -> bool {
     let page_bytes = rustix::param::page_size();
     let page = ptr::with_exposed_provenance_mut(at - at % page_bytes);

@@ -14,8 +14,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::process::uncancelled::Uncancelled;
 
-/// The file. A program may close descriptors that it did not open, and then open files of its own under their
-/// numbers, so each use asks first whose file it is.
+/// The file. A program may close descriptors that it did not open, and then open its own files under their numbers. So
+/// each use first checks which file the descriptor refers to.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     file: Option<File>,
@@ -29,8 +29,8 @@ impl Descriptor {
         Ok(Descriptor { file: Some(file), identity })
     }
 
-    /// Returns the file of this process's tape. It stays open, for a program that forbids itself to open files; not where
-    /// the program may have few, which it may need all.
+    /// Returns the file of this process's tape. It remains open, because a program may forbid itself to open files;
+    /// unless the program has few descriptors, all of which it may need.
     pub(super) fn own(file: File) -> io::Result<Descriptor> {
         if most_files() < FEW { Descriptor::closed(&file) } else { Descriptor::new(file) }
     }
@@ -40,12 +40,12 @@ impl Descriptor {
         Ok(Descriptor { file: None, identity: identity(file)? })
     }
 
-    /// Returns the file, if the descriptor is still its.
+    /// Returns the file if the descriptor still refers to it.
     fn intact(&self) -> Option<&File> {
         self.file.as_ref().filter(|file| identity(file).is_ok_and(|found| found == self.identity))
     }
 
-    /// Calls `work` with the file, which is opened if it is not, or if the program closed it.
+    /// Calls `work` with the file, opening it if it is not open, or if the program closed it.
     pub(super) fn with<T>(&self, path: &Path, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         if let Some(file) = self.intact() {
             return work(file);
@@ -59,9 +59,9 @@ impl Descriptor {
 }
 
 impl Drop for Descriptor {
-    /// A descriptor that is the program's now stays open.
+    /// A descriptor that now belongs to the program remains open.
     fn drop(&mut self) {
-        // To close a file is a point where a thread may end, and this may be the program's `malloc`.
+        // Closing a file is a cancellation point, and this may be inside the program's `malloc`.
         let _uncancelled = Uncancelled::begin();
         match self.intact().is_some() {
             true => drop(self.file.take()),
@@ -75,25 +75,26 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Returns a file at a descriptor that is not one of standard input, output or error: a program may have closed these, and
-/// what it writes there is not for the tape.
+/// Returns the file on a descriptor other than standard input, output or error: a program may have closed these, and
+/// what it writes there must not reach the tape.
 pub(super) fn not_standard(file: File) -> io::Result<File> {
     if file.as_raw_fd() > 2 { Ok(file) } else { at_or_above(&file, 3) }
 }
 
-/// Below this limit, each descriptor counts.
+/// Below this limit, each descriptor matters.
 const FEW: u64 = 64;
 
-/// Numbers from here on are not in a set for `select`.
+/// Descriptors from this number on do not fit into a set for `select`.
 const MOST: u64 = 1024;
 
-/// Returns the limit of descriptors, or [`MOST`].
+/// Returns the limit on descriptors, or [`MOST`].
 fn most_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST)
 }
 
-/// Returns a file at a high descriptor, as long as there is one. A script writes to the low ones by their numbers, and what
-/// it writes to one that it has closed, which is an error for it, is not for the tape. Its own files have the lowest too.
+/// Returns the file on a high descriptor, if there is one. A script writes to low descriptors by number, and what it
+/// writes to one that it has closed, which is an error in the script, must not reach the tape. Its own files also get
+/// the lowest numbers.
 pub(super) fn out_of_the_way(file: File) -> io::Result<File> {
     at_or_above(&file, i32::try_from(most_files() / 4 * 3).unwrap_or(3)).or_else(|_| not_standard(file))
 }

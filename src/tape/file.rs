@@ -1,4 +1,4 @@
-//! The file of a tape: slots to be taken, and the notes in some of them.
+//! The file of a tape: hands out slots, and writes the notes in some of them.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use super::{
 use crate::process::fork::{Held, Part};
 use memreel_snapshot::words::{DeviceId, Error, Result};
 
-/// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
+/// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the start.
 #[derive(Debug)]
 pub(crate) struct TapeFile {
     mapped: Arc<Mapped>,
@@ -40,8 +40,8 @@ struct Notes {
 }
 
 impl TapeFile {
-    /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run
-    /// that crashed.
+    /// Creates the file of a tape. An existing file is renamed, with `.old` appended: it may be the tape of a run that
+    /// crashed.
     ///
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io).
@@ -65,7 +65,7 @@ impl TapeFile {
     /// of this version.
     pub(crate) fn attach(path: &Path) -> Result<TapeFile> {
         Contents::header(path)?;
-        // A note that takes several slots must not have notes of the other process between them.
+        // A note that takes several slots must not be interleaved with notes of the other process.
         Ok(TapeFile::of(Mapped::attach(path)?, Owner::Outside))
     }
 
@@ -77,14 +77,15 @@ impl TapeFile {
     /// Reads what a list of a device's live blocks needs; see [`Contents::read_until`].
     ///
     /// # Errors
-    /// As [`Contents::read_until`], and [`Error::is_io`](crate::Error::is_io) if another file has the path now.
+    /// The errors of [`Contents::read_until`], and [`Error::is_io`](crate::Error::is_io) if another file has the path
+    /// now.
     pub(crate) fn read_until(&self, device: DeviceId, until: u64) -> Result<Contents> {
         self.mapped.with_file(|file| Contents::read_until(file, self.path(), device, until))
     }
 
-    /// Returns a device's last list of live blocks, up to the order word `folded` at least; `None` if there is no list, which
-    /// is an error unless it `may_lack` one. It is read from memory, without a call of the system, which the program may
-    /// have forbidden itself. Only if that does not have the list, the file is read.
+    /// Returns a device's last list of live blocks, which must include at least the order word `folded`; `None` if
+    /// there is no list, which is an error unless it `may_lack` one. It is read from memory, without a system call,
+    /// which the program may have forbidden itself. The file is read only if memory does not have the list.
     ///
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io): the file cannot be read, another one has the path, or the list was replaced
@@ -103,38 +104,38 @@ impl TapeFile {
         if is_it(&list) { Ok(list) } else { Err(failed(io::Error::other("its list was replaced"))) }
     }
 
-    /// Notes that nothing is recorded without the file, for the line about one that cannot grow.
+    /// Sets that nothing is recorded without the file, for the line about a file that cannot grow.
     pub(crate) fn set_alone(&self) {
         self.mapped.set_alone();
     }
 
-    /// Maps memory for what another process will make the file longer by.
+    /// Maps memory ahead, for parts by which another process will extend the file.
     pub(crate) fn map_ahead(&self) {
         self.mapped.map_ahead();
     }
 
-    /// Makes the file longer for the process that records.
+    /// Extends the file for the recording process.
     pub(crate) fn promise(&self) {
         self.mapped.promise();
     }
 
-    /// Returns which device is the heap of the process that records, and what the recorder has of it; `None` if no heap is
-    /// recorded.
+    /// Returns which device is the heap of the recording process, and how much of it is the recorder's; `None` if no
+    /// heap is recorded.
     pub(crate) fn heap(&self) -> Option<(DeviceId, u64)> {
         self.mapped.heap()
     }
 
-    /// Returns where the process that records has the table of what the recorder mapped for itself; 0 if it has none.
+    /// Returns the address of the recording process's table of the recorder's own mappings; 0 if it has none.
     pub(crate) fn own_maps(&self) -> u64 {
         self.mapped.own_maps()
     }
 
-    /// Returns when the recording began, and what a tick takes.
+    /// Returns when the recording started, and the length of a tick.
     pub(crate) fn beginning(&self) -> Beginning {
         self.mapped.beginning()
     }
 
-    /// Returns the folder in `/proc` of the process that records, if it runs.
+    /// Returns the folder in `/proc` of the recording process, if it is running.
     pub(crate) fn process_folder(&self) -> Option<PathBuf> {
         self.mapped.process_folder()
     }
@@ -149,7 +150,7 @@ impl TapeFile {
         Agreement::all(&self.mapped)
     }
 
-    /// Returns where the file is.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         self.mapped.path()
     }
@@ -159,18 +160,18 @@ impl TapeFile {
         self.mapped.is_open()
     }
 
-    /// Ends the recording: the file keeps what it has, whatever is dropped from now on.
+    /// Ends the recording: the file keeps its contents, whatever is dropped from now on.
     pub(crate) fn close(&self) {
         self.mapped.close();
     }
 
-    /// Leaves the file to the parent process. In a child of `fork` it comes before any slot is dropped.
+    /// Leaves the file to the parent process. In a child of `fork`, this is called before any slot is dropped.
     pub(crate) fn leave(&self) {
         self.mapped.leave();
     }
 
-    /// Takes a slot, which is free to readers until [`Slot::begin`]. `None` if the file cannot grow, which is reported
-    /// once, and if it is closed.
+    /// Takes a slot, which readers consider free until [`Slot::begin`]. `None` if the file is closed or cannot grow,
+    /// which is reported once.
     pub(crate) fn slot(&self) -> Option<Slot> {
         Slot::take(&self.mapped)
     }
@@ -180,8 +181,8 @@ impl TapeFile {
         self.add(&mut lock(&self.notes), &note.encode());
     }
 
-    /// Writes a note of a device into slots of its own, in which it stays as long as they are kept. `None` if the file cannot
-    /// grow.
+    /// Writes a note of a device into separate slots, in which it remains as long as they are kept. `None` if the file
+    /// cannot grow.
     pub(crate) fn note_apart(&self, device: DeviceId, note: &Note) -> Option<Vec<Slot>> {
         let in_slot = |part: Vec<u8>| {
             let slot = self.slot()?;
@@ -192,12 +193,12 @@ impl TapeFile {
         framed_parts(&note.encode()).map(in_slot).collect()
     }
 
-    /// Adds the note of a scope's start or end. Of these, the newest are kept.
+    /// Adds the note of a scope's start or end. Only the newest of these are kept.
     pub(crate) fn annotate(&self, note: &Note) {
         self.add(&mut lock(&self.annotations), &note.encode());
     }
 
-    /// Sets how many annotations are kept at least.
+    /// Sets the minimum number of annotations that are kept.
     pub(crate) fn keep_annotations(&self, n: usize) {
         lock(&self.annotations).n_kept = n.div_ceil(BODY_BYTES / MAX_ANNOTATION_BYTES);
     }
@@ -207,7 +208,7 @@ impl TapeFile {
         self.add(&mut lock(&self.reports), &note.encode());
     }
 
-    /// Writes notes in place of all those of reports. If the file cannot grow, these stay.
+    /// Writes notes that replace all notes of reports. If the file cannot grow, the old notes remain.
     pub(crate) fn replace_reports(&self, notes: impl Iterator<Item = Note>) {
         let mut reports = lock(&self.reports);
         let mut new = Notes::of(reports.owner);
@@ -222,9 +223,9 @@ impl TapeFile {
         let _ = self.try_add(notes, bytes);
     }
 
-    /// Adds the bytes of a note. `None` if the file is closed, or has no room: then the parts behind are left out.
+    /// Adds the bytes of a note. `None` if the file is closed or has no room: then the remaining parts are left out.
     fn try_add(&self, notes: &mut Notes, bytes: &[u8]) -> Option<()> {
-        // The slot that notes are added to is mapped still, and in a child of `fork` it is the parent's.
+        // The slot for notes is still mapped, and in a child of `fork` it is the parent's.
         if !self.is_open() {
             return None;
         }
@@ -258,7 +259,7 @@ impl Notes {
 }
 
 impl Drop for TapeFile {
-    /// The slots of its notes are dropped next, and stay in the file.
+    /// The slots of its notes are dropped next, and remain in the file.
     fn drop(&mut self) {
         self.close();
     }

@@ -1,4 +1,5 @@
-//! Whether the folder of a run has space for another tape: what ended too fast to be saved is there, and takes disk.
+//! Tracks whether the folder of a run has room for another tape: tapes that ended too fast to be saved are still there,
+//! and use disk space.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -10,10 +11,10 @@ use std::{
 
 use crate::process::pause;
 
-/// The name of the file that is there while there is no room. A process that goes on unrecorded adds a byte.
+/// The name of the file that exists while there is no room. A process that continues unrecorded adds a byte to it.
 const NAME: &str = "full";
 
-/// How long a process waits for room before it goes on unrecorded.
+/// How long a process waits for room before it continues unrecorded.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The space in the folder of a run.
@@ -39,7 +40,7 @@ impl FileSpace {
         FileSpace(folder.as_ref().join(NAME))
     }
 
-    /// Notes that there is no room.
+    /// Announces that there is no room.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -47,14 +48,14 @@ impl FileSpace {
         OpenOptions::new().append(true).create(true).open(&self.0).map(|_| ())
     }
 
-    /// Notes that there is room. Returns how many processes went on unrecorded since there was none.
+    /// Announces that there is room. Returns how many processes continued unrecorded meanwhile.
     pub fn open(&self) -> u64 {
         let n_bytes = fs::metadata(&self.0).map_or(0, |found| found.len());
         let _ = fs::remove_file(&self.0);
         n_bytes
     }
 
-    /// Waits for room, 20 ms at most. Returns whether there is some; otherwise this process is counted.
+    /// Waits for room, at most 20 ms. Returns whether there is room; if not, this process is counted.
     #[must_use]
     pub fn wait(&self) -> bool {
         let begun = Instant::now();

@@ -1,30 +1,30 @@
-//! Where things are in the file: the header, and the header of each slot.
+//! The layout of the file: its header, and the header of each slot.
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::words::DeviceId;
 
-/// The first bytes of a tape. The line ends and the byte after them show a transfer as text.
+/// The first bytes of a tape. The line ends and the byte after them reveal a transfer as text.
 pub(super) const MAGIC: [u8; 16] = *b"memreel tape\r\n\x1a\n";
 
-/// The version of the layout. A reader refuses others.
+/// The version of the layout. A reader rejects others.
 pub(super) const VERSION: u32 = 6;
 
-/// A number whose bytes show the byte order of the machine.
+/// A number whose bytes reveal the byte order of the machine.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
 
-/// The header. Its bytes, and those of a slot, are the same on every machine, whatever its pages are.
+/// The size of the header. Its bytes, and those of a slot, are the same on every machine, whatever the page size.
 pub(super) const HEADER_BYTES: usize = 4096;
 
-/// The header of a slot: two cache lines, so that the body keeps the alignment of chunks.
+/// The size of a slot's header: two cache lines, so that the body keeps the alignment of chunks.
 pub(super) const SLOT_HEADER_BYTES: usize = 128;
 
-/// The body of a slot: a chunk of 1024 events.
+/// The size of a slot's body: a chunk of 1024 events.
 pub(crate) const BODY_BYTES: usize = 32 << 10;
 
-/// A slot with its header.
+/// The size of a slot with its header.
 pub(super) const SLOT_BYTES: usize = SLOT_HEADER_BYTES + BODY_BYTES;
 
-/// The slots by which a file grows: 2 MiB.
+/// The number of slots by which a file grows: 2 MiB.
 pub(super) const STEP_SLOTS: usize = 64;
 
 /// The bytes by which a file grows.
@@ -52,38 +52,39 @@ impl Kind {
 /// The words of the file's header, each 8 bytes, by their number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HeaderWord {
-    /// The version, and the byte order in the upper half.
+    /// The version; in the upper half, the byte order.
     Version = 2,
-    /// The bytes of a slot, and the process in the upper half.
+    /// The size of a slot; in the upper half, the PID.
     Slot = 3,
     /// The time of tick 0, in microseconds since the Unix epoch.
     StartUs = 4,
-    /// The nanoseconds of 2^30 ticks, as far as they were known at the beginning.
+    /// The nanoseconds of 2^30 ticks, as known at the start.
     NsOfTicks = 5,
-    /// When the process began, as the kernel counts: with its number, it tells it from later ones.
+    /// When the process started, by the kernel's count: this and the PID distinguish it from later processes.
     ProcessStart = 6,
-    /// The checksum of the words before.
+    /// The checksum of the preceding words.
     Checksum = 7,
-    /// 1 once the recording has ended as it should.
+    /// 1 once the recording has ended properly.
     IsClosed = 8,
-    /// The number of chunks that are not in the file, because it could not grow; in its upper half, that of events that were not
-    /// recorded.
+    /// The number of chunks that are not in the file, because it could not grow; in the upper half, the number of
+    /// events that were not recorded.
     NElsewhere = 9,
-    /// The number of the slot's use that is given out next.
+    /// The number of the next use of a slot.
     NextUse = 10,
-    /// The steps that the file has, those of the keeper included.
+    /// The number of the file's steps, including the keeper's.
     NSteps = 11,
-    /// The namespace in which the process has its number; 0 if it is not known.
+    /// The namespace of the PID; 0 if it is not known.
     PidNamespace = 12,
-    /// The steps, from the first, whose bytes a keeper in another process has reserved.
+    /// The number of steps, from the first, whose bytes a keeper in another process has reserved.
     NPromised = 13,
-    /// The number of children that allocated, and whose forks no handler saw; in its upper half, that of programs that the process
-    /// started and that could not be recorded.
+    /// The number of children that allocated in forks that no handler saw; in the upper half, the number of programs
+    /// that the process started but that could not be recorded.
     NUnseen = 14,
-    /// Which device is the heap of the process, and what the recorder has of it, by `own_memory`; 0 if no heap is recorded.
+    /// The device that is the process's heap, and the recorder's share of it, encoded by `own_memory`; 0 if no heap is
+    /// recorded.
     Heap = 15,
-    /// Where the process has the table of what the recorder mapped for itself, by `own_maps`; 0 in older tapes. It is behind the
-    /// words of devices.
+    /// The address of the process's table of the recorder's own mappings, by `own_maps`; 0 in older tapes. It comes
+    /// after the words of devices.
     OwnMaps = 511,
 }
 
@@ -98,10 +99,10 @@ pub(super) const MAX_DEVICES: usize = (HEADER_BYTES / 8 - DEVICES_AT) / N_DEVICE
 
 const _: () = assert!(DEVICES_AT + MAX_DEVICES * N_DEVICE_WORDS <= HeaderWord::OwnMaps as usize);
 
-/// The words of a device, by which a recorder and a keeper in another process agree.
+/// The words of a device, through which a recorder and a keeper in another process agree.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DeviceWord {
-    /// How often a list of the recorder's own began, which does not follow from the one before; 0 in free words.
+    /// How often a list of the recorder was started, which does not continue the previous one; 0 in free words.
     Begun = 0,
     /// The device's number, signed.
     Device = 1,
@@ -109,11 +110,11 @@ pub(super) enum DeviceWord {
     Due = 2,
     /// The order word up to which the keeper has folded.
     Folded = 3,
-    /// The slots of the keeper's last list.
+    /// The number of slots of the keeper's last list.
     ListSlots = 4,
 }
 
-/// What a file says about its beginning.
+/// What a file records about its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     pub(crate) start_us: u64,
@@ -126,35 +127,35 @@ pub(crate) struct Beginning {
 pub(super) enum SlotWord {
     /// [`Kind`]; written last when a slot is taken, and first when it is freed.
     Kind = 0,
-    /// The number of this use of the slot, rising over the file.
+    /// The number of this use of the slot, rising within the file.
     Use = 1,
     /// [`Owner`], as a signed number.
     Device = 2,
-    /// Of stacks, notes and rows: the complete bytes of the body.
+    /// For stacks, notes and rows: the number of complete bytes of the body.
     Len = 3,
-    /// The checksum of the body, once it is complete; 0 before.
+    /// The checksum of the body once it is complete; 0 before.
     Checksum = 4,
-    /// Of events: the ticks when the slot was taken.
+    /// For events: the ticks when the slot was taken.
     Ticks = 5,
-    /// Of events: the nanoseconds from the beginning to these ticks.
+    /// For events: the nanoseconds from the start to these ticks.
     ElapsedNs = 6,
-    /// Of events: how many of the device were dropped before.
+    /// For events: how many of the device's events were dropped before.
     NDropped = 7,
-    /// Of events: the order word up to which all events of the device are in the file; 0 if all are.
+    /// For events: the order word up to which all events of the device are in the file; 0 if all are.
     Until = 8,
 }
 
-/// To what a slot belongs.
+/// The owner of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Device(DeviceId),
     /// The whole recording.
     Recording,
-    /// The scopes' starts and ends, of which the newest are kept.
+    /// The starts and ends of scopes, of which the newest are kept.
     Annotations,
     /// What devices report, of which a bounded series is kept.
     Reports,
-    /// What a keeper in another process sees of the process, of which a bounded series is kept.
+    /// A keeper in another process, whose bounded series of observations is kept.
     Outside,
 }
 
@@ -180,12 +181,12 @@ pub(super) fn sum_of_word(word: [u8; 4]) -> u64 {
     u64::from(u32::from_le_bytes(word)) | 1 << 32
 }
 
-/// Returns whether bytes are those of a checksum. A fuzzer finds no checksums, so for it all bytes are.
+/// Returns whether bytes have a checksum. A fuzzer cannot compute checksums, so for it all bytes have.
 pub(super) fn is_intact(bytes: &[u8], sum: u64) -> bool {
     cfg!(fuzzing) || checksum(bytes) == sum
 }
 
-/// Returns whether bytes are the beginning of a tape.
+/// Returns whether bytes are the start of a tape.
 pub(crate) fn is_tape(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }

@@ -1,4 +1,4 @@
-//! A file in memory: mapped, and grown in steps of slots.
+//! A file in memory: mapped, and extended in steps of slots.
 
 use std::{
     fs::{File, OpenOptions},
@@ -37,10 +37,10 @@ use memreel_snapshot::{
     words::{DeviceId, Error, Result},
 };
 
-/// The steps that a keeper reserves ahead, at most: 32 MiB.
+/// The most steps that a keeper reserves ahead: 32 MiB.
 const MOST_AHEAD: u64 = 16;
 
-/// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the beginning.
+/// A tape's file as memory. It is open until the recording ends; in a child of `fork` it is closed from the start.
 #[derive(Debug)]
 pub(super) struct Mapped {
     file: Descriptor,
@@ -50,7 +50,7 @@ pub(super) struct Mapped {
     is_others: bool,
     /// Whether slots may be taken and freed.
     is_open: AtomicBool,
-    /// Whether it was reported that the file cannot grow; in a keeper, whether it does not make it longer any more. Relaxed:
+    /// Whether it was reported that the file cannot grow; in a keeper, whether it has stopped extending it. Relaxed:
     /// nothing else is read because of it.
     is_reported: AtomicBool,
     /// Whether nothing is recorded without the file. Relaxed: it is set before anything is recorded.
@@ -64,8 +64,8 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Creates the file of a tape. A file that exists is renamed, with `.old` at the end: it may be the tape of a run
-    /// that crashed. An empty file is the name that was taken for this tape.
+    /// Creates the file of a tape. An existing file is renamed, with `.old` appended: it may be the tape of a run that
+    /// crashed. An empty file is a name that was reserved for this tape.
     ///
     /// # Errors
     /// [`Error::is_io`].
@@ -77,7 +77,7 @@ impl Mapped {
         let new = || {
             let mut old = name.clone();
             old.push(".old");
-            // A folder stays: what is in it is not memreel's.
+            // A folder is left alone: its contents are not memreel's.
             folder.set_aside(&name, old)?;
             folder.create(&name, 0o600)
         };
@@ -85,8 +85,8 @@ impl Mapped {
         let file = out_of_the_way(file).map_err(failed)?;
         write_in_place(&file);
         let header = reserve(&file, 0, HEADER_BYTES).and_then(|()| map(&file, 0, HEADER_BYTES, None));
-        // An empty file would take the name of the tape that was here, and its place with the next try. A name that was taken
-        // for this tape shows that there was to be one.
+        // An empty file would replace the tape that was here, and its name at the next attempt. A name that was
+        // reserved for this tape shows that there was meant to be one.
         let give_up = |_: &io::Error| _ = if is_taken { file.set_len(0) } else { folder.remove(&name) };
         let header = header.inspect_err(give_up).map_err(failed)?;
         let tape = Mapped {
@@ -130,10 +130,10 @@ impl Mapped {
         self.is_alone.store(true, Ordering::Relaxed);
     }
 
-    /// Calls `work` with the file, which is opened if it is not.
+    /// Calls `work` with the file, opening it if it is not open.
     ///
     /// # Errors
-    /// What `work` returns, and [`Error::is_io`].
+    /// The errors of `work`, and [`Error::is_io`].
     pub(super) fn with_file<T>(&self, work: impl FnOnce(&File) -> Result<T>) -> Result<T> {
         let done = self.file.with(&self.path, |file| Ok(work(file)));
         done.map_err(|error| Error::io("cannot read the tape", &self.path, error))?
@@ -174,12 +174,12 @@ impl Mapped {
         unsafe { self.header.cast::<AtomicU64>().add(at).as_ref() }
     }
 
-    /// Returns a word of a device, by its place among the devices.
+    /// Returns a word of a device, by its index among the devices.
     pub(super) fn device_word(&self, place: usize, word: DeviceWord) -> &AtomicU64 {
         self.word_at(DEVICES_AT + N_DEVICE_WORDS * place + word as usize)
     }
 
-    /// Returns where the file is.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -189,7 +189,7 @@ impl Mapped {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Ends the recording, of the process that records: the file keeps what it has, whatever is dropped from now on.
+    /// Ends the recording of the recording process: the file keeps its contents, whatever is dropped from now on.
     pub(super) fn close(&self) {
         if self.is_open.swap(false, Ordering::AcqRel) && !self.is_others {
             self.word(HeaderWord::IsClosed).store(1, Ordering::Release);
@@ -201,12 +201,12 @@ impl Mapped {
         self.is_open.store(false, Ordering::Release);
     }
 
-    /// Returns whether another program made the file shorter than this process, or the one that records, had made it.
+    /// Returns whether another program made the file shorter than this process or the recording process had made it.
     pub(super) fn is_cut(&self) -> bool {
         // Relaxed: the bytes of a step are there before it is promised.
         let n_promised = self.word(HeaderWord::NPromised).load(Ordering::Relaxed);
         let is_short = || std::fs::metadata(&self.path).is_ok_and(|found| found.len() < step_at(n_promised));
-        // The words may be read where the file has none any more, so they come first.
+        // The words may be read after the file's end, so this comes first.
         let is_blank = self.word_at(0).load(Ordering::Relaxed) == 0;
         is_blank || cut::is_cut(self.header) || is_short()
     }
@@ -221,8 +221,8 @@ impl Mapped {
         self.word(HeaderWord::NextUse).fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes a slot: its number, its memory, and whether that has been zeros since the file grew. `None` if the file
-    /// cannot grow, which is reported once, and if it is closed.
+    /// Takes a slot: returns its number, its memory, and whether that has been zeros since the file grew. `None` if the
+    /// file is closed or cannot grow, which is reported once.
     pub(super) fn take(&self) -> Option<(u32, NonNull<u8>, bool)> {
         if !self.is_open() {
             return None;
@@ -241,13 +241,13 @@ impl Mapped {
             return Some((number, at, false));
         }
         if slots.are_used() {
-            // This may be the program's `malloc`, in which no thread may end.
+            // This may be inside the program's `malloc`, in which no thread may end.
             let _uncancelled = Uncancelled::begin();
             match self.grow(&mut slots.windows) {
                 Ok(step) => slots.add(step),
                 Err(error) => {
                     drop(slots);
-                    // A keeper's list stays as it was; the recording process does its own reporting.
+                    // A keeper's list remains as it was; the recording process does its own reporting.
                     if !self.is_others {
                         // Relaxed: a count.
                         self.word(HeaderWord::NElsewhere).fetch_add(1, Ordering::Relaxed);
@@ -261,12 +261,14 @@ impl Mapped {
         Some((number, at, true))
     }
 
-    /// Adds a step to the file, whose bytes the file system has promised: writing to it cannot fail. Another process may
-    /// add steps too. One that was promised to the other is taken without a call of the system, if a window has it.
+    /// Adds a step to the file, whose bytes the file system has reserved, so that writing to it cannot fail. Another
+    /// process may add steps too. A step that the other process reserved is taken without a system call if a window has
+    /// it.
     #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
     fn grow(&self, windows: &mut Windows) -> io::Result<Step> {
         let n_steps = self.word(HeaderWord::NSteps);
-        // Relaxed, also where it is given back: the number hands out places, and the steps are in the windows, under a lock.
+        // Relaxed, also where it is given back: the number assigns places, and the steps are in the windows, under a
+        // lock.
         let place = n_steps.fetch_add(1, Ordering::Relaxed);
         let is_promised = place < self.word(HeaderWord::NPromised).load(Ordering::Acquire);
         let window = windows.step(place as usize);
@@ -278,7 +280,7 @@ impl Mapped {
                 window.map_or_else(|| map(file, at, STEP_BYTES, Some(self.header)), Ok)
             }),
         };
-        // Behind a step of another process it stays a hole, which readers take for free slots.
+        // Before a step of another process it remains a hole, which readers take for free slots.
         let give_back = |_: &io::Error| {
             let _ = n_steps.compare_exchange(place + 1, place, Ordering::Relaxed, Ordering::Relaxed);
         };
@@ -286,26 +288,27 @@ impl Mapped {
         Ok(Step { at, place: place as usize, is_alone: window.is_none() })
     }
 
-    /// Returns what the process that records has mapped of its file.
+    /// Returns what the recording process has mapped of its file.
     #[allow(clippy::cast_possible_truncation)] // The number of steps fits into memory.
     pub(super) fn memory(&self) -> Memory<'_> {
         let [n_promised, n_steps] = [HeaderWord::NPromised, HeaderWord::NSteps]
             .map(|word| self.word(word).load(Ordering::Acquire) as usize);
         let slots = lock(&self.slots);
-        // Of other steps it is not known whether the file has them yet: to read one that it has not would be a signal.
+        // Whether the file already has other steps is not known: reading one that it lacks would raise a signal.
         let promised = |place: &usize| slots.windows.find(*place).filter(|_| *place < n_promised);
         let steps = (0..n_steps).map(|place| slots.step(place).or_else(|| promised(&place)));
         // SAFETY: steps and windows are unmapped when this is dropped.
         unsafe { Memory::of(steps.collect()) }
     }
 
-    /// Maps the first steps before the file has them: another process will promise them. Without room for that in memory,
-    /// steps are mapped one by one.
+    /// Maps the first steps before the file has them: another process will reserve them. Without room for that in
+    /// memory, steps are mapped one by one.
     pub(super) fn map_ahead(&self) {
         let _ = self.file.with(&self.path, |file| lock(&self.slots).windows.open(file, self.header));
     }
 
-    /// Reserves the next steps for the process that records. Where the file system refuses, that process reserves them itself.
+    /// Reserves the next steps for the recording process. If the file system refuses, that process reserves them
+    /// itself.
     pub(super) fn promise(&self) {
         let [n_steps, promised] = [HeaderWord::NSteps, HeaderWord::NPromised].map(|word| self.word(word));
         // Relaxed: this keeper alone stores what is promised, and an old number of steps promises fewer. A tape that was closed
@@ -316,11 +319,12 @@ impl Mapped {
         if is_over || wanted <= from || self.is_reported.load(Ordering::Relaxed) {
             return;
         }
-        // Very many short processes end before they are looked at.
+        // Many short processes end before the keeper finds them.
         if self.process_folder().is_none() {
             return self.is_reported.store(true, Ordering::Relaxed);
         }
-        // Steps that were reserved before stay as they are. Zeros must not be written here: the other process may have begun.
+        // Steps that were reserved before are unchanged. Zeros must not be written here, because the other process may
+        // have started to use them.
         let reserved = self.file.with(&self.path, |file| {
             // The other process may write anything into the header.
             let until = wanted.min(n_steps_in(file.metadata()?.len()) + MOST_AHEAD);
@@ -335,26 +339,26 @@ impl Mapped {
         }
     }
 
-    /// Returns which device is the heap of the process that records, and what the recorder has of it.
+    /// Returns which device is the heap of the recording process, and the recorder's share of it.
     pub(super) fn heap(&self) -> Option<(DeviceId, u64)> {
         // Relaxed: as where it is stored.
         own_memory::of_word(self.word(HeaderWord::Heap).load(Ordering::Relaxed))
     }
 
-    /// Returns where the process that records has the table of what the recorder mapped for itself.
+    /// Returns the address of the recording process's table of the recorder's own mappings.
     pub(super) fn own_maps(&self) -> u64 {
         // Relaxed: as when the recording began.
         self.word(HeaderWord::OwnMaps).load(Ordering::Relaxed)
     }
 
-    /// Returns when the recording began, and what a tick takes. Relaxed: what `create` wrote before anything else of this
-    /// process, or what another process did before its header was read.
+    /// Returns when the recording started, and the length of a tick. Relaxed: `create` wrote it before anything else of
+    /// this process, or another process did before its header was read.
     pub(super) fn beginning(&self) -> Beginning {
         let word = |word| self.word(word).load(Ordering::Relaxed);
         Beginning { start_us: word(HeaderWord::StartUs), ns_of_ticks: word(HeaderWord::NsOfTicks) }
     }
 
-    /// Returns the folder in `/proc` of the process that records, if it runs. Relaxed: as for [`Mapped::beginning`].
+    /// Returns the folder in `/proc` of the recording process, if it is running. Relaxed: as for [`Mapped::beginning`].
     #[allow(clippy::cast_possible_truncation)] // The number of a process is in the upper half.
     pub(super) fn process_folder(&self) -> Option<PathBuf> {
         let word = |word| self.word(word).load(Ordering::Relaxed);
@@ -378,10 +382,10 @@ impl Mapped {
     }
 }
 
-/// Asks the file system to write in place what is written twice. Where it makes copies instead, as btrfs does once there is
-/// a snapshot of the file, a copy needs room that [`reserve`] was not promised, and without it the process gets SIGBUS.
+/// Asks the file system to overwrite data in place. Where it makes copies instead, as btrfs does once there is a
+/// snapshot of the file, a copy needs room that [`reserve`] was not promised, and without it the process gets SIGBUS.
 fn write_in_place(file: &File) {
-    // Other file systems refuse it, and have no need of it.
+    // Other file systems refuse this, and do not need it.
     if let Ok(flags) = ioctl_getflags(file) {
         let _ = ioctl_setflags(file, flags | IFlags::NOCOW);
     }
@@ -402,17 +406,18 @@ impl Drop for Mapped {
     }
 }
 
-/// Returns where a step is in the file.
+/// Returns the offset of a step in the file.
 fn step_at(place: u64) -> u64 {
     HEADER_BYTES as u64 + place * STEP_BYTES as u64
 }
 
-/// Returns how many steps a file of a length has.
+/// Returns how many steps fit into a length in bytes.
 fn n_steps_in(n_bytes: u64) -> u64 {
     n_bytes.saturating_sub(HEADER_BYTES as u64) / STEP_BYTES as u64
 }
 
-/// Returns an error if a file may not be so long: the kernel would send a signal that ends the process.
+/// Returns an error if a file of this length would exceed the limit: the kernel would send a signal that ends the
+/// process.
 fn check_limit(end: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(most) if end > most => Err(io::Error::other("the limit of file sizes, ulimit -f, is reached")),
@@ -420,7 +425,7 @@ fn check_limit(end: u64) -> io::Result<()> {
     }
 }
 
-/// Makes the file longer, with bytes that exist.
+/// Extends the file with reserved bytes.
 fn reserve(file: &File, at: u64, n_bytes: usize) -> io::Result<()> {
     check_limit(at + n_bytes as u64)?;
     match fallocate(file, FallocateFlags::empty(), at, n_bytes as u64) {

@@ -1,20 +1,21 @@
-//! A tape in a file: what a recorder has recorded, readable after the process was killed.
+//! A tape in a file: what a recorder has recorded, readable even after the process was killed.
 //!
-//! The file is mapped, so an event is in the kernel's page cache as soon as it is written, and the end of the process,
-//! however it comes, cannot lose it. A file is a header and *slots* of equal size, each with a kind:
+//! The file is mapped, so an event is in the kernel's page cache as soon as it is written, and survives the process,
+//! however it ends. A file is a header and *slots* of equal size, each with a kind:
 //!
-//! | kind | what its body has | who writes it |
+//! | kind | contents of its body | who writes it |
 //! | --- | --- | --- |
 //! | events | a chunk of one device's events, 32 bytes each | the thread that owns the chunk |
-//! | stacks | records of stacks: number, modules, words | whoever adds a stack |
-//! | notes | what events refer to: contexts, scopes, modules, settings; what devices report | whoever adds one |
+//! | stacks | records of stacks: number, modules, words | the thread that adds a stack |
+//! | notes | what events refer to: contexts, scopes, modules, settings; what devices report | the thread that adds one |
 //! | rows | segments and blocks of one device before its oldest event | the keeper, of this process or another |
 //!
-//! `layout` has the bytes, `notes` and `rows` encode what is in slots, `mapped` maps and grows the file by `steps`, for which `windows`
-//! are mapped ahead, `pages` maps parts of it, `cut` is for files that others make shorter, `slot`
-//! is one slot in use, `agreement` the words that a keeper in another process reads and writes, `file` gives slots out
-//! and writes notes, `contents` reads a file, or memory that has it mapped (`source`), of a process that lives or not, as far as it is whole, `news` what is new in it since the last time, and `seal` adds the
-//! checksums of a process that has ended.
+//! `layout` defines the bytes; `notes` and `rows` encode what is in slots. `mapped` maps the file and extends it by
+//! `steps`, for which `windows` are mapped ahead; `pages` maps parts of it, and `cut` handles files that others make
+//! shorter. `slot` is one slot in use, `agreement` has the words that a keeper in another process reads and writes, and
+//! `file` hands out slots and writes notes. `contents` reads the complete parts of a file, or of memory that has it
+//! mapped (`source`), whether or not its process is running; `news` reads what is new since the last time. `seal` adds
+//! the checksums for a process that has ended.
 
 mod layout;
 mod note_bytes;

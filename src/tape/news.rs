@@ -1,7 +1,8 @@
-//! What is new in a tape's file since it was last read.
+//! Reads what is new in a tape's file since the last read.
 //!
-//! Events, stacks and notes are only appended to a slot while it is in one use, so a reader remembers the use of each slot
-//! and the bytes that it has of it. What a look costs is in proportion to what is new, and to the number of slots.
+//! Events, stacks and notes are only appended to a slot while it is in one use, so a reader remembers the use of each
+//! slot and how many of its bytes it has read. The cost of a read is proportional to what is new and to the number of
+//! slots.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, fs::File, io, path::Path};
@@ -33,10 +34,10 @@ impl Seen {
 }
 
 impl Contents {
-    /// Reads the header, and of the slots what is new. Lists of live blocks are read if `has_rows`.
+    /// Reads the header, and the new parts of the slots. Lists of live blocks are read if `has_rows`.
     ///
     /// # Errors
-    /// As [`Contents::read`].
+    /// The errors of [`Contents::read`].
     pub(crate) fn news(file: &File, path: &Path, seen: &mut Seen, has_rows: bool) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
@@ -60,7 +61,7 @@ impl Contents {
             }
             let end = n_bytes + HEADER_BYTES as u64;
             let Some(mut slot) = self.slot(file, number, end)? else { continue };
-            // The checksum is that of the whole body.
+            // The checksum covers the whole body.
             n_damaged += usize::from(!slot.is_sound());
             slot.words[SlotWord::Checksum as usize] = 0;
             let n_before = seen.n_bytes(number, slot.word(SlotWord::Use)).min(slot.body.len());
@@ -75,14 +76,14 @@ impl Contents {
     }
 }
 
-/// What is new in a slot.
+/// The new part of a slot.
 struct New {
     slot: ReadSlot,
-    /// The bytes of the body that were read before.
+    /// The number of bytes of the body that were read before.
     n_before: usize,
 }
 
-/// Returns whether a slot has more than was read of it.
+/// Returns whether a slot has more than was read from it.
 fn has_more(file: &File, number: u32, seen: &Seen, has_rows: bool) -> io::Result<bool> {
     let mut bytes = [0; SLOT_HEADER_BYTES];
     Source::read_at(file, start_of(number), &mut bytes)?;
@@ -102,7 +103,7 @@ fn has_more(file: &File, number: u32, seen: &Seen, has_rows: bool) -> io::Result
     })
 }
 
-/// Takes out of slots what belongs to a note that continues in a slot which is not written yet.
+/// Removes from slots what belongs to a note that continues in a slot that is not written yet.
 fn hold_back(slots: &mut [New]) {
     let mut of_owner: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     for (place, New { slot, .. }) in slots.iter().enumerate().filter(|(_, new)| new.slot.kind == Kind::Notes)

@@ -151,7 +151,7 @@ impl<'a> In<'a> {
 
     pub(super) fn list<T>(&mut self, mut element: impl FnMut(&mut In<'a>) -> Option<T>) -> Option<Vec<T>> {
         let n = self.u32()? as usize;
-        // An element takes a byte at least, so a length that is wrong reserves no memory.
+        // An element takes at least one byte, so a wrong length reserves no memory.
         if n > self.0.len() {
             return None;
         }

@@ -7,16 +7,16 @@ use super::{
 };
 use memreel_snapshot::words::{ResidentReport, UsageReport};
 
-/// What comes before the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
+/// The size of what precedes the bytes of a note: their length with the flag [`HAS_MORE`], and their checksum.
 const FRAME_BYTES: usize = 8;
 
-/// The note continues in the next frame.
+/// The flag of a note that continues in the next frame.
 const HAS_MORE: u32 = 1 << 31;
 
-/// The bytes of a note that fit into a slot.
+/// The most bytes of a note that fit into a slot.
 pub(super) const MAX_PART_BYTES: usize = BODY_BYTES - FRAME_BYTES;
 
-/// The bytes of a scope's start or end, with what comes before them.
+/// The size of the note of a scope's start or end, with what precedes it.
 pub(super) const MAX_ANNOTATION_BYTES: usize = FRAME_BYTES + 28;
 
 /// A note.
@@ -39,18 +39,18 @@ pub(crate) enum Note {
     /// A device's segments and blocks as they were after the event with the order word `until`. The ring had dropped
     /// events up to `horizon`; those up to it that are still in chunks do not count.
     Base { device: i64, until: u64, horizon: u64, n_missing: u64, slots: Vec<(u32, u64)> },
-    /// The sampling interval of a device that has one of its own, in bytes.
+    /// The sampling interval of a device that has its own, in bytes.
     Sampling { device: i64, bytes: u64 },
-    /// What a device reported of its memory.
+    /// What a device reported about its memory.
     Usage { device: i64, reports: Vec<UsageNote> },
-    /// Which device a number is.
+    /// The name of a device's number.
     Device { device: i64, name: String, uuid: String },
-    /// A function that words of the frame source are in.
+    /// A function that contains words of the frame source.
     Code(CodeNote),
-    /// What the kernel said of the process's resident memory, at these ticks; its time is 0.
+    /// What the kernel reported about the process's resident memory at these ticks; its time is 0.
     Resident { ticks: u64, report: Box<ResidentReport> },
-    /// A range that the program mapped itself, with the ticks from and until which it was there. Of several notes of one start
-    /// and one beginning the last counts.
+    /// A range that the program mapped itself, with the ticks from and until which it existed. Of several notes with
+    /// the same start address and time, the last one counts.
     Mapped { start: u64, end: u64, stack: u32, from: u64, until: u64 },
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct NotedFrame {
     pub(crate) line: u32,
 }
 
-/// A function of CPython: words with its number in their upper 32 bits are in it.
+/// A CPython function: words with its number in their upper 32 bits are in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CodeNote {
     pub(crate) number: u32,
@@ -97,7 +97,7 @@ pub(crate) struct CodeNote {
     pub(crate) qualname: String,
     pub(crate) filename: String,
     pub(crate) first_line: u32,
-    /// The minor version of CPython 3, which decides the format of the table.
+    /// The minor version of CPython 3, which determines the format of the table.
     pub(crate) version: u32,
     pub(crate) line_table: Vec<u8>,
 }
@@ -166,7 +166,7 @@ impl Note {
         out.0
     }
 
-    /// Returns the note of these bytes, if they are one.
+    /// Returns the note that these bytes encode, if they are one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Note> {
         let mut of = In(bytes);
         let note = match of.u32()? {
@@ -262,7 +262,7 @@ fn framed(part: &[u8], has_more: bool) -> Vec<u8> {
     [&len.to_le_bytes(), &(checksum(part) as u32).to_le_bytes(), part].concat()
 }
 
-/// Calls `look` with the bytes of each note in the bodies of slots, in their order; returns how many were not whole.
+/// Calls `look` with the bytes of each note in the bodies of slots, in order; returns how many were incomplete.
 pub(super) fn for_each_note<'a>(
     bodies: impl Iterator<Item = &'a [u8]>,
     mut look: impl FnMut(&[u8]),
@@ -276,7 +276,7 @@ pub(super) fn for_each_note<'a>(
             let part =
                 after.split_first_chunk::<4>().and_then(|(sum, after)| Some((sum, after.get(..n_bytes)?)));
             let Some((sum, part)) = part.filter(|(_, part)| !part.is_empty()) else {
-                // No note is empty: the length is wrong, so what follows cannot be found.
+                // No note is empty: the length is wrong, so the notes after it cannot be found.
                 n_broken += 1;
                 is_broken = true;
                 break;
@@ -298,8 +298,8 @@ pub(super) fn for_each_note<'a>(
     n_broken + usize::from(!whole.is_empty())
 }
 
-/// Returns where the last whole note of bodies ends, in their order: the number of the body, and the bytes of it. What is
-/// damaged counts as whole, so that it is read once.
+/// Returns where the last complete note of consecutive bodies ends: the number of the body, and the offset in it.
+/// Damaged notes count as complete, so that they are read once.
 pub(super) fn end_of_whole<'a>(bodies: impl Iterator<Item = &'a [u8]>) -> Option<(usize, usize)> {
     let mut end = None;
     for (nth, body) in bodies.enumerate() {

@@ -1,26 +1,27 @@
-//! The process that records on a tape: whether it still runs.
+//! Finds the process that records on a tape, if it is still running.
 #![forbid(unsafe_code)]
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
-/// Returns when this process began, in ticks of the kernel since the machine did, whose clock is that of the first namespace of
-/// times; `None` without `/proc`.
+/// Returns when this process started, in kernel ticks since the machine started, by the clock of the initial time
+/// namespace; `None` without `/proc`.
 pub(crate) fn own_start() -> Option<u64> {
-    // In a new namespace without a `/proc` of its own, the number of this process is there another process's.
+    // In a new namespace that shares `/proc`, this process's PID there belongs to another process.
     start_of_process(fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?)
 }
 
-/// Returns when a process began; `None` if it does not exist.
+/// Returns when a process started; `None` if it does not exist.
 fn start_of_process(process: u32) -> Option<u64> {
     let folder = format!("/proc/{process}");
-    // What the kernel has of the first thread: QEMU's user mode answers for the process itself, with when its program began.
+    // The kernel's entry for the first thread: QEMU's user mode answers for the process itself, with the start of its
+    // program.
     let stat = fs::read_to_string(format!("{folder}/task/{process}/stat")).ok()?;
-    // The name of the program is in brackets and may have spaces. The state is the first word after it, the beginning
-    // the twentieth.
+    // The name of the program is in brackets and may contain spaces. The state is the first word after it, the start
+    // time the twentieth.
     let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let has_ended = match words.next()? {
         "X" => true,
-        // Nothing has asked for its exit status, or its first thread has ended before others.
+        // The exit status was not collected yet, or the first thread has ended before others.
         "Z" => fs::read_dir(format!("{folder}/task")).map_or(0, Iterator::count) <= 1,
         _ => false,
     };
@@ -28,8 +29,8 @@ fn start_of_process(process: u32) -> Option<u64> {
     began.checked_add_signed(-clock_offset_ticks())
 }
 
-/// Returns by how much the machine's age is another in this process's namespace of times: the kernel adds it to each beginning
-/// that this process reads. Ticks are hundredths of a second in `/proc`, on every machine.
+/// Returns the offset of the machine's age in this process's time namespace: the kernel adds it to each start time that
+/// this process reads. Ticks are hundredths of a second in `/proc`, on every machine.
 fn clock_offset_ticks() -> i64 {
     let offset = || {
         let offsets = fs::read_to_string("/proc/self/timens_offsets").ok()?;
@@ -41,24 +42,24 @@ fn clock_offset_ticks() -> i64 {
     offset().unwrap_or(0)
 }
 
-/// Whether two beginnings are one: with an offset, the kernel rounds their sum.
+/// Returns whether two start times are the same: with an offset, the kernel rounds their sum.
 fn is_same(left: Option<u64>, right: u64) -> bool {
     left.is_some_and(|left| left.abs_diff(right) <= 1)
 }
 
-/// Returns the namespace of this process's number; 0 if it cannot be learnt.
+/// Returns this process's PID namespace; 0 if it cannot be determined.
 pub(super) fn pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// Returns whether a process runs; see [`folder_of`].
+/// Returns whether a process is running; see [`folder_of`].
 pub(super) fn is_running(process: u32, began: u64, namespace: u64) -> bool {
     folder_of(process, began, namespace).is_some()
 }
 
-/// Returns the folder in `/proc` of the process that began at this time, and has this number in a namespace; `None` if it
-/// does not run. In a namespace around its own, it has another number; from a namespace that does not contain it, no process
-/// of it can be seen.
+/// Returns the folder in `/proc` of the process that started at this time and has this PID in a namespace; `None` if it
+/// is not running. In an enclosing namespace, its PID differs; from a namespace that does not contain it, it is not
+/// visible.
 pub(super) fn folder_of(process: u32, began: u64, namespace: u64) -> Option<PathBuf> {
     if began == 0 {
         return None;
@@ -75,7 +76,7 @@ pub(super) fn folder_of(process: u32, began: u64, namespace: u64) -> Option<Path
     numbers.find(is_it).map(folder)
 }
 
-/// Returns the number that a process has in its own namespace.
+/// Returns the PID of a process in its own namespace.
 fn number_in_own_namespace(process: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

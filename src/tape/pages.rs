@@ -1,5 +1,5 @@
-//! Parts of a tape's file in memory. The kernel maps whole pages, which have 4, 16 or 64 KiB, and where a part is in the file
-//! does not depend on that: a mapping begins with the page that the part begins in.
+//! Maps parts of a tape's file. The kernel maps whole pages of 4, 16 or 64 KiB, but the offsets of parts do not depend
+//! on the page size: a mapping starts with the page that contains the part's start.
 
 use std::{
     fs::File,
@@ -11,15 +11,16 @@ use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mremap
 
 use super::cut;
 
-/// Returns how far an address, or a place in a file, is behind the beginning of its page.
+/// Returns the distance of an address, or of a file offset, from the start of its page.
 fn in_page(at: usize) -> usize {
     at % rustix::param::page_size()
 }
 
-/// Maps the bytes of a file from `at` on, which it may not have yet. `header` is that of the tape, once it is mapped.
+/// Maps bytes of a file from the offset `at` on, which the file may not have yet. `header` is that of the tape, once it
+/// is mapped.
 ///
 /// # Errors
-/// What the kernel returns.
+/// The kernel's errors.
 #[allow(clippy::cast_possible_truncation)] // A page has fewer bytes than memory.
 pub(super) fn map(
     file: &File,
@@ -37,10 +38,10 @@ pub(super) fn map(
     Ok(part)
 }
 
-/// Maps what is mapped at `from` a second time, and more of the file behind it. The first mapping stays.
+/// Maps what is mapped at `from` a second time, with more of the file after it. The first mapping remains.
 ///
 /// # Errors
-/// What the kernel returns.
+/// The kernel's errors.
 pub(super) fn map_again(from: NonNull<u8>, n_bytes: usize) -> io::Result<NonNull<u8>> {
     let before = in_page(from.addr().get());
     let page = from.as_ptr().wrapping_sub(before);
@@ -56,7 +57,7 @@ fn part(page: *mut u8, before: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(page.wrapping_add(before)).ok_or_else(|| io::Error::other("the kernel mapped address 0"))
 }
 
-/// Says that the whole pages in a part of a mapping are used one by one.
+/// Advises the kernel that the whole pages in a part of a mapping are used one by one.
 pub(super) fn advise_random(at: NonNull<u8>, n_bytes: usize) {
     let before = in_page(at.addr().get());
     let page = at.as_ptr().wrapping_sub(before);
@@ -64,7 +65,7 @@ pub(super) fn advise_random(at: NonNull<u8>, n_bytes: usize) {
     let _ = unsafe { madvise(page.cast(), before + n_bytes, Advice::Random) };
 }
 
-/// Ends a mapping.
+/// Removes a mapping.
 ///
 /// # Safety
 /// [`map`] or [`map_again`] returned `at` for `n_bytes`, and the memory is used no more.

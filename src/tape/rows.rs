@@ -6,22 +6,22 @@ use memreel_snapshot::words::{
     StreamId,
 };
 
-/// The bytes of a row.
+/// The size of a row.
 pub(crate) const ROW_BYTES: usize = 64;
 
-/// What a row is: in the lowest byte of its first word.
+/// The kind of a row, in the lowest byte of its first word.
 const SEGMENT: u64 = 1;
 const BLOCK: u64 = 2;
 const SUM: u64 = 3;
-/// When the most was live; older tapes have none.
+/// The moment when the most was live; older tapes have none.
 const PEAK: u64 = 4;
-/// A segment of small blocks, and one that is expandable.
+/// Flags of a segment: for small blocks, and expandable.
 const IS_SMALL: u64 = 1 << 8;
 const IS_EXPANDABLE: u64 = 1 << 9;
-/// The place of a block's state.
+/// The position of a block's state.
 const STATE_SHIFT: u32 = 8;
 
-/// The rows of a device's segments, each followed by its blocks, and of what was allocated with each stack.
+/// The rows of a device's segments, each followed by its blocks, and of what each stack allocated.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rows(pub(crate) Vec<u8>);
 
@@ -79,7 +79,7 @@ impl Rows {
         words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
     }
 
-    /// Decodes segments and sums; what is not a row is left out.
+    /// Decodes segments and sums; anything that is not a row is left out.
     #[allow(clippy::cast_possible_truncation)] // The number of a stack has 32 bits.
     pub(crate) fn decoded(&self) -> (Vec<InventorySegment>, RunSums) {
         let (mut segments, mut sums): (Vec<InventorySegment>, RunSums) = Default::default();

@@ -1,4 +1,4 @@
-//! Checksums for the full chunks of a tape whose process has ended, and was not there to write them.
+//! Writes checksums for the full chunks of a tape whose process has ended without writing them.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -14,7 +14,7 @@ use super::{
 };
 use memreel_snapshot::words::{Error, Result};
 
-/// Writes the checksums that are missing. Nothing may write into the file meanwhile.
+/// Writes the missing checksums. Nothing may write into the file meanwhile.
 ///
 /// # Errors
 /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
@@ -23,7 +23,7 @@ pub(crate) fn seal(path: &Path) -> Result<()> {
     seal_slots(path).map_err(|error| Error::io("cannot seal the tape", path, error))
 }
 
-/// Gives back what a keeper reserved and nothing used.
+/// Removes the part that a keeper reserved and nothing used.
 fn cut_unused(file: &File) -> io::Result<()> {
     let mut word = [0; 8];
     file.read_exact_at(&mut word, 8 * HeaderWord::NSteps as u64)?;
@@ -40,7 +40,7 @@ fn seal_slots(path: &Path) -> io::Result<()> {
         file.read_exact_at(&mut slot, at)?;
         let word = |of: usize| u64::from_ne_bytes(slot[8 * of..][..8].try_into().unwrap_or_default());
         let is_events = Kind::of(word(SlotWord::Kind as usize)) == Some(Kind::Events);
-        // The order word is the second of an event's four, and the last that is written.
+        // The order word is the second of an event's four, and is written last.
         let is_full = word(SLOT_BYTES / 8 - 3) != 0;
         if is_events && is_full && word(SlotWord::Checksum as usize) == 0 {
             let sum = checksum(&slot[SLOT_HEADER_BYTES..]);

@@ -14,10 +14,10 @@ use super::{
     mapped::Mapped,
 };
 
-/// A slot that its owner alone writes. Dropping it frees it, unless the file was closed.
+/// A slot that only its owner writes. Dropping it frees it, unless the file was closed.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Before `at` is used no more: the file unmaps when its last slot is dropped.
+    /// Must be dropped after the last use of `at`: the file unmaps when its last slot is dropped.
     file: Arc<Mapped>,
     number: u32,
     at: NonNull<u8>,
@@ -31,7 +31,7 @@ unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-/// When a chunk of events begins, on the recorder's clock.
+/// When a chunk of events was started, on the recorder's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TakenAt {
     pub(crate) ticks: u64,
@@ -42,12 +42,13 @@ impl Slot {
     /// Takes a slot of a file; see [`TapeFile::slot`](super::TapeFile::slot).
     pub(super) fn take(file: &Arc<Mapped>) -> Option<Slot> {
         let (number, at, is_fresh) = file.take()?;
-        // A reader that loads, with acquire, a word that this thread writes into the body finds the earlier use ended.
+        // A reader that loads, with acquire, a word that this thread writes into the body also sees that the earlier
+        // use has ended.
         fence(Ordering::Release);
         Some(Slot { file: file.clone(), number, at, is_fresh })
     }
 
-    /// Returns the number in the file.
+    /// Returns its number in the file.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -68,7 +69,7 @@ impl Slot {
         unsafe { self.at.cast::<AtomicU64>().add(word as usize).as_ref() }
     }
 
-    /// Makes the slot one of a kind. Readers look at it from now on, so its body is ready.
+    /// Gives the slot its kind. Readers may read it from now on, so its body must be ready.
     pub(crate) fn begin(&self, kind: Kind, owner: Owner, at: TakenAt, n_dropped: u64) {
         let words = [
             (SlotWord::Use, self.file.next_use()),
@@ -80,7 +81,7 @@ impl Slot {
             (SlotWord::NDropped, n_dropped),
             (SlotWord::Until, 0),
         ];
-        // Relaxed: the kind, which is stored behind them with release, makes them visible.
+        // Relaxed: the kind, which is stored after them with release, makes them visible.
         words.into_iter().for_each(|(word, value)| self.word(word).store(value, Ordering::Relaxed));
         self.word(SlotWord::Kind).store(kind as u64, Ordering::Release);
     }
@@ -90,7 +91,7 @@ impl Slot {
         self.word(SlotWord::Len).store(n_bytes as u64, Ordering::Release);
     }
 
-    /// Says that events of the device after the order word `until` are elsewhere.
+    /// Notes that events of the device after the order word `until` are elsewhere.
     pub(crate) fn end_at(&self, until: u64) {
         self.word(SlotWord::Until).store(until, Ordering::Release);
     }
@@ -106,7 +107,7 @@ impl Slot {
         self.set_len(bytes.len());
     }
 
-    /// Writes the checksum of the body's first bytes, which do not change any more.
+    /// Writes the checksum of the body's first bytes, which must not change any more.
     pub(crate) fn seal(&self, n_bytes: usize) -> u64 {
         // SAFETY: within the body; the caller's contract is that it does not change any more, and a chunk's words,
         // which are atomics, are not written after it is full.

@@ -1,4 +1,4 @@
-//! Where a tape is read from: its file, or memory that has it mapped.
+//! The sources from which a tape is read: its file, or memory that has it mapped.
 
 #[cfg(unix)]
 use std::os::unix::fs::FileExt;
@@ -16,25 +16,26 @@ use super::layout::{HEADER_BYTES, STEP_BYTES};
 
 /// Bytes of a tape.
 pub(super) trait Source {
-    /// Returns how many bytes the tape has.
+    /// Returns the size of the tape in bytes.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     fn n_bytes(&self) -> io::Result<u64>;
 
-    /// Fills a buffer from a place on, a multiple of 8; returns how many bytes there were.
+    /// Fills a buffer from an offset on, a multiple of 8; returns how many bytes there were.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Returns a place, `at` or later, before which the tape has only zeros from `at` on.
+    /// Returns an offset, `at` or later, before which the tape has only zeros from `at` on.
     fn next_data(&self, at: u64) -> u64 {
         at
     }
 }
 
-/// Has the system read of a short tape what is asked for alone: of thousands of short processes, most of each is not used.
+/// Makes the system read only what is requested of a short tape: most of the tape of each of thousands of short
+/// processes is unused.
 pub(super) fn prepare(file: &File) {
     #[cfg(target_os = "linux")]
     if file.metadata().is_ok_and(|found| found.len() <= (HEADER_BYTES + STEP_BYTES) as u64) {
@@ -64,7 +65,7 @@ impl Source for File {
         Ok(n_bytes)
     }
 
-    /// Of a step that was reserved and not written to, the system would make pages of zeros.
+    /// For a step that was reserved but not written, the system would create pages of zeros.
     #[cfg(target_os = "linux")]
     fn next_data(&self, at: u64) -> u64 {
         use rustix::{
@@ -80,14 +81,14 @@ impl Source for File {
     }
 }
 
-/// Returns whether a file's system takes a page for data as soon as a process has written to it by a mapping, as ext4, XFS, Btrfs
-/// and tmpfs do. Others ask a server that does not have the page yet.
+/// Returns whether a file's system treats a page as data as soon as a process has written to it through a mapping, as
+/// ext4, XFS, Btrfs and tmpfs do. Others ask a server that does not have the page yet.
 #[cfg(target_os = "linux")]
 fn knows_mapped_pages(file: &File) -> bool {
     use rustix::fs::{fstat, fstatfs};
 
     const DO: [i64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994];
-    /// The device that was found to do so last: the tapes of a run are on one. Relaxed: it is read alone.
+    /// The last device that was found to do so: the tapes of a run are on one device. Relaxed: it is read alone.
     static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
     let Ok(found) = fstat(file) else { return false };
     if found.st_dev == LAST.load(Ordering::Relaxed) {
@@ -101,8 +102,8 @@ fn knows_mapped_pages(file: &File) -> bool {
     does
 }
 
-/// The steps of a tape that this process has mapped, by their places; of the others nothing is read, so their slots are as
-/// if they were free.
+/// The steps of a tape that this process has mapped, by their places. Other steps are not read, so their slots count as
+/// free.
 #[derive(Debug)]
 pub(super) struct Memory<'f> {
     steps: Vec<Option<NonNull<u8>>>,
@@ -134,7 +135,7 @@ impl Source for Memory<'_> {
         let Some((Some(Some(step)), at)) = place.map(|(step, at)| (self.steps.get(step), at)) else {
             return Ok(0);
         };
-        // A slot is in one step, and is whole words.
+        // A slot is in one step, and consists of whole words.
         let n_bytes = buffer.len().min(STEP_BYTES - at);
         for (index, part) in buffer[..n_bytes].chunks_mut(size_of::<u64>()).enumerate() {
             // SAFETY: a word of a step that is mapped (`of`), where this process and the keeper write. Words of later reads

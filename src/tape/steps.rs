@@ -1,4 +1,4 @@
-//! The steps by which a process has made a tape's file longer, and the slots in them.
+//! The steps by which a process has extended a tape's file, and the slots in them.
 
 use std::ptr::NonNull;
 
@@ -12,17 +12,17 @@ use super::{
 pub(super) struct Slots {
     steps: Vec<Step>,
     free: Vec<u32>,
-    /// How many slots of these steps were used; those behind are zeros.
+    /// How many slots of these steps were used; later ones are zeros.
     n_used: usize,
     pub(super) windows: Windows,
 }
 
-/// The memory of a step of slots, and its place among those of the file.
+/// The memory of a step of slots, and its place among the file's steps.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) at: NonNull<u8>,
     pub(super) place: usize,
-    /// Whether it has a mapping of its own, and is not in a window.
+    /// Whether it has its own mapping instead of being in a window.
     pub(super) is_alone: bool,
 }
 
@@ -35,12 +35,12 @@ impl Slots {
         self.n_used == self.steps.len() * STEP_SLOTS
     }
 
-    /// Adds a step, which is behind those before in the file.
+    /// Adds a step, which comes after earlier ones in the file.
     pub(super) fn add(&mut self, step: Step) {
         self.steps.push(step);
     }
 
-    /// Takes a slot that was freed: its number and its memory.
+    /// Takes a slot that was freed; returns its number and its memory.
     pub(super) fn reused(&mut self) -> Option<(u32, NonNull<u8>)> {
         let number = self.free.pop()?;
         Some((number, self.place(number)?))
@@ -51,25 +51,25 @@ impl Slots {
         self.free.push(number);
     }
 
-    /// Returns the memory of all steps with mappings of their own, which are used no more.
+    /// Returns the memory of all steps with their own mappings, which are no longer used.
     pub(super) fn end(&mut self) -> impl Iterator<Item = NonNull<u8>> {
         self.steps.drain(..).filter(|step| step.is_alone).map(|step| step.at)
     }
 
-    /// Returns the memory of a step by which this process has made the file longer, by its place in that.
+    /// Returns the memory of a step by which this process has extended the file, by its place in the file.
     pub(super) fn step(&self, place: usize) -> Option<NonNull<u8>> {
         let step = self.steps.binary_search_by_key(&place, |step| step.place).ok()?;
         Some(self.steps[step].at)
     }
 
-    /// Returns the memory of a slot of these steps.
+    /// Returns the memory of a slot in these steps.
     fn place(&self, number: u32) -> Option<NonNull<u8>> {
         let (place, at) = (number as usize / STEP_SLOTS, number as usize % STEP_SLOTS);
         // SAFETY: slot `at` of a step of `STEP_SLOTS`.
         Some(unsafe { self.step(place)?.add(at * SLOT_BYTES) })
     }
 
-    /// Takes the first slot that was never used: its number and its memory.
+    /// Takes the first slot that was never used; returns its number and its memory.
     pub(super) fn fresh(&mut self) -> Option<(u32, NonNull<u8>)> {
         let (step, at) = (self.steps.get(self.n_used / STEP_SLOTS)?, self.n_used % STEP_SLOTS);
         let number = u32::try_from(step.place * STEP_SLOTS + at).ok()?;

@@ -1,4 +1,4 @@
-//! The name of a tape in the folder of a run, which a process takes before it makes the tape.
+//! Reserves the name of a tape in the folder of a run, before a process creates the tape.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -11,15 +11,15 @@ use std::{
 
 use crate::process::rank::rank;
 
-/// Takes a name for a tape of this process in a folder, by an empty file that did not exist: a process that runs another
-/// program keeps its number, and in another namespace another process may have it. `None` if 10,000 names are taken.
+/// Reserves a name for a tape of this process in a folder, by creating an empty file: a process that runs another
+/// program keeps its PID, and another process may have it in another namespace. `None` if 10,000 names are taken.
 #[must_use]
 pub fn take_tape_name(folder: impl AsRef<Path>) -> Option<PathBuf> {
     let rank = rank().map_or_else(String::new, |rank| format!("-rank{rank}"));
     let path = |n: u32| folder.as_ref().join(format!("{}-{n}{rank}.tape", process::id()));
     let is_new = |path: &PathBuf| {
         let taken = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        // Any other error is one of the tape, which reports it.
+        // Any other error is the tape's, which reports it.
         !taken.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists)
     };
     (0..10_000).map(path).find(is_new)
@@ -29,7 +29,7 @@ pub fn take_tape_name(folder: impl AsRef<Path>) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Two processes with equal numbers take their names at one time.
+    /// Two processes with the same PID take their names at the same time.
     #[test]
     fn a_name_is_taken_once() {
         let folder = tempfile::tempdir().unwrap();

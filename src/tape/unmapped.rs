@@ -1,4 +1,4 @@
-//! Tapes on systems on which memreel only reads: no file is mapped and no process of another machine is seen.
+//! Tapes on systems on which memreel only reads: no file is mapped, and processes of another machine are not visible.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -14,22 +14,22 @@ use super::{
 };
 use memreel_snapshot::words::{DeviceId, Error, Result};
 
-/// Returns when this process began: nothing is known of processes.
+/// Returns `None`: nothing is known about processes.
 pub(crate) fn own_start() -> Option<u64> {
     None
 }
 
-/// Returns whether a process runs: it is one of another machine.
+/// Returns `false`: the process is on another machine.
 pub(super) fn is_running(_process: u32, _began: u64, _namespace: u64) -> bool {
     false
 }
 
-/// A tape's file as memory: there is none, so what writes is never called.
+/// A tape's file as memory: it never exists, so code that writes is never called.
 #[derive(Debug)]
 pub(super) enum Mapped {}
 
 impl Mapped {
-    /// Refuses to create the file of a tape.
+    /// Returns an error instead of creating the file of a tape.
     ///
     /// # Errors
     /// [`Error::is_io`], always.
@@ -37,7 +37,7 @@ impl Mapped {
         Mapped::attach(path)
     }
 
-    /// Refuses to write on the tape of another process.
+    /// Returns an error instead of writing on the tape of another process.
     ///
     /// # Errors
     /// [`Error::is_io`], always.

@@ -1,4 +1,4 @@
-//! Parts of a tape's file that are mapped before they are there: another process makes the file longer.
+//! Parts of a tape's file that are mapped before they exist: another process extends the file.
 
 use std::{fs::File, io, ops::Range, ptr::NonNull};
 
@@ -7,10 +7,10 @@ use super::{
     pages::{advise_random, map, map_again, unmap},
 };
 
-/// The steps of a window. Address space counts too: programs limit it (`ulimit -v`).
+/// The number of steps in a window. Address space counts too: programs limit it (`ulimit -v`).
 const WINDOW_STEPS: usize = 8;
 
-/// The windows of one file; none, if this process alone makes it longer.
+/// The windows of one file; none if only this process extends it.
 #[derive(Debug, Default)]
 pub(super) struct Windows(Vec<Window>);
 
@@ -28,15 +28,16 @@ impl Windows {
     /// Opens the first window of a file, whose header is mapped.
     pub(super) fn open(&mut self, file: &File, header: NonNull<u8>) -> io::Result<()> {
         let at = map(file, HEADER_BYTES as u64, WINDOW_STEPS * STEP_BYTES, Some(header))?;
-        // Of the first step a short process uses some pages. Otherwise the system fills those around each, too.
+        // A short process uses only some pages of the first step. Otherwise the system would also read the pages around
+        // them.
         advise_random(at, STEP_BYTES);
         self.0.push(Window { steps: 0..WINDOW_STEPS, at });
         Ok(())
     }
 
-    /// Returns the memory of a step, which is no memory until the file has the step. A window that is needed for it is opened
-    /// without the file: the program may have closed the descriptor, or have forbidden itself to ask for it. `None` if
-    /// there is no window before it, or the system refuses another one.
+    /// Returns the memory of a step, which is inaccessible until the file has the step. A new window for it is opened
+    /// without the file, because the program may have closed the descriptor, or have forbidden itself to use it. `None`
+    /// if there is no window before it, or if the system refuses another one.
     pub(super) fn step(&mut self, place: usize) -> Option<NonNull<u8>> {
         self.find(place).or_else(|| {
             self.open_next(place)?;
@@ -44,14 +45,14 @@ impl Windows {
         })
     }
 
-    /// Returns the memory of a step in a window that is open.
+    /// Returns the memory of a step in an open window.
     pub(super) fn find(&self, place: usize) -> Option<NonNull<u8>> {
         let window = self.0.iter().find(|window| window.steps.contains(&place))?;
         // SAFETY: a step of the window.
         Some(unsafe { window.at.add((place - window.steps.start) * STEP_BYTES) })
     }
 
-    /// Opens a window that begins with the last step of the one before, and has the steps from `place` on.
+    /// Opens a window that starts with the last step of the previous one, and has the steps from `place` on.
     fn open_next(&mut self, place: usize) -> Option<()> {
         let last = self.0.last()?.steps.end - 1;
         let steps = last..place.max(last) + WINDOW_STEPS;
