@@ -13,7 +13,7 @@ use memreel_snapshot::{
 
 use super::TapeSnapshot;
 
-/// The result of [`collect`](super::collect)ing a recorder, in a form that viewers can show.
+/// A collected snapshot, in a form that viewers can show.
 ///
 /// If options left out events while it was recorded, it has them without frames at suitable places, as [`fix`] adds
 /// them: the `alloc` of a block in use that has no events comes after the last event that had its memory. Such a
