@@ -1,4 +1,4 @@
-//! Python's `atexit`: registers a function, through the C interface of the interpreter.
+//! Registers a function with Python's `atexit`, through the C interface of the interpreter.
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 pub(super) use registration::{at_next_chance, register};
@@ -65,7 +65,7 @@ mod registration {
         place.store(function as *mut (), Ordering::Release);
     }
 
-    /// Calls a function; a panic ends with it.
+    /// Calls a function; catches its panic.
     fn call(place: &AtomicPtr<()>) {
         let function = place.load(Ordering::Acquire);
         if !function.is_null() {
@@ -93,8 +93,8 @@ mod registration {
         call(&AT_DROP);
     }
 
-    /// Has the main thread of the interpreter call a function when it runs Python code next; returns whether it will.
-    /// The interpreter is initialised; the thread needs no lock.
+    /// Makes the interpreter's main thread call a function when it next runs Python code; returns whether it will. The
+    /// interpreter must be initialised; the calling thread needs no lock.
     pub(in super::super) fn at_next_chance(function: fn()) -> bool {
         type Chance = unsafe extern "C" fn(*mut c_void) -> c_int;
         set(&AT_CHANCE, function);
@@ -107,8 +107,8 @@ mod registration {
     }
 
     /// Registers a function with the `atexit` of the main interpreter, and one that is called when the interpreter
-    /// drops the first. Returns whether the interpreter took it; none if this thread runs another interpreter. The
-    /// thread has the lock.
+    /// drops the first. Returns whether the interpreter accepted it; none if this thread runs another interpreter. The
+    /// thread must have the lock.
     pub(in super::super) fn register(at_exit: fn(), at_drop: fn()) -> Option<bool> {
         set(&AT_EXIT, at_exit);
         set(&AT_DROP, at_drop);

@@ -1,14 +1,15 @@
-//! The check of Python frames against those that the interpreter itself reports.
+//! Checks Python frames against those that the interpreter itself reports.
 
 use super::source::PythonFrames;
 use memreel_snapshot::words::{Error, Result};
 
 impl PythonFrames {
     /// Compares this thread's frames, as memreel reads them, with those that the interpreter reports, and returns how
-    /// many they are. If they differ, no Python frames are captured from now on.
+    /// many there are. If they differ, no Python frames are captured from now on.
     ///
-    /// Call it where the thread has the interpreter's lock and Python code has called: a function of an extension
-    /// module, or one that `ctypes.PyDLL` calls. It creates Python objects, so it must not be called within an allocator.
+    /// Call it where the thread has the interpreter's lock and was called from Python code: in a function of an
+    /// extension module, or in one that `ctypes.PyDLL` calls. It creates Python objects, so it must not be called
+    /// within an allocator.
     ///
     /// # Errors
     /// If there are no Python frames, with the reason ([`PythonFrames::version`]); if the thread does not have the lock;
@@ -42,7 +43,7 @@ use reported::compared;
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 mod reported {
-    //! The frames that the interpreter reports, through its C interface.
+    //! Reads the frames that the interpreter reports, through its C interface.
 
     use std::{
         ffi::{CStr, c_char, c_int, c_void},
@@ -58,15 +59,15 @@ mod reported {
 
     type Object = *mut c_void;
 
-    /// The functions that are used, found by their names.
+    /// The functions used, found by name.
     struct Functions {
-        /// Returns the innermost frame, which it keeps.
+        /// Returns the innermost frame, which the interpreter keeps alive.
         innermost: unsafe extern "C" fn() -> Object,
         back: unsafe extern "C" fn(Object) -> Object,
         code: unsafe extern "C" fn(Object) -> Object,
         line: unsafe extern "C" fn(Object) -> c_int,
         attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
-        /// Returns the text of an object, which keeps it.
+        /// Returns the text of an object, which keeps it alive.
         text: unsafe extern "C" fn(Object, *mut isize) -> *const c_char,
         clear_error: unsafe extern "C" fn(),
         keep: unsafe extern "C" fn(Object),
@@ -159,7 +160,7 @@ mod reported {
         }
     }
 
-    /// Returns how many frames are equal, or the first difference.
+    /// Returns how many frames are equal, or an error with the first difference.
     pub(super) fn compared(source: &PythonFrames, interpreter: &Interpreter) -> Result<usize, String> {
         let functions = Functions::find()?;
         let mut words = [0; 64];

@@ -1,4 +1,4 @@
-//! A code object of the interpreter: its copy, and the frames that words within it are.
+//! Copies code objects of the interpreter, and finds the frames of words in them.
 
 use super::{
     layout::{BytesLayout, Layout, TextLayout},
@@ -7,13 +7,13 @@ use super::{
 };
 use crate::stack::{SourceCode, SourceFrame};
 
-/// Names that are longer are cut.
+/// The longest name in a copy; longer ones are truncated.
 const MAX_TEXT: usize = 4096;
 
-/// A table that is longer is not copied; all lines are then 0.
+/// The largest table that is copied; without a copy, all lines are 0.
 const MAX_TABLE: usize = 4 << 20;
 
-/// Returns a word: the number of a code object, and the offset of an instruction in bytes.
+/// Returns a word: the number of a code object, and an instruction's offset in bytes.
 #[inline(always)]
 pub(super) fn word_of(number: u32, offset: i32) -> usize {
     (u64::from(number) << 32 | u64::from(offset.cast_unsigned())) as usize
@@ -25,16 +25,16 @@ pub(super) fn number_of(word: usize) -> u32 {
     (word as u64 >> 32) as u32
 }
 
-/// Returns the frame of a word within a code object.
+/// Returns the frame of a word in a code object.
 pub(crate) fn frame_of(code: &SourceCode, word: usize) -> SourceFrame {
     let offset = i64::from((word as u32).cast_signed());
     let line = line_table::line_at(code.version, &code.line_table, code.first_line, offset);
     SourceFrame { name: code.name.clone(), filename: code.filename.clone(), line }
 }
 
-/// Returns a number that another code object at the same address does not have: of the addresses of its texts and its
-/// table, its first line, and its version. Where CPython gives no version, the table's length and bytes count: all if
-/// there are at most 32, otherwise the first and the last 16.
+/// Returns a number that differs from that of another code object at the same address. It depends on the addresses of
+/// its texts and its table, its first line, and its version. If CPython has no version, the table's length and bytes
+/// count: all if there are at most 32, otherwise the first and the last 16.
 ///
 /// # Safety
 ///
@@ -149,7 +149,7 @@ unsafe fn text(of: &TextLayout, address: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A text of 3.12 in memory: its state, its length, and its characters.
+    /// Creates a text of 3.12 in memory: its state, its length, and its characters.
     fn made(width: u32, is_ascii: bool, characters: &[u32]) -> Vec<u64> {
         let mut words = vec![0_u64; if is_ascii { 5 } else { 7 }];
         words[2] = characters.len() as u64;

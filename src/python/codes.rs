@@ -1,7 +1,7 @@
-//! The code objects that were seen: a number for each, found without a lock, and their copies.
+//! Numbers the code objects that were seen, which are found without a lock, and keeps their copies.
 //!
-//! A code object is known by its address together with its fingerprint, because addresses are used again. Equal code
-//! objects, such as those of a text that is run in a loop, have one number.
+//! A code object is identified by its address and its fingerprint, because addresses are reused. Equal code objects,
+//! such as those of a text that is run in a loop, share one number.
 
 use std::{
     fmt, ptr,
@@ -25,7 +25,7 @@ const MAX_CODES: usize = if cfg!(test) { 5 } else { 1 << 18 };
 /// The number of code objects beyond [`MAX_CODES`].
 pub(super) const TOO_MANY: u32 = 0;
 
-/// The bits of a number in a slot; the rest is the fingerprint's.
+/// The number of bits for a number in a slot; the rest is the fingerprint's.
 const NUMBER_BITS: u32 = 24;
 
 const FIRST_SLOTS: usize = 1 << 10;
@@ -40,12 +40,12 @@ pub(super) struct Codes {
 
 #[derive(Default)]
 struct Store {
-    /// By number, which begins at 1.
+    /// By number, counted from 1.
     codes: Vec<Arc<SourceCode>>,
     numbers: FxHashMap<Arc<SourceCode>, u32>,
-    /// How many slots of the last index are taken.
+    /// How many slots of the last index are in use.
     n_slots: usize,
-    /// The last is in force; readers may still use the others. Boxed, because readers hold their addresses.
+    /// The last is current; readers may still use the others. Boxed, because readers hold their addresses.
     #[expect(clippy::vec_box, reason = "readers hold their addresses")]
     indexes: Vec<Box<Index>>,
 }
@@ -102,7 +102,7 @@ impl Codes {
         Codes { index: AtomicPtr::new(in_force), store }
     }
 
-    /// Returns the number of a code object, which is copied if it is new.
+    /// Returns the number of a code object, copying it if it is new.
     ///
     /// # Safety
     ///
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A code object of 3.12 with its texts and its table in memory.
+    /// A code object of 3.12, with its texts and its table in memory.
     struct Made {
         code: Vec<u64>,
         _texts: [Vec<u64>; 2],
@@ -285,7 +285,7 @@ mod tests {
             table[2] = n as u64;
             let mut code = [0_u64; 30];
             let mut prints = Vec::new();
-            // The byte behind the last is not the table's.
+            // The byte after the last is not the table's.
             for byte in 0..=n {
                 table[4 + byte / 8] ^= 0x55 << (8 * (byte % 8));
                 code[17] = table.as_mut_ptr().expose_provenance() as u64;

@@ -1,9 +1,9 @@
-//! The end of the interpreter, which frees the states and frames of all threads: before it, walks are closed.
+//! Handles the end of the interpreter, which frees the states and frames of all threads: walks are closed before that.
 //!
-//! A thread that has the interpreter's lock walks without danger: the thread that ends the interpreter has the lock
-//! itself. Other threads walk only while a function of ours is registered with Python's `atexit`, which calls it
-//! before anything is freed; it closes the walks (`walks.rs`). If the program removes it without a call
-//! (`atexit._clear()`), walks are closed until it is registered again.
+//! A thread that has the interpreter's lock walks safely, because the thread that ends the interpreter needs the lock
+//! itself. Other threads walk only while our function is registered with Python's `atexit`, which calls it before
+//! anything is freed; it closes the walks (`walks.rs`). If the program removes it without a call (`atexit._clear()`),
+//! walks are closed until it is registered again.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,17 +14,17 @@ use super::{
     walks::{self, Walk},
 };
 
-/// What there is of our function.
+/// The state of our function.
 static HOOK: AtomicU8 = AtomicU8::new(NONE);
 
-/// The interpreter does not know it.
+/// The interpreter does not have it.
 const NONE: u8 = 0;
-/// The main thread of the interpreter will register it.
+/// The main thread of the interpreter was asked to register it.
 const ASKED: u8 = 1;
 const REGISTERING: u8 = 2;
 const REGISTERED: u8 = 3;
-/// The interpreter called it, or refused it. It is not registered again: after an end, the states of threads that began
-/// before it may be stale.
+/// The interpreter called it, or refused it. It is not registered again: after an end, the states of older threads may
+/// be stale.
 const GONE: u8 = 4;
 
 /// The right to walk, until it is dropped.
@@ -49,7 +49,7 @@ fn permit_attached(interpreter: &Interpreter) -> Option<Permit> {
     interpreter.is_attached().then_some(Permit(None))
 }
 
-/// Has the main thread of the interpreter register our function, unless that was done.
+/// Makes the interpreter's main thread register our function, unless that was already done.
 pub(super) fn ask(interpreter: &Interpreter) {
     // Relaxed: the exchange in `ask_now` decides.
     if HOOK.load(Ordering::Relaxed) == NONE && interpreter.is_initialized() {
@@ -63,7 +63,7 @@ fn ask_now() {
     }
 }
 
-/// Registers our function now. The thread has the interpreter's lock, and is not within an allocator.
+/// Registers our function now. The thread must have the interpreter's lock, and not be within an allocator.
 pub(super) fn register() {
     if !(swap(NONE, REGISTERING) || swap(ASKED, REGISTERING)) {
         return;
@@ -75,7 +75,8 @@ pub(super) fn register() {
     };
     if swap(REGISTERING, next) && next == REGISTERED {
         walks::open();
-        // Without a lock, another thread may call it at the same time. It frees nothing before this thread detaches.
+        // In a build without the lock, another thread may call it at the same time. It frees nothing before this thread
+        // detaches.
         if HOOK.load(Ordering::SeqCst) != REGISTERED {
             walks::close();
         }
@@ -87,13 +88,14 @@ fn swap(from: u8, to: u8) -> bool {
     HOOK.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
-/// Called by the interpreter at its end.
+/// Called by the interpreter when it ends.
 fn called() {
     HOOK.store(GONE, Ordering::SeqCst);
     walks::close();
 }
 
-/// Called when the interpreter's list of functions was emptied: after the calls, or because the program cleared it.
+/// Called when the interpreter's list of functions was emptied: after they were called, or because the program cleared
+/// it.
 fn dropped() {
     if swap(REGISTERED, NONE) {
         walks::close();

@@ -1,4 +1,4 @@
-//! The interpreter of this process, found by the names that CPython exports.
+//! Finds the interpreter of this process, by the names that CPython exports.
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 use std::ffi::{CStr, c_char};
@@ -11,13 +11,13 @@ use crate::stack::exported;
 /// A function that returns the state of the calling thread, or null.
 type StateFunction = unsafe extern "C" fn() -> *mut c_void;
 
-/// A function that returns whether something is so.
+/// A function that returns a flag.
 type FlagFunction = unsafe extern "C" fn() -> c_int;
 
-/// A CPython that memreel can read.
+/// A CPython interpreter that memreel can read.
 #[derive(Debug)]
 pub(super) struct Interpreter {
-    /// As it prints it: `3.12.1`.
+    /// The version as it prints it: `3.12.1`.
     pub(super) version: String,
     pub(super) layout: Layout,
     pub(super) code_type: usize,
@@ -27,12 +27,12 @@ pub(super) struct Interpreter {
     finalizing: FlagFunction,
 }
 
-/// Why there is none.
+/// Why there is no interpreter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Missing {
     /// No interpreter is loaded yet.
     NotLoaded,
-    /// One is loaded that memreel cannot read.
+    /// An interpreter is loaded that memreel cannot read.
     Unknown(String),
 }
 
@@ -51,13 +51,13 @@ impl Interpreter {
         attached != 0 && attached == self.this_thread()
     }
 
-    /// Returns whether the interpreter was started completely, and does not end yet.
+    /// Returns whether the interpreter has started completely and is not ending yet.
     pub(super) fn is_initialized(&self) -> bool {
         // SAFETY: as above.
         unsafe { (self.initialized)() != 0 }
     }
 
-    /// Returns whether the interpreter ends.
+    /// Returns whether the interpreter is ending.
     pub(super) fn is_finalizing(&self) -> bool {
         // SAFETY: takes nothing, may be called by any thread at any time, and waits for nothing.
         unsafe { (self.finalizing)() != 0 }
@@ -119,14 +119,14 @@ impl Interpreter {
     }
 }
 
-/// Returns the address of what the process exports under a name.
+/// Returns the address of a name that the process exports.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 pub(super) fn symbol(name: &CStr) -> Option<*mut c_void> {
     let [found] = exported([name])?;
     found
 }
 
-/// Returns the minor version of an interpreter that memreel can read, or why it cannot.
+/// Returns the minor version of an interpreter that memreel can read, or the reason why it cannot.
 fn minor_of(version: &str) -> Result<u32, String> {
     let short = version.split(' ').next().unwrap_or_default();
     if version.contains("PyPy") || version.contains("GraalVM") {

@@ -1,20 +1,21 @@
-//! Where the fields of CPython's objects are, in bytes, on machines of 64 bits.
+//! The byte offsets of fields in CPython's objects, on 64-bit machines.
 //!
-//! For 3.9 to 3.12 the offsets are constants of each minor version, from CPython's headers: `tests/python/offsets.c`
-//! prints them. Later versions publish theirs (`published.rs`).
+//! For 3.9 to 3.12 the offsets are constants of each minor version, from CPython's headers; `tests/python/offsets.c`
+//! prints them. Later versions publish their own (`published.rs`).
 #![forbid(unsafe_code)]
 
 /// The minor versions of CPython 3 that memreel can read.
 pub(super) const KNOWN: std::ops::RangeInclusive<u32> = 9..=15;
 
-/// From the first line of a code object to its version, which is not among the published offsets; 3.12 and later.
+/// The distance from a code object's first line to its version, which is not among the published offsets; 3.12 and
+/// later.
 pub(super) const TO_VERSION: usize = 24;
 
 /// The layout of one version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) minor: u32,
-    /// In a thread's state: the address of its innermost frame, or that of the structure with it.
+    /// In a thread's state: the address of its innermost frame, or of the structure that contains it.
     pub(super) thread_frame: usize,
     /// In the structure between a thread's state and the frame, where there is one: the address of the frame.
     pub(super) between: Option<usize>,
@@ -38,18 +39,19 @@ pub(super) struct FrameLayout {
 }
 
 impl FrameLayout {
-    /// The lowest owner of frames that are not a function's, such as `<interpreter trampoline>`.
+    /// The lowest owner of frames that do not belong to a function, such as `<interpreter trampoline>`.
     pub(super) const FIRST_INTERNAL: u8 = 3;
 }
 
-/// Where a frame is in its code.
+/// The position of a frame in its code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Position {
-    /// At this offset is the index of the last instruction, in units of this number of bytes.
+    /// The index of the last instruction is at this offset, in units of this number of bytes.
     Index { at: usize, unit: i32 },
-    /// At this offset is the address of an instruction.
+    /// The address of an instruction is at this offset.
     Pointer(usize),
-    /// At the first offset is the address of an instruction, in the copy of the code whose number is at the second.
+    /// The address of an instruction is at the first offset; it is in the copy of the code whose number is at the
+    /// second.
     PointerInCopy(usize, usize),
 }
 
@@ -61,9 +63,9 @@ pub(super) struct CodeLayout {
     pub(super) filename: usize,
     pub(super) first_line: usize,
     pub(super) line_table: usize,
-    /// A number that no other code object has.
+    /// A number that is unique among code objects.
     pub(super) version: Option<usize>,
-    /// The first instruction; 0 where positions are indices.
+    /// The first instruction; 0 if positions are indexes.
     pub(super) instructions: usize,
     /// The address of the list of copies, in builds without the lock.
     pub(super) copies: usize,
@@ -74,7 +76,7 @@ pub(super) struct CodeLayout {
 pub(super) struct TextLayout {
     pub(super) state: usize,
     pub(super) length: usize,
-    /// The characters of a text of ASCII.
+    /// The characters of an ASCII text.
     pub(super) ascii: usize,
     /// The characters of another text.
     pub(super) other: usize,
@@ -90,7 +92,7 @@ pub(super) struct BytesLayout {
 }
 
 impl Layout {
-    /// Returns the layout of a version that publishes none.
+    /// Returns the layout of a version that does not publish one.
     pub(super) fn of_version(minor: u32) -> Option<Layout> {
         let is_lone_frame = minor <= 10;
         let (thread_frame, between) = match minor {

@@ -1,21 +1,21 @@
-//! The line tables of CPython's code objects: which line an instruction is of.
+//! Reads the line tables of CPython's code objects, which map instructions to lines.
 //!
-//! `tests/python/line_tables.py` writes the tables of real interpreters that the tests read.
+//! `tests/python/line_tables.py` writes tables of real interpreters for the tests.
 #![forbid(unsafe_code)]
 
 /// How a table is encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Format {
-    /// 3.9: pairs of bytes, how far to go in the code and in the lines.
+    /// 3.9: pairs of bytes, the steps in the code and in the lines.
     Lnotab,
-    /// 3.10: pairs of bytes, of which the first is how long the range is.
+    /// 3.10: pairs of bytes, the first of which is the length of the range.
     Ranges,
-    /// 3.11 and later: entries of one to several bytes.
+    /// 3.11 and later: entries of one or more bytes.
     Locations,
 }
 
 impl Format {
-    /// The format of a minor version of CPython 3.
+    /// Returns the format of a minor version of CPython 3.
     fn of_version(minor: u32) -> Format {
         match minor {
             ..=9 => Format::Lnotab,
@@ -81,14 +81,14 @@ fn in_locations(table: &[u8], first: i64, offset: i64) -> Option<i64> {
         if end > offset {
             return (kind != 15).then_some(line);
         }
-        // The first byte of an entry alone has the highest bit.
+        // Only the first byte of an entry has the highest bit.
         let n = after.iter().position(|byte| byte & 0x80 != 0).unwrap_or(after.len());
         rest = &after[n..];
     }
     None
 }
 
-/// Returns the number at the start of these bytes, 6 bits in each, whose lowest bit is the sign.
+/// Returns the number at the start of these bytes, with 6 bits in each; the lowest bit is the sign.
 fn signed_varint(bytes: &[u8]) -> i64 {
     let mut number = 0_u64;
     for (i, byte) in bytes.iter().take(6).enumerate() {
@@ -105,7 +105,7 @@ fn signed_varint(bytes: &[u8]) -> i64 {
 mod tests {
     use super::*;
 
-    /// Each line: version, first line, table in hexadecimal, and `from-to:line` of each range.
+    /// Each line has a version, the first line, the table in hexadecimal, and `from-to:line` for each range.
     const GOLDEN: &str = include_str!("line_tables.txt");
 
     #[test]

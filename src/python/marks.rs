@@ -1,4 +1,4 @@
-//! Marks: frames of a fixed text that come before all others, and a source that combines them with another.
+//! Marks: frames with a fixed text that come before all others, and a source that combines them with another source.
 
 use std::{
     cell::Cell,
@@ -32,10 +32,10 @@ struct Known {
 /// The newest mark.
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 
-/// Marks this thread's stacks while the result lives: with a [`MarkedFrames`] source, their innermost frame is this text.
+/// Marks this thread's stacks while the result lives: with a [`Marked`] source, this text is their innermost frame.
 ///
-/// The frame's file is `??` and its line 0. An inner mark replaces an outer one while it lives. A text is kept for
-/// ever, so there should be few of them.
+/// The frame's file is `??` and its line 0. An inner mark replaces an outer one while it lives. A text is never freed,
+/// so use only a few.
 ///
 /// ```
 /// use memreel::{Reel, integrate::{MarkedFrames, mark}, recorder::Recording};
@@ -83,7 +83,7 @@ fn known() -> impl Iterator<Item = &'static Known> {
     })
 }
 
-/// Returns the word of a text. Two threads that use it first at the same time may get two words of the same text.
+/// Returns the word of a text. Two threads that use it for the first time at once may get two words for it.
 fn word_of(text: &'static str) -> usize {
     let is_same = |known: &&Known| ptr::eq(known.text, text) || known.text == text;
     if let Some(known) = known().find(is_same) {
@@ -123,7 +123,7 @@ impl MarkedFrames {
     }
 }
 
-/// Writes this thread's mark, if it has one, then what `rest` writes behind it.
+/// Writes this thread's mark, if it has one, then what `rest` writes after it.
 #[inline(always)]
 fn marked(words: &mut [usize], rest: impl FnOnce(&mut [usize]) -> usize) -> usize {
     let mark = MARK.try_with(Cell::get).unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Reads of the interpreter's memory.
+//! Reads the interpreter's memory.
 
 use std::ptr;
 
-/// The lowest address that can be an object's; below it are nulls with an offset.
+/// The lowest address that can be an object's; lower ones are null plus an offset.
 const LOWEST: usize = 1 << 12;
 
-/// Returns whether a word can be the address of an object: not null, aligned, and in the part of a program.
+/// Returns whether a word can be the address of an object: not null, aligned, and in user space.
 #[inline(always)]
 pub(super) fn is_address(word: usize) -> bool {
     word >= LOWEST && word.is_multiple_of(8) && word as u64 >> 47 == 0

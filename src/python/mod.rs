@@ -1,4 +1,4 @@
-//! Python frames without the interpreter's lock: a thread's frames are read as memory, by that thread.
+//! Captures Python frames without the interpreter's lock: each thread reads its own frames as memory.
 //!
 //! A thread's own frames cannot change while it is inside a function of memreel, so no lock is needed to read them.
 //! `interpreter.rs` finds CPython in this process, `layout.rs` and `published.rs` know where its fields are, `walk.rs`

@@ -1,6 +1,7 @@
-//! The offsets that CPython 3.13 and later publish at the start of `_PyRuntime`: `_Py_DebugOffsets`.
+//! Reads the offsets that CPython 3.13 and later publish at the start of `_PyRuntime`: `_Py_DebugOffsets`.
 //!
-//! Each version lists its fields at other places; those places are here, from the headers (`tests/python/offsets.c`).
+//! Each version lists its fields at different offsets; these offsets are here, from the headers
+//! (`tests/python/offsets.c`).
 #![forbid(unsafe_code)]
 
 use super::layout::{BytesLayout, CodeLayout, FrameLayout, Layout, Position, TO_VERSION, TextLayout};
@@ -11,10 +12,10 @@ const COOKIE: &[u8; 8] = b"xdebugpy";
 /// How many bytes of `_PyRuntime` are read: the longest list has more than 800.
 pub(super) const N_BYTES: usize = 768;
 
-/// No offset in an object that memreel reads is larger.
+/// An upper bound for offsets in the objects that memreel reads.
 const MAX_OFFSET: usize = 4096;
 
-/// Where a version's list has the groups of offsets, in bytes.
+/// The offsets of the groups in a version's list, in bytes.
 struct Places {
     /// `current_frame` of the thread's state.
     current_frame: usize,
@@ -122,7 +123,7 @@ pub(super) fn layout(minor: u32, bytes: &[u8; N_BYTES]) -> Result<Layout, String
             ascii,
             // The length in UTF-8 and its address.
             other: ascii + 16,
-            // A build without the lock has the flag *interned* in a byte of its own, from 3.14 on.
+            // A build without the lock has the flag *interned* in a separate byte, from 3.14 on.
             width_bit: if is_free && minor >= 14 { 8 } else { 2 },
         },
         bytes: BytesLayout { length: offset(places.bytes)?, bytes: offset(places.bytes + 8)? },
@@ -133,7 +134,7 @@ pub(super) fn layout(minor: u32, bytes: &[u8; N_BYTES]) -> Result<Layout, String
 mod tests {
     use super::*;
 
-    /// A list with the offset `at / 8` at each place.
+    /// Returns a list with the offset `at / 8` at each place.
     fn published(minor: u8, is_free: bool) -> [u8; N_BYTES] {
         let mut bytes = [0; N_BYTES];
         for (i, word) in bytes.chunks_exact_mut(8).enumerate() {

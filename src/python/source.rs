@@ -1,4 +1,4 @@
-//! The frame source of Python.
+//! The frame source for Python.
 
 use std::{
     cell::Cell,
@@ -22,17 +22,17 @@ use super::{
 use crate::stack::{FrameSource, SourceCode, SourceFrame};
 
 thread_local! {
-    /// How often this thread asked in vain.
+    /// How often this thread looked in vain.
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// After the first few captures, a thread looks for an interpreter at each of this many.
+/// After the first few captures, a thread looks for an interpreter once in this many captures.
 const EVERY: u32 = 1024;
 
 /// The frames of CPython 3.9 to 3.15, read without the interpreter's lock.
 ///
 /// Give it to `Recorder::set_frame_source` and ask for Python frames with `StackKind::All` or `StackKind::Python`. Each
-/// thread's frames are read as memory by that thread, so a capture waits neither for the lock nor for another thread.
+/// thread's frames are read as memory by that thread, so a capture waits for neither the lock nor another thread.
 /// `docs/python.md` in the repository describes what is shown.
 ///
 /// ```
@@ -49,13 +49,13 @@ const EVERY: u32 = 1024;
 pub struct PythonFrames {
     /// Filled once an interpreter is loaded.
     found: OnceBox<Result<Interpreter, String>>,
-    /// Set if a check failed. Relaxed: a thread that reads it late has some wrong frames more.
+    /// Set if a check failed. Relaxed: a thread that reads it late captures a few more wrong frames.
     is_wrong: AtomicBool,
     pub(super) codes: Codes,
 }
 
 impl PythonFrames {
-    /// Returns a source that finds an interpreter when one is loaded, now or later.
+    /// Returns a source that finds an interpreter once one is loaded, now or later.
     #[must_use]
     pub fn new() -> Arc<PythonFrames> {
         let frames =
@@ -93,7 +93,7 @@ impl PythonFrames {
         self.codes.n()
     }
 
-    /// Looks for the interpreter, unless it is found already.
+    /// Looks for the interpreter, unless it was already found.
     pub(super) fn look(&self) -> Result<&Interpreter, Missing> {
         let found = self.found.get_or_try_init(|| match Interpreter::find() {
             Ok(interpreter) => Ok(Box::new(Ok(interpreter))),
@@ -103,7 +103,7 @@ impl PythonFrames {
         found?.as_ref().map_err(|why| Missing::Unknown(why.clone()))
     }
 
-    /// Returns the interpreter, and prepares walks of threads that do not have its lock.
+    /// Returns the interpreter, and prepares walks by threads that do not have its lock.
     fn prepare(&self) -> Result<&Interpreter, Missing> {
         let interpreter = self.look()?;
         ending::ask(interpreter);
@@ -127,7 +127,7 @@ impl PythonFrames {
         if n.is_power_of_two() || n.is_multiple_of(EVERY) { self.prepare().ok() } else { None }
     }
 
-    /// Returns the words of this thread's frames, and writes no more than there is room for.
+    /// Writes the words of this thread's frames, as many as there is room for, and returns their number.
     #[inline(always)]
     pub(super) fn words_with(&self, interpreter: &Interpreter, words: &mut [usize]) -> usize {
         let state = interpreter.this_thread();
@@ -140,7 +140,7 @@ impl PythonFrames {
         unsafe { walk(&interpreter.layout, interpreter.code_type, state, &self.codes, words) }
     }
 
-    /// Offers no frames from now on.
+    /// Stops capturing frames.
     pub(super) fn stop(&self) {
         self.is_wrong.store(true, Ordering::Relaxed);
     }

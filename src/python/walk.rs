@@ -1,4 +1,4 @@
-//! The walk from a thread's state along its frames.
+//! Walks from a thread's state along its frames.
 
 use super::{
     code::word_of,
@@ -7,10 +7,10 @@ use super::{
     memory::{is_address, read},
 };
 
-/// The most frames that are looked at; those of the interpreter itself count too.
+/// The most frames that are visited; those of the interpreter itself count too.
 const MAX_STEPS: usize = 512;
 
-/// An object may have a tag in these bits of a reference to it.
+/// The bits of a reference that may contain a tag.
 const TAG: usize = 0b111;
 
 /// Writes the words of a thread's frames, innermost first, and returns how many there are.
@@ -49,7 +49,7 @@ pub(super) unsafe fn walk(
     n
 }
 
-/// The word of a frame; none for a frame of the interpreter itself.
+/// Returns the word of a frame; none for a frame of the interpreter itself.
 ///
 /// # Safety
 ///

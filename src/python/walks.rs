@@ -1,10 +1,11 @@
-//! The walks of this process's threads, which may be ended for ever: [`enter`] and [`close`].
+//! Tracks the walks of this process's threads, which may be ended for ever: [`enter`] and [`close`].
 //!
 //! A thread that waits for nothing of the interpreter may walk while another thread ends the interpreter, which frees
-//! the states and frames of all threads. So a thread notes that it walks, in a place of its own, and then looks whether
-//! walks are open. The thread that closes them writes that they are not, and then waits until no thread walks. Between
-//! its two steps each needs a barrier: that of a walk keeps only the compiler's order, and the thread that closes has the
-//! system put a barrier into every thread (`membarrier`). Where the system cannot, a walk has a barrier of the processor.
+//! the states and frames of all threads. So a thread first notes in its own slot that it walks, and then checks whether
+//! walks are open. The thread that closes them first writes that they are closed, and then waits until no thread walks.
+//! Each needs a barrier between its two steps. The barrier of a walk only orders the compiler; the thread that closes
+//! makes the system put a barrier into every thread (`membarrier`). Where the system cannot, a walk has a processor
+//! barrier.
 
 use std::{
     cell::Cell,
@@ -26,13 +27,13 @@ static STATE: AtomicU8 = AtomicU8::new(CLOSED);
 
 const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
-/// The system puts no barriers into other threads.
+/// Open, where the system puts no barriers into other threads.
 const OPEN_WITH_BARRIER: u8 = 2;
 
-/// The places of all threads that ever walked at the same time, in a list that only grows.
+/// The slots of all threads that ever walked at the same time, in a list that only grows.
 static PLACES: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
-/// Where one thread notes that it walks. One of a thread that has ended is used again.
+/// The slot in which one thread notes that it walks. The slot of a thread that has ended is reused.
 struct Place {
     is_walking: AtomicBool,
     is_taken: AtomicBool,
@@ -40,12 +41,12 @@ struct Place {
 }
 
 thread_local! {
-    /// This thread's place; null before its first walk. It has no destructor, so that its use costs nothing.
+    /// This thread's slot; null before its first walk. It has no destructor, so its use costs nothing.
     static PLACE: Cell<*const Place> = const { Cell::new(ptr::null()) };
 }
 
 sync::thread_local! {
-    /// Gives the place back at the thread's end.
+    /// Returns the slot at the thread's end.
     static OWNED: UntilEnd<Cell<Option<Owned>>> = const { UntilEnd::new(Cell::new(None)) };
 }
 
@@ -72,10 +73,10 @@ impl Drop for Walk {
     }
 }
 
-/// Begins a walk, unless walks are closed.
+/// Starts a walk, unless walks are closed.
 #[inline(always)]
 pub(super) fn enter() -> Option<Walk> {
-    // Relaxed: it is loaded again behind the barrier, and the place is this thread's own.
+    // Relaxed: it is loaded again after the barrier, and the slot is this thread's own.
     let state = STATE.load(Ordering::Relaxed);
     if state == CLOSED {
         return None;
@@ -95,7 +96,7 @@ pub(super) fn enter() -> Option<Walk> {
     (STATE.load(Ordering::Acquire) != CLOSED).then_some(walk)
 }
 
-/// Takes a place for this thread; none while the thread ends.
+/// Takes a slot for this thread; none while the thread ends.
 #[cold]
 #[inline(never)]
 fn take_place() -> Option<&'static Place> {
@@ -116,7 +117,7 @@ fn add_place() -> &'static Place {
         is_taken: AtomicBool::new(true),
         next: ptr::null(),
     }));
-    // Relaxed: exchanges alone change the list, so a thread that acquires the newest place sees the older ones too.
+    // Relaxed: only exchanges change the list, so a thread that acquires the newest slot sees the older ones too.
     let mut first = PLACES.load(Ordering::Relaxed);
     loop {
         new.next = first;
@@ -128,7 +129,7 @@ fn add_place() -> &'static Place {
     }
 }
 
-/// Returns the places, newest first.
+/// Returns the slots, newest first.
 fn places() -> impl Iterator<Item = &'static Place> {
     let mut next = PLACES.load(Ordering::Acquire).cast_const();
     std::iter::from_fn(move || {
@@ -152,7 +153,7 @@ fn state_when_open() -> u8 {
     if membarrier(Membarrier::Register) { OPEN } else { OPEN_WITH_BARRIER }
 }
 
-/// Lets no walk begin from now on, and waits for those of other threads; returns whether all have ended.
+/// Prevents new walks, and waits for those of other threads; returns whether all have ended.
 pub(super) fn close() -> bool {
     if STATE.swap(CLOSED, Ordering::SeqCst) == OPEN {
         membarrier(Membarrier::All);
@@ -170,7 +171,7 @@ pub(super) fn close() -> bool {
     true
 }
 
-/// In a child of fork, ends the walks of threads that it does not have.
+/// In a child of `fork`, ends the walks of threads that do not exist there.
 #[cfg(not(loom))]
 fn forget_others() {
     // Relaxed: a child has one thread.
@@ -184,7 +185,7 @@ fn forget_others() {
     }
 }
 
-/// Asks the system for barriers in all threads of this process; returns whether it does it.
+/// Asks the system for barriers in all threads of this process; returns whether it supports them.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn membarrier(what: Membarrier) -> bool {
     use rustix::thread::{MembarrierCommand, membarrier};
@@ -213,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// One test, because the walks are those of the process.
+    /// One test, because walks belong to the process.
     #[test]
     fn closing_waits_for_walks_and_lets_none_begin() {
         assert!(enter().is_none(), "closed at first");
@@ -247,7 +248,7 @@ mod tests {
         (0..20).for_each(|_| assert!(thread::spawn(|| enter().is_some()).join().unwrap()));
         assert!(places().count() <= n_places, "places of threads that have ended are used again");
 
-        // A child of fork does not wait for the walk of a thread that it does not have.
+        // A child of `fork` does not wait for the walk of a thread that does not exist in it.
         let began = Barrier::new(2);
         may_end.store(false, Ordering::SeqCst);
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The capture of this thread's stack, which gets a number.
+//! Captures this thread's stack as a number.
 
 use super::{
     choice::stack_method,
@@ -10,10 +10,9 @@ use memreel_snapshot::words::StackId;
 
 /// Captures this thread's stack and returns its number.
 ///
-/// Once this thread has captured, and any thread has met this stack, this neither
-/// allocates nor locks nor calls the loader. A stack that is new to the interner
-/// takes the interner's lock once.
-/// memreel's own frames are among the innermost; they are cut off when names are known.
+/// Once this thread has captured, and any thread has seen this stack, this neither allocates nor locks nor calls the
+/// loader. A stack that is new to the interner takes the interner's lock once. memreel's own frames are among the
+/// innermost; they are removed when names are known.
 #[inline(never)]
 pub(crate) fn capture(interner: &StackInterner) -> StackId {
     if interner.frames() == Frames::Source {
@@ -38,7 +37,7 @@ fn capture_portably(interner: &StackInterner) -> StackId {
 fn walk_portably(addresses: &mut [usize; MAX_DEPTH]) -> usize {
     let mut len = 0;
     let mut push = |frame: &backtrace::Frame| {
-        // Below the first frame of a thread some systems show a frame at address 0.
+        // Below a thread's first frame, some systems have a frame at address 0.
         let address = frame.ip().addr();
         if address != 0 {
             addresses[len] = address;
@@ -111,7 +110,7 @@ mod tests {
         let source = Arc::new(Fixed(AtomicUsize::new(4)));
         interner.set_source(source.clone());
         let mut stacks = Vec::new();
-        // A list that the compiler cannot see: one call, not three.
+        // A list whose contents the compiler does not know: one call, not three.
         for word in black_box(vec![4, 4, 8]) {
             source.0.store(word, Ordering::Relaxed);
             stacks.push(capture(&interner));

@@ -9,15 +9,14 @@ use std::{
 use super::{method::StackMethod, unwind};
 use crate::process::environment;
 
-/// The method in force; 0 until one is chosen. Relaxed: what a method needs, each thread or address learns for itself.
+/// The method in force; 0 until one is chosen. Relaxed: each thread or address learns what a method needs for itself.
 static METHOD: AtomicU8 = AtomicU8::new(0);
 
 /// Returns how this process captures stacks.
 ///
-/// The method is chosen at the first call, or when the first recorder is made: the
-/// fastest that this build and machine support, unless `MEMREEL_STACK_METHOD` names
-/// another. An unknown name prints a warning on standard error and is ignored: a
-/// misspelt setting must not cost the recording.
+/// The method is chosen at the first call, or when the first recorder is created: the fastest that this build and
+/// machine support, unless `MEMREEL_STACK_METHOD` names another. An unknown name prints a warning on standard error and
+/// is ignored: a misspelt setting must not cost the recording.
 ///
 /// ```
 /// println!("stacks are captured by {}", memreel::integrate::stack_method().name());
@@ -27,10 +26,10 @@ pub fn stack_method() -> StackMethod {
     in_force().unwrap_or_else(choose)
 }
 
-/// Captures every stack of this process by `method` from now on, and returns the method that is used.
+/// Captures every stack of this process by `method` from now on, and returns the method that is actually used.
 ///
-/// That is [`StackMethod::Backtrace`] on systems where memreel has no stack walk of its own. A program whose
-/// stacks contain code of a JIT compiler chooses [`StackMethod::Backtrace`], which alone walks through it.
+/// That is [`StackMethod::Backtrace`] on systems where memreel has no stack walk of its own. A program with
+/// JIT-compiled code on its stacks should choose [`StackMethod::Backtrace`], the only method that walks through it.
 ///
 /// ```
 /// use memreel::integrate::{StackMethod, set_stack_method, stack_method};
@@ -62,12 +61,12 @@ fn choose() -> StackMethod {
         Ok(name) => by_name(&name, best),
         Err(_) => best,
     };
-    // Two threads at once choose the same; the first choice counts.
+    // Two threads that start at once choose the same method; the first choice counts.
     let first = METHOD.compare_exchange(0, method as u8, Ordering::Relaxed, Ordering::Relaxed);
     if first.is_ok() { method } else { in_force().unwrap_or(method) }
 }
 
-/// The method of this name, where the machine has it.
+/// Returns the method with this name, if the machine supports it.
 fn by_name(name: &str, best: StackMethod) -> StackMethod {
     match StackMethod::named(name) {
         Some(_) if best == StackMethod::Backtrace => best,

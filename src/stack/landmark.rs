@@ -1,16 +1,16 @@
-//! A function whose debug information shows the folder that memreel was compiled in.
+//! A function whose debug information reveals the folder in which memreel was compiled.
 #![forbid(unsafe_code)]
 
-/// Does nothing; its address is looked up to find this file's path as the line tables spell it.
+/// Does nothing; its address is looked up to find this file's path as spelled in the line tables.
 ///
-/// `file!()` would not do: its path is relative to a folder that a reader cannot know.
+/// `file!()` would not do: its path is relative to an unknown folder.
 #[inline(never)]
 fn landmark() -> &'static str {
-    // A text of its own keeps the linker from folding this function into an equal one.
+    // A unique text keeps the linker from folding this function into an equal one.
     concat!("compiled in ", file!())
 }
 
-/// An address inside the landmark, one byte in, as if it were a return address.
+/// Returns an address inside the landmark, one byte in, like a return address.
 pub(super) fn address() -> usize {
     landmark as fn() -> &'static str as usize + 1
 }

@@ -3,10 +3,9 @@
 
 /// A way to walk a thread's stack.
 ///
-/// All methods return the return addresses that `backtrace::trace` returns, at most 128.
-/// They differ in cost and in reach: all but [`StackMethod::Backtrace`] end at code
-/// that a signal interrupted, and at code that the loader does not know, such as
-/// a JIT compiler's.
+/// All methods return the return addresses that `backtrace::trace` returns, at most 128. They differ in cost and reach:
+/// all but [`StackMethod::Backtrace`] end at code that a signal interrupted, and at code that the loader does not know,
+/// such as a JIT compiler's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -19,9 +18,9 @@ pub enum StackMethod {
     /// Follows cached unwind rules, down to the first frame that is unchanged since
     /// this thread's last capture. The default in other programs on Linux with glibc, on x86-64 and aarch64.
     Reuse = 2,
-    /// Follows cached unwind rules, all the way each time. Never the default.
+    /// Follows cached unwind rules for the whole stack each time. Never the default.
     Rules = 3,
-    /// Asks the system's unwinder, as `backtrace` does. The default on other systems.
+    /// Uses the system's unwinder, as `backtrace` does. The default on other systems.
     Backtrace = 4,
 }
 

@@ -1,10 +1,9 @@
-//! Stacks: captured now, as numbers; named later.
+//! Stacks: captured as numbers, named later.
 //!
-//! The door is [`capture()`]: it walks this thread's stack (`unwind/`, or
-//! `portable.rs` with the system's unwinder) and asks the interner for the number
-//! of these addresses. In steady state neither takes a lock or calls an
-//! allocator or the loader, so `capture` can be called from inside any allocator;
-//! `tests/preload.rs` counts such calls, and `tests/it/stack/locks.rs` reads the files for locks.
+//! The entry point is [`capture()`]: it walks this thread's stack (`unwind/`, or `portable.rs` with the system's
+//! unwinder) and gets the number of these addresses from the interner. In steady state neither takes a lock or calls an
+//! allocator or the loader, so `capture` can be called from inside any allocator; `tests/preload.rs` counts such calls,
+//! and `tests/it/stack/locks.rs` reads the files for locks.
 
 mod capture;
 mod choice;
@@ -55,13 +54,13 @@ pub(crate) use modules::{Generation, PastModules};
 pub(crate) use names::{Past, SharedNames};
 pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
 
-/// Returns where the stacks of threads are that captured, as far as they are known. The threads may have ended.
+/// Returns the stacks of threads that have captured, as far as they are known. The threads may have ended.
 #[cfg(not(loom))]
 pub(crate) fn known_stacks() -> Vec<std::ops::Range<u64>> {
     unwind::known_stacks().map(|stack| stack.start as u64..stack.end as u64).collect()
 }
 
-/// Connects the parts of captures that are statics to forks of the process.
+/// Makes the static parts of captures safe across forks.
 #[cfg(not(loom))]
 pub(crate) fn survive_forks() {
     modules::survive_forks();

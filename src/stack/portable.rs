@@ -1,10 +1,10 @@
-//! The place of `unwind/` on machines where memreel has no walk of its own.
+//! Replaces `unwind/` on machines for which memreel has no stack walk.
 #![forbid(unsafe_code)]
 
 use super::{intern::StackInterner, method::StackMethod};
 use memreel_snapshot::words::StackId;
 
-/// Returns none: the only method is the portable one.
+/// Returns none: the portable walk is the only method.
 pub(super) fn prepare() -> Option<StackMethod> {
     None
 }
@@ -13,13 +13,13 @@ pub(super) fn prepare() -> Option<StackMethod> {
 #[cfg_attr(loom, allow(dead_code))]
 pub(super) fn after_fork() {}
 
-/// The portable walk does not ask where a stack is.
+/// Returns none: the portable walk does not need the bounds of stacks.
 #[cfg(not(loom))]
 pub(super) fn known_stacks() -> impl Iterator<Item = std::ops::Range<usize>> {
     std::iter::empty()
 }
 
-/// Captures nothing: the portable walk has to.
+/// Captures nothing, so that the portable walk is used.
 pub(super) fn capture(_: &StackInterner, _: StackMethod) -> Option<StackId> {
     None
 }

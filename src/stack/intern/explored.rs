@@ -27,7 +27,7 @@ impl Stacks {
         self.0.parts(stack).native
     }
 
-    /// Returns how many stacks there are, and how many were refused.
+    /// Returns the number of stacks, and how many were refused.
     #[must_use]
     pub fn counts(&self) -> (usize, u64) {
         (self.0.n_stacks(), self.0.n_refused())

@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The frames that a capture collects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Frames {
-    /// Native ones, and those of a source that joins them.
+    /// Native frames, and those of a source that joins them.
     Native,
-    /// Those of the source alone.
+    /// Only those of the source.
     Source,
     /// Both.
     All,
 }
 
-/// The frames that captures collect now. It may be changed at any time, and each capture follows what it reads.
+/// The frames that captures collect now. It may be changed at any time, and each capture follows the value that it
+/// reads.
 #[derive(Debug)]
 pub(super) struct AtomicFrames(AtomicU8);
 
-/// The source joins native frames.
+/// The flag of a source that joins native frames.
 const JOINS: u8 = 0b100;
 
 // Relaxed: one byte, and nothing else is read because of it. The source is behind a pointer of its own (`source.rs`).
@@ -32,7 +33,7 @@ impl AtomicFrames {
         }
     }
 
-    /// Returns whether a source is asked at all.
+    /// Returns whether captures ask the source at all.
     #[inline(always)]
     pub(super) fn asks_source(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

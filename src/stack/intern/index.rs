@@ -5,22 +5,22 @@ use std::{ptr, sync::atomic::Ordering};
 use super::{key::Key, record::Record};
 use crate::process::sync::{AtomicPtr, NotAtomic};
 
-/// A hash table with open addressing. Entries are added and never changed, so
-/// a reader may miss the newest entries but finds all that were there when it began.
+/// A hash table with open addressing. Entries are added and never changed, so a reader may miss the newest entries but
+/// finds all that existed when it started.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Null, or a record with some bits of its hash where addresses have none.
+    /// Null, or a pointer to a record, with some bits of its hash in the unused bits of an address.
     slots: Box<[AtomicPtr<u8>]>,
     made: NotAtomic,
 }
 
-/// Whether a pointer has room for 16 bits of the hash, which spare a look at most
-/// records of other stacks. Elsewhere the hash in the record has to do.
+/// Whether a pointer has room for 16 bits of the hash, which avoid reading most records of other stacks. Elsewhere, the
+/// hash in the record is used.
 const HAS_TAGS: bool = cfg!(all(target_arch = "x86_64", target_pointer_width = "64"));
 const TAG_SHIFT: u32 = if HAS_TAGS { 48 } else { 0 };
 
 impl Index {
-    /// An empty index of `n_slots`, a power of two, with room for half as many records.
+    /// Creates an empty index of `n_slots`, a power of two, with room for half as many records.
     pub(super) fn new(n_slots: usize) -> Index {
         assert!(n_slots.is_power_of_two());
         let slots = (0..n_slots).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
@@ -29,12 +29,12 @@ impl Index {
         index
     }
 
-    /// The most records. Half the slots stay empty, so that chains are short and each ends.
+    /// Returns the most records. Half the slots remain empty, so that chains are short and each ends.
     pub(super) fn capacity(&self) -> usize {
         self.slots.len() / 2
     }
 
-    /// Returns the record of a stack, if it was added.
+    /// Returns the record of a stack, if the index has it.
     #[inline(always)]
     pub(super) fn find(&self, key: Key<'_>) -> Option<Record> {
         self.made.read();
@@ -59,7 +59,7 @@ impl Index {
     /// Adds a record that is not in the index yet. One thread at a time may add, up to the capacity.
     pub(super) fn add(&self, record: Record) {
         let mut at = self.start(record.hash());
-        // Relaxed: the entries so far are of this thread, or of those that had the lock before it.
+        // Relaxed: the entries so far were added by this thread, or by threads that had the lock before.
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
             at = (at + 1) & (self.slots.len() - 1);
         }

@@ -1,4 +1,4 @@
-//! What identifies a stack: its words, in the order of captures, and their hash.
+//! The key of a stack: its words, in the order of captures, and their hash.
 #![forbid(unsafe_code)]
 
 use super::limits::{MAX_DEPTH, SHORT_DEPTH};
@@ -14,13 +14,13 @@ pub(super) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key of a stack without a frame source; `hash` is that of all words by [`prefix_hash`].
+    /// Creates the key of a stack without a frame source; `hash` is that of all words by [`prefix_hash`].
     #[inline]
     pub(super) fn of_native(native: &'a [usize], hash: u64) -> Key<'a> {
         Key { hash: finish(hash), native, source: &[] }
     }
 
-    /// The key of a stack with the words of a frame source; `hash` is that of the native words.
+    /// Creates the key of a stack with the words of a frame source; `hash` is that of the native words.
     #[inline]
     pub(super) fn with_source(native: &'a [usize], hash: u64, source: &'a [usize]) -> Key<'a> {
         let hash = hash_of(finish(hash), source);
@@ -29,7 +29,7 @@ impl<'a> Key<'a> {
 }
 
 impl Key<'_> {
-    /// Returns the key of the innermost words alone.
+    /// Returns the key of only the innermost words.
     pub(super) fn shortened(self) -> Self {
         let native = &self.native[self.native.len().saturating_sub(SHORT_DEPTH)..];
         let source = &self.source[..self.source.len().min(SHORT_DEPTH)];
@@ -40,13 +40,13 @@ impl Key<'_> {
     }
 }
 
-/// The hash of words that follow others with the hash `before`, counted from 0.
+/// Returns the hash of words that follow others with the hash `before`, counted from 0.
 #[inline]
 pub(super) fn hash_of(before: u64, words: &[usize]) -> u64 {
     words.iter().enumerate().fold(before, |hash, (i, word)| prefix_hash(hash, i, *word))
 }
 
-/// The hash of a stack's words up to the one at `index`, given that of the words before it.
+/// Returns the hash of a stack's words up to the one at `index`, given that of the words before it.
 ///
 /// A sum of products, not a chain of them: when inner frames change, the sum over
 /// the outer frames stays valid, and the multiplications do not wait for one another.
@@ -55,7 +55,7 @@ pub(in crate::stack) fn prefix_hash(before: u64, index: usize, word: usize) -> u
     before.wrapping_add((word as u64).wrapping_mul(FACTORS[index % MAX_DEPTH]))
 }
 
-/// Spreads a sum over all bits: the low bits of a sum depend on the low bits of the words alone.
+/// Spreads a sum over all bits: the low bits of a sum depend only on the low bits of the words.
 #[inline(always)]
 fn finish(hash: u64) -> u64 {
     let folded = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! What a tape's file must know to name a stack: the modules that are loaded, and the names of a frame source's words.
+//! What a tape's file needs to name a stack: the loaded modules, and the names of a frame source's words.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -19,7 +19,7 @@ use crate::stack::{
 };
 use crate::tape::{CodeNote, Note, NotedFrame, TapeFile};
 
-/// Has [`StackInterner::name_words`](super::StackInterner::name_words) called soon, by a thread without locks: the frame
+/// Makes a thread without locks call [`StackInterner::name_words`](super::StackInterner::name_words) soon: the frame
 /// source may wait for its interpreter, which may wait for the thread that captures.
 #[derive(Clone)]
 pub(crate) struct AskLater(pub(crate) Arc<dyn Fn() + Send + Sync>);
@@ -30,12 +30,12 @@ impl fmt::Debug for AskLater {
     }
 }
 
-/// What a file knows.
+/// What a file already has.
 #[derive(Debug)]
 pub(super) struct StackNotes {
     file: Arc<TapeFile>,
     later: AskLater,
-    /// 1 above the last generation whose modules are in the file; 0 at first.
+    /// One above the last generation whose modules are in the file; 0 at first.
     generation: AtomicU32,
     /// No other lock is taken under this one.
     words: Mutex<Words>,
@@ -47,7 +47,7 @@ struct Words {
     known: FxHashSet<usize>,
     /// The numbers of the functions that are in the file.
     codes: FxHashSet<u32>,
-    /// Those whose names are not in the file yet.
+    /// The words whose names are not in the file yet.
     unnamed: Vec<usize>,
 }
 
@@ -56,8 +56,8 @@ impl StackNotes {
         StackNotes { file, later, generation: AtomicU32::new(0), words: Mutex::default() }
     }
 
-    /// Writes the modules that the file lacks, and what names new words of the source. Where that may have to wait for
-    /// the interpreter, it is left to the keeper.
+    /// Writes the modules that the file lacks, and names for new words of the source. If that may have to wait for the
+    /// interpreter, it is left to the keeper.
     pub(super) fn add(&self, generation: Generation, words: &[usize], source: Option<&dyn FrameSource>) {
         if !self.file.is_open() {
             return;
@@ -74,7 +74,8 @@ impl StackNotes {
             if self.words().known.contains(word) {
                 continue;
             }
-            // Known only when it is in the file: another thread may write an event with this word at once.
+            // Marked as known only once it is in the file: another thread may write an event with this word
+            // immediately.
             let is_written = source.is_some_and(|source| {
                 catch_unwind(AssertUnwindSafe(|| self.write(source, *word))).unwrap_or(false)
             });
@@ -89,7 +90,7 @@ impl StackNotes {
         }
     }
 
-    /// Writes what names a word, if the source has that without waiting; returns whether it has.
+    /// Writes what names a word, if the source has that without waiting; returns whether it does.
     fn write(&self, source: &dyn FrameSource, word: usize) -> bool {
         let number = (word as u64 >> 32) as u32;
         if let Some(code) = source.code(word) {

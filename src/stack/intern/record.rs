@@ -12,21 +12,21 @@ use crate::stack::modules::Generation;
 use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 use memreel_snapshot::words::StackId;
 
-/// The header's two words; under loom a third one, for the mark of the write.
+/// The header's two words; under loom also a third, for the mark of the write.
 const HEADER_BYTES: usize = if cfg!(loom) { 32 } else { 16 };
 const WORD_BYTES: usize = size_of::<usize>();
 const ALIGN: usize = 16;
-/// What comes behind the words.
+/// The size of what follows the words.
 const GENERATION_BYTES: usize = 8;
 /// Room for about 400 stacks of 20 frames.
 const CHUNK_BYTES: usize = 1 << 16;
-/// The bytes of the smallest chunk, that in a file.
+/// The size of the smallest chunk, which is in a file.
 const MIN_CHUNK_BYTES: usize = 32 << 10;
 
-/// A stack's record, which is never changed once it is made.
+/// A stack's record, which never changes once it is created.
 ///
-/// Number and words are adjacent, so that finding a stack touches no third
-/// place. A pointer rather than a reference, because its length is not part of the type.
+/// Number and words are adjacent, so finding a stack touches no third location. A pointer rather than a reference,
+/// because its length is not part of the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record(NonNull<u8>);
 
@@ -34,12 +34,12 @@ pub(super) struct Record(NonNull<u8>);
 unsafe impl Send for Record {}
 
 impl Record {
-    /// The record as a plain pointer, to be kept in an atomic.
+    /// Returns the record as a plain pointer, to be kept in an atomic.
     pub(super) fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()
     }
 
-    /// The record at a pointer.
+    /// Returns the record at a pointer.
     ///
     /// # Safety
     ///
@@ -50,7 +50,7 @@ impl Record {
         Record(unsafe { NonNull::new_unchecked(record) })
     }
 
-    /// The stack's number.
+    /// Returns the stack's number.
     #[inline(always)]
     pub(super) fn stack(self) -> StackId {
         // SAFETY: `Arena::put` wrote the header.
@@ -86,7 +86,7 @@ impl Record {
         usize::from(unsafe { self.0.add(14).cast::<u16>().read() })
     }
 
-    /// The return addresses, outermost first, and the source's words.
+    /// Returns the return addresses, outermost first, and the source's words.
     #[inline(always)]
     pub(super) fn parts<'a>(self) -> (&'a [usize], &'a [usize]) {
         let n = self.n_native() + self.n_source();
@@ -96,7 +96,7 @@ impl Record {
         words.split_at(self.n_native())
     }
 
-    /// Whether this is the record of the stack with this key.
+    /// Returns whether this is the record of the stack with this key.
     #[inline(always)]
     pub(super) fn is(self, key: Key<'_>) -> bool {
         self.hash() == key.hash && {
@@ -110,9 +110,9 @@ impl Record {
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Chunk>,
-    /// How many bytes of the last chunk are taken.
+    /// How many bytes of the last chunk are in use.
     n_bytes: usize,
-    /// The file that new chunks are in.
+    /// The file in which new chunks are created.
     #[cfg(not(loom))]
     file: Option<std::sync::Arc<TapeFile>>,
     /// The marks of the records.
@@ -161,7 +161,7 @@ impl Arena {
     #[cfg(not(loom))]
     pub(super) fn set_file(&mut self, file: Option<std::sync::Arc<TapeFile>>) {
         self.file = file;
-        // The next record begins a chunk.
+        // The next record starts a new chunk.
         self.n_bytes = CHUNK_BYTES;
     }
 
@@ -213,7 +213,7 @@ impl Arena {
         room
     }
 
-    /// Returns whether a chunk is not in a file that was closed, as it is in a child of `fork`.
+    /// Returns whether a chunk may be written: not if its file was closed, as in a child of `fork`.
     #[cfg_attr(loom, allow(unused_variables, clippy::unused_self, reason = "chunks are in memory"))]
     fn may_write(&self, chunk: &Chunk) -> bool {
         #[cfg(not(loom))]

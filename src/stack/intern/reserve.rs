@@ -1,11 +1,12 @@
-//! Room in a table of stacks for those of devices: they are few, and a program's heap may fill the table before.
+//! Reserves room in a table of stacks for those of devices: they are few, and a program's heap may fill the table
+//! first.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
 use crate::process::sync::thread_local;
 
-/// The part of a table that is kept for them.
+/// The fraction of a table that is reserved for devices.
 const PART: usize = 8;
 
 thread_local! {
@@ -20,7 +21,7 @@ pub(crate) fn with<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Returns how many stacks of a table with room for `limit` this thread may fill.
+/// Returns how many stacks this thread may fill in a table with room for `limit`.
 pub(super) fn room(limit: usize) -> usize {
     if IS_OPEN.with(Cell::get) { limit } else { limit - limit / PART }
 }

@@ -1,4 +1,4 @@
-//! A second source of frames: an interpreter with a stack of its own.
+//! A second source of frames: an interpreter with its own stack.
 
 use std::{
     fmt, ptr,
@@ -42,18 +42,17 @@ pub trait FrameSource: Send + Sync {
     /// returns the number of words. [`FrameSource::name`] must be able to name a
     /// word for as long as the recorder lives.
     ///
-    /// Called at each capture, perhaps inside an allocator: it must not
-    /// allocate, block or panic. If it panics, the stack has no frames of the source.
+    /// Called at each capture, perhaps inside an allocator: it must not allocate, block or panic. If it panics, the
+    /// stack has no frames from the source.
     fn capture(&self, words: &mut [usize]) -> usize;
 
-    /// Returns the frames that one word represents, innermost first. Called when a snapshot is taken, for each
-    /// distinct word, with no lock of memreel's held: it may wait for the interpreter. If it panics, the word has
-    /// no frames.
+    /// Returns the frames that one word represents, innermost first. Called when a snapshot is taken, for each distinct
+    /// word, with none of memreel's locks held: it may wait for the interpreter. If it panics, the word has no frames.
     fn name(&self, word: usize) -> Vec<SourceFrame>;
 
     /// Returns whether stacks of native frames ([`StackKind::Native`](../recorder/enum.StackKind.html)) have words of
     /// this source too, as they do by default. If not, only `StackKind::All` and `StackKind::Python` ask for them. It
-    /// is asked once, when the source is set.
+    /// is called once, when the source is set.
     fn joins_native(&self) -> bool {
         true
     }
@@ -63,47 +62,47 @@ pub trait FrameSource: Send + Sync {
         self.capture(words)
     }
 
-    /// Returns whether the frame of a word is run by the loop of CPython. Such frames are put where PyTorch puts them: one
-    /// before each native frame whose name contains `PyEval_EvalFrame`, and the rest at the end.
+    /// Returns whether CPython's interpreter loop runs the frame of a word. Such frames are placed where PyTorch places
+    /// them: one before each native frame whose name contains `PyEval_EvalFrame`, and the rest at the end.
     fn is_python(&self, word: usize) -> bool {
         let _ = word;
         false
     }
 
     /// Returns the function that a word is in, if the source has a copy of it. The word is then the function's number,
-    /// in the upper 32 bits, and the offset of an instruction. The tape's file gets the function before the first
-    /// event that refers to it. Called at a capture that is new, so it must not wait for the interpreter.
+    /// in the upper 32 bits, and the offset of an instruction. The tape's file gets the function before the first event
+    /// that refers to it. Called for a new stack during its capture, so it must not wait for the interpreter.
     fn code(&self, word: usize) -> Option<SourceCode> {
         let _ = word;
         None
     }
 
-    /// Returns whether [`FrameSource::name`] waits for nothing for this word. The tape's file then gets the names before
-    /// the first event that refers to them.
+    /// Returns whether [`FrameSource::name`] works without waiting for this word. The tape's file then gets the names
+    /// before the first event that refers to them.
     fn names_at_once(&self, word: usize) -> bool {
         let _ = word;
         false
     }
 }
 
-/// A function of CPython, as it was copied from the interpreter.
+/// A CPython function, as copied from the interpreter.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SourceCode {
     /// The name of the function: `forward`.
     pub name: String,
-    /// The name with its class: `Linear.forward`. Before CPython 3.11 it is the name.
+    /// The name with its class: `Linear.forward`. Before CPython 3.11, the same as the name.
     pub qualname: String,
     /// The path of its source file.
     pub filename: String,
     /// The line of its definition.
     pub first_line: u32,
-    /// The minor version of CPython 3, which decides the format of the table.
+    /// The minor version of CPython 3, which determines the format of the table.
     pub version: u32,
-    /// The lines of its instructions.
+    /// The line table of its instructions.
     pub line_table: Vec<u8>,
 }
 
-/// A frame as a [`FrameSource`] names it.
+/// A frame, as named by a [`FrameSource`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SourceFrame {
     /// The name of the function.
@@ -114,7 +113,7 @@ pub struct SourceFrame {
     pub line: u32,
 }
 
-/// Room for one source, which stays once it is set.
+/// A slot for one source, which remains once it is set.
 ///
 /// A pointer rather than a `OnceLock`: captures read it, and a capture uses no lock.
 #[derive(Default)]
@@ -129,7 +128,7 @@ impl SourceSlot {
     /// Sets the source if there is none; returns whether there was none.
     pub(super) fn set(&self, source: Arc<dyn FrameSource>) -> bool {
         let source = Box::into_raw(Box::new(source));
-        // Relaxed if it fails: what was there is not read.
+        // Relaxed if it fails: the present value is not read.
         let first =
             self.0.compare_exchange(ptr::null_mut(), source, Ordering::Release, Ordering::Relaxed).is_ok();
         if !first {

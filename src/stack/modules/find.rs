@@ -1,8 +1,8 @@
-//! The modules at some addresses, found from inside any allocator.
+//! Finds the modules at addresses, from inside any allocator.
 //!
-//! glibc 2.35 and newer answer without a lock in which range of addresses an address is (`_dl_find_object`). The
+//! glibc 2.35 and newer return the address range of the module at an address without a lock (`_dl_find_object`). The
 //! module itself is read under the loader's lock (`dl_iterate_phdr`): an address may be a leftover on the stack, and
-//! its library may be unloaded by another thread at any time. Only addresses and stacks that are new come here.
+//! another thread may unload its library at any time. This is only called for new addresses and stacks.
 
 use std::{
     ffi::c_void,
@@ -14,7 +14,7 @@ use std::{
 
 use super::{loader, mapping::Mapping};
 
-/// The answer of `_dl_find_object`, `dlfcn.h`.
+/// The result of `_dl_find_object`, from `dlfcn.h`.
 #[repr(C)]
 struct FoundObject {
     flags: u64,
@@ -29,22 +29,23 @@ type FindObject = unsafe extern "C" fn(*const c_void, *mut FoundObject) -> i32;
 
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// How many modules are looked for in one pass over the loader's list.
+/// How many modules are searched in one pass over the loader's list.
 const AT_ONCE: usize = 16;
 
-/// Looks up how to ask. Takes the loader's lock, so it is called before the first capture.
+/// Looks up `_dl_find_object`. Takes the loader's lock, so it is called before the first capture.
 pub(in crate::stack) fn prepare() {
     // SAFETY: the name ends with a zero byte, and `dlsym` keeps nothing of it.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-    // Relaxed: a function of the C library, which was loaded before any thread began. Null, each thread asks in another way.
+    // Relaxed: a function of the C library, which was loaded before any thread began. If it is null, each thread
+    // searches in another way.
     FIND_OBJECT.store(found, Ordering::Relaxed);
 }
 
-/// Calls `look` with each module that has an unwind table and contains one of these addresses, until it breaks.
-/// An address outside all modules is skipped. Returns whether the loader could be asked.
+/// Calls `look` with each module that has an unwind table and contains one of these addresses, until it breaks. An
+/// address outside all modules is skipped. Returns whether the loader could be called.
 ///
-/// The loader's lock is held during a call of `look`, which must neither panic nor call the loader. No mapping is
-/// used after its call: the module may be unloaded then.
+/// The loader's lock is held during a call of `look`, which must neither panic nor call the loader. No mapping is used
+/// after the call, because the module may be unloaded then.
 pub(in crate::stack) fn find(addresses: &[usize], look: &mut dyn FnMut(&Mapping) -> ControlFlow<()>) -> bool {
     let mut addresses = addresses.iter().copied();
     loop {
@@ -75,7 +76,7 @@ pub(in crate::stack) fn find(addresses: &[usize], look: &mut dyn FnMut(&Mapping)
     }
 }
 
-/// An address, and the addresses of its module as far as they are known.
+/// An address, and the address range of its module as far as it is known.
 struct Sought {
     address: usize,
     span: Option<Range<usize>>,
@@ -83,7 +84,7 @@ struct Sought {
 }
 
 impl Sought {
-    /// `None` for an address of no module.
+    /// Returns `None` for an address in no module.
     fn new(address: usize) -> Option<Sought> {
         // Relaxed: as where it is stored.
         let find = FIND_OBJECT.load(Ordering::Relaxed);
@@ -95,13 +96,13 @@ impl Sought {
         self.span.as_ref().is_some_and(|span| span.contains(&address))
     }
 
-    /// Whether a module may be the one, by one comparison; always, unless `is_strict`.
+    /// Returns whether a module may be the right one, by one comparison; always true unless `is_strict`.
     fn is_likely(&self, mapping: &Mapping, is_strict: bool) -> bool {
         !is_strict || self.span.as_ref().is_none_or(|span| span.contains(&mapping.address_of_headers()))
     }
 }
 
-/// Goes through the loader's list once; `None` if it cannot be asked now.
+/// Walks the loader's list once; `None` if the loader cannot be called now.
 fn pass(
     sought: &mut [Sought],
     is_strict: bool,
@@ -128,7 +129,8 @@ fn pass(
     is_asked.then_some(answer)
 }
 
-/// The addresses of the module of an address, without a lock; `None` if no module with unwind tables is there.
+/// Returns the address range of the module at an address, without a lock; `None` if no module with unwind tables is
+/// there.
 fn span_of(find: *mut c_void, address: usize) -> Option<Range<usize>> {
     // SAFETY: `prepare` stored what `dlsym` found under this name, whose type
     // is declared so in `dlfcn.h`; the caller excluded null.
@@ -143,7 +145,7 @@ fn span_of(find: *mut c_void, address: usize) -> Option<Range<usize>> {
     };
     // SAFETY: the answer has the size that glibc writes, reserved words included.
     let status = unsafe { find(ptr::without_provenance(address), &mut found) };
-    // Nothing behind these pointers is read: the module may be gone by now.
+    // Nothing is read through these pointers: the module may already be gone.
     (status == 0 && !found.eh_frame.is_null()).then(|| found.map_start.addr()..found.map_end.addr())
 }
 
@@ -151,7 +153,7 @@ fn span_of(find: *mut c_void, address: usize) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    /// The spans and fingerprints of the modules at some addresses.
+    /// Returns the spans and fingerprints of the modules at addresses.
     fn found(addresses: &[usize]) -> Vec<(Range<usize>, u64)> {
         let mut found = Vec::new();
         assert!(find(addresses, &mut |mapping| {

@@ -1,4 +1,4 @@
-//! What distinguishes one build of a module from another, in memory and on disk.
+//! Fingerprints that distinguish one build of a module from another, in memory and on disk.
 #![forbid(unsafe_code)]
 
 use std::hash::{Hash, Hasher};
@@ -11,29 +11,27 @@ use object::{
 use rustc_hash::FxHasher;
 
 type Elf = FileHeader64<NativeEndian>;
-/// A program header; the loader keeps those of a module in memory as they are in the file.
+/// A program header; the loader keeps a module's headers in memory as they are in the file.
 pub(super) type Header = ProgramHeader64<NativeEndian>;
 
 /// How many bytes are hashed at each end of the unwind table's index. The index is sorted by
 /// function, with offsets from its own start, so a moved function changes the entries after it.
 const END_BYTES: usize = 32 << 10;
 
-/// How many bytes are hashed from the index on. Linkers put the unwind table behind its index, and a
-/// function with a frame of another size may change nothing but its rules there.
+/// How many bytes are hashed from the index on. Linkers put the unwind table after its index, and a function whose
+/// frame has another size may change only its rules there.
 const TABLE_BYTES: usize = 64 << 10;
 
 /// The build of a module: a hash of its build id.
 ///
-/// Without a build id it is a hash of the program headers, of the unwind table's index, which has the
-/// start of every function, and of the beginning of the table. Both are read-only, so that memory and
-/// file agree on them.
-/// Time and inode of the file would not do: the file may be replaced before the module is
-/// first seen.
+/// Without a build id it is a hash of the program headers, of the unwind table's index, which has the start of every
+/// function, and of the start of the table. Both are read-only, so memory and file agree. The time and inode of the
+/// file would not suffice: the file may be replaced before the module is first seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::stack) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// The fingerprint of a module; `read` returns the bytes that a program header describes.
+    /// Returns the fingerprint of a module; `read` returns the bytes that a program header describes.
     ///
     /// It neither allocates nor panics.
     pub(super) fn of_module<'a>(
@@ -50,7 +48,7 @@ impl Fingerprint {
                 let index = header.and_then(&read).unwrap_or_default();
                 index[..index.len().min(END_BYTES)].hash(&mut hasher);
                 index[index.len().saturating_sub(END_BYTES)..].hash(&mut hasher);
-                // Only the segment of the index is read, which is read-only.
+                // Only the index's segment is read, which is read-only.
                 let from_index = |load| distance(load, header?).and_then(|from| read(load)?.get(from..));
                 let table = of_kind(PT_LOAD).find_map(from_index).unwrap_or_default();
                 table[..table.len().min(TABLE_BYTES)].hash(&mut hasher);
@@ -59,18 +57,18 @@ impl Fingerprint {
         Fingerprint(hasher.finish())
     }
 
-    /// The fingerprint of a file; none if it is not an ELF file for this machine's words.
+    /// Returns the fingerprint of a file; none if it is not an ELF file with this machine's word size.
     pub(in crate::stack) fn of_file(data: &[u8]) -> Option<Fingerprint> {
         let headers = Elf::parse(data).ok()?.program_headers(NativeEndian, data).ok()?;
         Some(Fingerprint::of_module(headers, |header| header.data(NativeEndian, data).ok()))
     }
 
-    /// The fingerprint as a number that fits an atomic.
+    /// Returns the fingerprint as a number that fits an atomic.
     pub(in crate::stack) fn bits(self) -> u64 {
         self.0
     }
 
-    /// The fingerprint with these bits.
+    /// Returns the fingerprint with these bits.
     #[cfg_attr(loom, allow(dead_code, reason = "no tape is read"))]
     pub(in crate::stack) fn of_number(number: u64) -> Fingerprint {
         Fingerprint(number)
@@ -87,8 +85,8 @@ fn build_id<'a>(header: &Header, notes: &'a [u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// How many bytes behind the start of a segment another header's bytes begin; `None` if they begin
-/// outside of it.
+/// Returns the distance in bytes from the start of a segment to the start of another header's bytes; `None` if these
+/// start outside the segment.
 fn distance(segment: &Header, inner: &Header) -> Option<usize> {
     let distance = inner.p_vaddr(NativeEndian).checked_sub(segment.p_vaddr(NativeEndian))?;
     (distance < segment.p_filesz(NativeEndian)).then(|| usize::try_from(distance).ok())?

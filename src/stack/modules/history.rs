@@ -1,19 +1,17 @@
-//! Which module an address was in when its stack was noted, although the module may be gone since.
+//! Remembers which module an address was in when its stack was captured, even after the module is unloaded.
 //!
-//! Addresses are numbers, and a library may be loaded where another was before. So a module has
-//! lives, which begin when it is first seen in the loader's list and end when it is no longer
-//! there, and every list that differs from the one before begins a [`Generation`]. A
-//! stack is kept with the generation in which it was noted, and its addresses belong to the
-//! modules that were loaded then. A library that no noted stack ran through is forgotten when
-//! it is unloaded.
+//! Addresses are numbers, and a library may be loaded where another one was. So a module has lives, which start when it
+//! is first seen in the loader's list and end when it is no longer there, and every list that differs from the previous
+//! one starts a [`Generation`]. A stack is kept with its generation, and its addresses belong to the modules that were
+//! loaded then. A library that no stack ran through is forgotten when it is unloaded.
 //!
-//! The file is long because generations, lives and the list keep one invariant.
+//! The file is long because generations, lives and the list share one invariant.
 //!
-//! The list is never changed: a newer one takes its place. So the lock protects one pointer, and nothing is allocated
-//! or freed under it, which may be the work of the very allocator that is recorded.
+//! The list is never changed: a newer one replaces it. So the lock protects only a pointer, and nothing is allocated or
+//! freed under it, which might involve the very allocator that is recorded.
 //!
-//! One case stays imprecise: a stack whose numbers all come back under another library is not
-//! new to its interner, so it is named after the first.
+//! One case remains imprecise: a stack whose addresses all reappear under another library is not new to its interner,
+//! so it is named after the first library.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -43,7 +41,7 @@ impl Generation {
         self.0
     }
 
-    /// Returns the generation of a number that was read from a tape.
+    /// Returns the generation with a number that was read from a tape.
     #[cfg(not(loom))]
     pub(crate) fn of_number(number: u32) -> Generation {
         Generation(number)
@@ -53,8 +51,8 @@ impl Generation {
     const NEVER: Generation = Generation(u32::MAX);
 }
 
-/// A module with a number that distinguishes it from every other module of this process,
-/// loaded or not. Another build, or the same at another place, is another module.
+/// A module with a number that distinguishes it from every other module of this process, loaded or not. Another build,
+/// or the same build at another address, is another module.
 #[derive(PartialEq, Eq, Debug)]
 pub(in crate::stack) struct Life {
     pub(in crate::stack) number: u32,
@@ -63,9 +61,9 @@ pub(in crate::stack) struct Life {
 
 /// Remembers the modules that a stack runs through; returns the generation to keep with the stack.
 ///
-/// It is called while the stack's functions are still running, and with no
-/// lock held, because it may wait for the loader's lock. When no library was loaded or unloaded
-/// since the last call, it costs the loader's two counters and one look-up an address.
+/// Call this while the stack's functions are still running, and without a lock, because it may wait for the loader's
+/// lock. If no library was loaded or unloaded since the last call, it costs reading the loader's two counters and one
+/// look-up per address.
 pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
     current().map_or(Generation::default(), |history| {
         history.note(addresses);
@@ -73,7 +71,7 @@ pub(in crate::stack) fn note(addresses: &[usize]) -> Generation {
     })
 }
 
-/// How many libraries were ever unloaded; `None` if the loader cannot be asked now.
+/// Returns how many libraries were ever unloaded; `None` if the loader cannot be called now.
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -84,19 +82,19 @@ pub(in crate::stack) fn n_unloaded() -> Option<u64> {
     loader::version().map(|version| version.n_unloaded)
 }
 
-/// The present generation.
+/// Returns the present generation.
 pub(in crate::stack) fn now() -> Generation {
     current().map_or(Generation::default(), |history| history.generation)
 }
 
-/// The module that each address was in, in a generation.
+/// Returns the module that each address was in, in a generation.
 pub(in crate::stack) fn owners(addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
     let history = LIST.get();
     let owner = |address: &usize| history.as_ref()?.owner(*address, generation).cloned();
     addresses.iter().map(owner).collect()
 }
 
-/// The modules that were loaded in a generation.
+/// Returns the modules that were loaded in a generation.
 #[cfg(not(loom))]
 pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
     let Some(history) = LIST.get() else { return Vec::new() };
@@ -104,7 +102,7 @@ pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
     loaded.map(|presence| presence.life.module.to_note()).collect()
 }
 
-/// The modules of a process, as a tape's file has them.
+/// The modules of a process, read from a tape's file.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct PastModules {
@@ -115,7 +113,7 @@ pub(crate) struct PastModules {
 
 #[cfg(not(loom))]
 impl PastModules {
-    /// Takes lists of modules, each from a generation on, by rising generation.
+    /// Creates it from lists of modules, each valid from a generation on, by rising generation.
     pub(crate) fn of<'a>(
         lists: impl Iterator<Item = (u32, &'a [ModuleNote])>,
         landmark: usize,
@@ -125,7 +123,7 @@ impl PastModules {
             let modules: Vec<Module> = modules.iter().map(Module::of_note).collect();
             history.generation = Generation(generation.max(1) - 1);
             let n_loaded = history.version.map_or(0, |version| version.n_loaded) + 1;
-            // Every module may be of a stack.
+            // Any module may be part of a stack.
             history.presences.iter().for_each(|presence| presence.is_noted.store(true, Ordering::Relaxed));
             history.update(Version { n_loaded, n_unloaded: 0 }, &modules);
         }
@@ -137,7 +135,7 @@ impl PastModules {
         self.landmark
     }
 
-    /// The module that each address was in, in a generation.
+    /// Returns the module that each address was in, in a generation.
     pub(in crate::stack) fn owners(
         &self,
         addresses: &[usize],
@@ -146,17 +144,16 @@ impl PastModules {
         addresses.iter().map(|address| self.history.owner(*address, generation).cloned()).collect()
     }
 
-    /// Every module that the process had at any time.
+    /// Returns every module that the process had at any time.
     pub(in crate::stack) fn modules(&self) -> impl Iterator<Item = &Module> {
         self.history.presences.iter().map(|presence| &presence.life.module)
     }
 }
 
-/// The history up to the loader's present list; `None` if there is none and none can be made now.
+/// Returns the history up to the loader's present list; `None` if there is none and none can be created now.
 ///
-/// The loader is asked without the lock: a thread that holds the loader's lock
-/// may be about to note a stack of its own. So another thread may be faster
-/// with a newer list, and an older one then changes nothing.
+/// The loader is called without the lock: a thread that holds the loader's lock may be about to add a stack. So another
+/// thread may be faster with a newer list, and an older one then changes nothing.
 fn current() -> Option<Arc<Recording>> {
     let version = loader::version();
     let seen = LIST.get();
@@ -189,11 +186,11 @@ struct List(
     Mutex<Option<Arc<Recording>>>,
 );
 
-/// What became of [`List::replace`], with the history to be dropped outside the lock.
+/// The outcome of [`List::replace`], with the history to be dropped outside the lock.
 enum Replaced {
     Done(#[expect(dead_code, reason = "it is dropped by the caller")] Option<Arc<Recording>>),
     Changed,
-    /// This is a signal handler that interrupted a thread with the lock.
+    /// This is a signal handler that interrupted a thread holding the lock.
     Interrupted,
 }
 
@@ -202,7 +199,8 @@ thread_local! {
 }
 
 impl List {
-    /// The history; `None` before the first one, and in a signal handler that interrupted a thread with the lock.
+    /// Returns the history; `None` before the first one, and in a signal handler that interrupted a thread holding the
+    /// lock.
     fn get(&self) -> Option<Arc<Recording>> {
         let _guard = ReentryGuard::enter(&HAS_LIST)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -220,7 +218,7 @@ impl List {
     }
 }
 
-/// Connects the list of modules to forks of the process.
+/// Makes the list of modules safe across forks.
 #[cfg(not(loom))]
 pub(in crate::stack) fn survive_forks() {
     use crate::process::fork::{Level, register_static};
@@ -228,14 +226,15 @@ pub(in crate::stack) fn survive_forks() {
     register_static(Level::Modules, |held| held.lock_static(&LIST.0));
 }
 
-/// When a module was loaded, of the times that matter to a stack.
+/// When a module was loaded, at times that matter to a stack.
 #[derive(Clone, Debug)]
 struct Presence {
     life: Arc<Life>,
     /// Rising; the last ends at [`Generation::NEVER`] while the module is loaded.
     spans: Vec<Range<Generation>>,
-    /// Whether a stack was noted in the last span; the histories that have this span share it. Relaxed: the functions of a
-    /// stack run while it is noted, so the loader's lock, under which a later look finds them unloaded, comes in between.
+    /// Whether a stack was added in the last span; the histories that have this span share it. Relaxed: the functions
+    /// of a stack run while it is added, so the loader's lock, under which a later look finds them unloaded, comes in
+    /// between.
     is_noted: Arc<AtomicBool>,
 }
 
@@ -257,8 +256,8 @@ impl Presence {
         self.is_noted = Arc::default();
     }
 
-    /// Ends the last span, which is forgotten if no stack needs it: a program that loads and
-    /// unloads for ever stays as small as its stacks.
+    /// Ends the last span, which is forgotten if no stack needs it: a program that loads and unloads for ever needs
+    /// only memory for its stacks.
     fn end(&mut self, generation: Generation) {
         match self.spans.pop() {
             Some(span) if self.is_noted.load(Ordering::Relaxed) => self.spans.push(span.start..generation),
@@ -269,12 +268,12 @@ impl Presence {
 
 #[derive(Clone, Debug)]
 struct Recording {
-    /// The version of the list that was seen last.
+    /// The last version of the list that was seen.
     version: Option<Version>,
     generation: Generation,
     presences: Vec<Presence>,
     n_lives: u32,
-    /// The ranges of loaded modules, rising, with the places of their presences.
+    /// The ranges of loaded modules, by address, with the indexes of their presences.
     loaded: Vec<(Range<usize>, usize)>,
 }
 
@@ -305,7 +304,7 @@ impl Recording {
         self.index_loaded();
     }
 
-    /// A module in the list: one that is still loaded, one that is loaded again, or a new one.
+    /// Adds a module from the list: one that is still loaded, one that is loaded again, or a new one.
     fn see(&mut self, module: &Module) {
         let generation = self.generation;
         match self.presences.iter_mut().find(|presence| presence.life.module == *module) {
@@ -338,8 +337,7 @@ impl Recording {
         }
     }
 
-    /// The module of the byte before a return address: a call may be the last instruction of
-    /// its module.
+    /// Returns the module of the byte before a return address: a call may be the last instruction of its module.
     fn owner(&self, address: usize, generation: Generation) -> Option<&Arc<Life>> {
         let inside = address.checked_sub(1)?;
         let loaded = self.loaded_at(inside).map(|at| &self.presences[at]);
@@ -350,7 +348,7 @@ impl Recording {
         presence.map(|presence| &presence.life)
     }
 
-    /// The place of the loaded module that contains an address.
+    /// Returns the index of the loaded module that contains an address.
     fn loaded_at(&self, address: usize) -> Option<usize> {
         let next = self.loaded.partition_point(|(range, _)| range.start <= address);
         let (range, at) = &self.loaded[next.checked_sub(1)?];

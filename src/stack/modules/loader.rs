@@ -1,11 +1,10 @@
-//! The dynamic loader's list of modules, entry by entry, and the counters that show its changes.
+//! Reads the dynamic loader's list of modules, entry by entry, and the counters that show its changes.
 //!
-//! While the process forks the loader is not asked: its lock would stay taken in the child for ever.
+//! While the process forks, the loader is not called, because its lock would stay locked in the child for ever.
 //!
-//! Only 64-bit Linux is asked. Elsewhere there is no list, and names are left to the
-//! `backtrace` crate.
+//! Only on 64-bit Linux is the loader called. Elsewhere there is no list, and the `backtrace` crate finds names.
 
-/// How many modules were ever loaded and unloaded: the list is the same while both numbers are.
+/// The numbers of modules that were ever loaded and unloaded: if both are unchanged, so is the list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(in crate::stack) struct Version {
     pub(super) n_loaded: u64,
@@ -45,7 +44,7 @@ mod linux {
     const _: () = assert!(size_of::<Header>() == size_of::<libc::Elf64_Phdr>());
     const _: () = assert!(align_of::<Header>() <= align_of::<libc::Elf64_Phdr>());
 
-    /// A module in the list, under the loader's lock.
+    /// A module in the list, valid under the loader's lock.
     pub(in super::super) struct Entry<'a> {
         name: *const c_char,
         pub(in super::super) mapping: Mapping,
@@ -54,7 +53,7 @@ mod linux {
     }
 
     impl Entry<'_> {
-        /// The loader's name; empty for the program.
+        /// Returns the loader's name; empty for the program.
         pub(in super::super) fn name(&self) -> &CStr {
             if self.name.is_null() {
                 return c"";
@@ -65,17 +64,17 @@ mod linux {
     }
 
     thread_local! {
-        /// Whether this thread is in a call of the loader.
+        /// Whether this thread is inside a call of the loader.
         static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// How many threads are in a call of the loader.
+    /// How many threads are inside a call of the loader.
     static N_INSIDE: AtomicUsize = AtomicUsize::new(0);
-    /// Whether the process forks now.
+    /// Whether the process is forking.
     static IS_FORKING: AtomicBool = AtomicBool::new(false);
 
-    /// Keeps all threads out of the loader during a fork. A thread that is inside may wait for another that needs a
-    /// lock of memreel's, so this comes before the first of these locks.
+    /// Keeps all threads out of the loader during a fork. A thread inside it may wait for another one that needs a lock
+    /// of memreel, so this comes before the first of these locks.
     #[cfg(not(loom))]
     pub(in crate::stack) fn hold(held: &mut crate::process::fork::Held) {
         IS_FORKING.store(true, Ordering::SeqCst);
@@ -83,8 +82,8 @@ mod linux {
         held.call(|| N_INSIDE.store(0, Ordering::SeqCst), || IS_FORKING.store(false, Ordering::SeqCst));
     }
 
-    /// The loader's two counters, from its first entry alone; `None` if it cannot be asked now. Costs about 50 ns,
-    /// and takes the loader's lock.
+    /// Returns the loader's two counters, from its first entry alone; `None` if it cannot be called now. Costs about 50
+    /// ns, and takes the loader's lock.
     pub(in super::super) fn version() -> Option<Version> {
         let mut version = None;
         each(&mut |entry| {
@@ -94,13 +93,13 @@ mod linux {
         version
     }
 
-    /// Calls `see` with each entry of the loader's list until it breaks. Takes the loader's lock. Returns whether
-    /// the loader was asked.
+    /// Calls `see` with each entry of the loader's list until it breaks. Takes the loader's lock. Returns whether the
+    /// loader was called.
     ///
     /// `see` must neither panic nor call the loader. No mapping outlives the module that it shows: under the lock
     /// no module is unloaded.
     pub(in super::super) fn each(see: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>) -> bool {
-        // A signal handler may interrupt a thread inside the loader, which is not to be entered again.
+        // A signal handler may interrupt a thread inside the loader, which must not be re-entered.
         let Some(_guard) = ReentryGuard::enter(&IS_INSIDE) else { return false };
         N_INSIDE.fetch_add(1, Ordering::SeqCst);
         // Miri has no loader.

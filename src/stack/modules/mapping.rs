@@ -1,4 +1,4 @@
-//! A module in memory now, read by its program headers.
+//! Reads a module that is in memory now, by its program headers.
 
 use std::{ops::Range, ptr, slice};
 
@@ -10,10 +10,10 @@ use object::{
 
 use super::fingerprint::{Fingerprint, Header};
 
-/// A module in memory, without a copy of anything: it is used only while the module is loaded.
+/// A module in memory, without copying anything: it is used only while the module is loaded.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::stack) struct Mapping {
-    /// The offset of the addresses in memory from those in the module's file.
+    /// The addresses in memory minus those in the module's file.
     bias: usize,
     headers: *const Header,
     n_headers: usize,
@@ -32,18 +32,18 @@ impl Mapping {
         self.bias
     }
 
-    /// Where the program headers are, usually in the module's first page.
+    /// Returns the address of the program headers, usually in the module's first page.
     #[cfg_attr(not(target_env = "gnu"), allow(dead_code))]
     pub(super) fn address_of_headers(&self) -> usize {
         self.headers.addr()
     }
 
-    /// The segments in memory, in the order of the headers.
+    /// Returns the segments in memory, in the order of the headers.
     pub(super) fn segments(&self) -> impl Iterator<Item = Range<usize>> {
         self.loads().map(|header| self.range(header, header.p_memsz(NativeEndian)))
     }
 
-    /// The addresses from the first segment to the end of the last.
+    /// Returns the addresses from the first segment to the end of the last.
     pub(in crate::stack) fn span(&self) -> Range<usize> {
         let start = self.segments().map(|segment| segment.start).min().unwrap_or(0);
         start..self.segments().map(|segment| segment.end).max().unwrap_or(0)
@@ -53,20 +53,20 @@ impl Mapping {
         self.segments().any(|segment| segment.contains(&address))
     }
 
-    /// The address of the unwind table's index, the section `.eh_frame_hdr`.
+    /// Returns the address of the unwind table's index, the section `.eh_frame_hdr`.
     pub(in crate::stack) fn unwind_index(&self) -> Option<usize> {
         let is_index = |header: &&Header| header.p_type(NativeEndian) == PT_GNU_EH_FRAME;
         self.headers().iter().find(is_index).map(|header| self.range(header, 0).start)
     }
 
-    /// The address of the dynamic section.
+    /// Returns the address of the dynamic section.
     #[cfg_attr(any(loom, miri), allow(dead_code))]
     pub(super) fn dynamic_section(&self) -> Option<usize> {
         let is_dynamic = |header: &&Header| header.p_type(NativeEndian) == PT_DYNAMIC;
         self.headers().iter().find(is_dynamic).map(|header| self.range(header, 0).start)
     }
 
-    /// The bytes from an address to the end of the readable segment of the file that contains it.
+    /// Returns the bytes from an address to the end of the readable segment of the file that contains it.
     pub(in crate::stack) fn bytes_from(&self, address: usize) -> Option<&[u8]> {
         let readable = self.loads().filter(|header| header.p_flags(NativeEndian).contains(PF_R));
         let mut mapped = readable.map(|header| self.range(header, header.p_filesz(NativeEndian)));
@@ -77,7 +77,7 @@ impl Mapping {
         Some(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), end - address) })
     }
 
-    /// The build of the module.
+    /// Returns the fingerprint of the module's build.
     pub(in crate::stack) fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of_module(self.headers(), |header| {
             self.bytes_from(self.range(header, 0).start)?.get(..header.p_filesz(NativeEndian) as usize)
@@ -96,7 +96,7 @@ impl Mapping {
         unsafe { slice::from_raw_parts(self.headers, self.n_headers) }
     }
 
-    /// The first `n_bytes` of what a header describes, in memory.
+    /// Returns the first `n_bytes` of what a header describes, in memory.
     fn range(&self, header: &Header, n_bytes: u64) -> Range<usize> {
         let start = self.bias.wrapping_add(header.p_vaddr(NativeEndian) as usize);
         start..start.saturating_add(n_bytes as usize)

@@ -1,8 +1,8 @@
-//! The modules of this process: the program and its libraries, those loaded now and those loaded once.
+//! The modules of this process: the program and its libraries, loaded now or earlier.
 //!
-//! This is the one place that asks the dynamic loader. The walk asks for the module at an
-//! address ([`find`]); the interner notes the modules that a new stack runs through
-//! ([`note`]); names ask which module an address was in when its stack was noted ([`owners`]).
+//! Only this room calls the dynamic loader. The walk asks for the module at an address ([`find`]); the interner
+//! remembers the modules that a new stack runs through ([`note`]); names ask which module an address was in when its
+//! stack was captured ([`owners`]).
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
 mod exported;

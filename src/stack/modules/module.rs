@@ -1,4 +1,4 @@
-//! A module as it is remembered: its file, its addresses and its build.
+//! A remembered module: its file, its addresses and its build.
 #![forbid(unsafe_code)]
 
 use std::{ops::Range, path::PathBuf};
@@ -7,22 +7,21 @@ use super::fingerprint::Fingerprint;
 #[cfg(not(loom))]
 use crate::tape::ModuleNote;
 
-/// One build of a program or library at one place in memory.
+/// One build of a program or library at one address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::stack) struct Module {
-    /// The offset of the addresses in memory from those in the file. First, because it decides most
-    /// comparisons of modules.
+    /// The addresses in memory minus those in the file. First, because it decides most comparisons of modules.
     pub(in crate::stack) bias: usize,
-    /// The absolute path; without any `/` for the modules that the kernel maps (the vDSO).
+    /// The absolute path; a name without `/` for modules that the kernel maps (the vDSO).
     pub(in crate::stack) path: PathBuf,
-    /// The segments in memory, rising.
+    /// The segments in memory, by address.
     pub(in crate::stack) ranges: Vec<Range<usize>>,
     pub(in crate::stack) fingerprint: Fingerprint,
 }
 
 #[cfg(not(loom))]
 impl Module {
-    /// Returns what a tape's file says of it.
+    /// Returns the module as a note for a tape's file.
     pub(super) fn to_note(&self) -> ModuleNote {
         ModuleNote {
             path: self.path.as_os_str().as_encoded_bytes().to_vec(),
@@ -48,7 +47,7 @@ impl Module {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(in crate::stack) use linux::list;
 
-/// Every loaded module, with the version of the list.
+/// Returns every loaded module, with the version of the list.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub(in crate::stack) fn list() -> (super::loader::Version, Vec<Module>) {
     (super::loader::Version::default(), Vec::new())
@@ -71,8 +70,8 @@ mod linux {
         Module,
     };
 
-    /// Every loaded module, in the loader's order, with the version of the list; none if the loader cannot be asked
-    /// now.
+    /// Returns every loaded module, in the loader's order, with the version of the list; none if the loader cannot be
+    /// called now.
     pub(in crate::stack) fn list() -> (Version, Vec<Module>) {
         let (mut version, mut modules) = (Version::default(), Vec::new());
         loader::each(&mut |entry| {
@@ -80,7 +79,7 @@ mod linux {
             modules.push(module(entry));
             ControlFlow::Continue(())
         });
-        // Files and folders are asked for their names after the loader's lock is released.
+        // The names of files and folders are read after the loader's lock is released.
         for module in &mut modules {
             module.path = absolute(module);
         }
@@ -98,9 +97,10 @@ mod linux {
         }
     }
 
-    /// The loader does not name the program, and names some libraries relative to the folder of `dlopen`.
+    /// Returns the absolute path: the loader does not name the program, and names some libraries relative to the folder
+    /// at `dlopen`.
     fn absolute(module: &Module) -> PathBuf {
-        // A cell that no thread waits for: in a child of `fork` the one that fills it may be gone.
+        // A cell that no thread waits for: in a child of `fork` the thread that fills it may not exist.
         static PROGRAM: OnceBox<PathBuf> = OnceBox::new();
         let bytes = module.path.as_os_str().as_bytes();
         if bytes.is_empty() {
@@ -112,8 +112,8 @@ mod linux {
         }
     }
 
-    /// The program's path. `/proc/self/exe` alone would be the loader's where
-    /// the loader was run by hand with a program to start.
+    /// Returns the program's path. `/proc/self/exe` alone would be the loader's if the loader was run explicitly with a
+    /// program to start.
     fn program(module: &Module) -> PathBuf {
         let maps = fs::read("/proc/self/maps").unwrap_or_default();
         let start = module.ranges.first().map_or(0, |range| range.start);
@@ -124,8 +124,8 @@ mod linux {
         if is_gone { Path::new("/proc/self/exe").into() } else { path }
     }
 
-    /// The file of a line of `/proc/self/maps`, `55d0-55f0 r-xp 0000 fe:01 123   /path`, whose
-    /// addresses contain `address`.
+    /// Returns the file in a line of `/proc/self/maps`, `55d0-55f0 r-xp 0000 fe:01 123 /path`, if its addresses contain
+    /// `address`.
     pub(super) fn file_mapped_at(line: &[u8], address: usize) -> Option<PathBuf> {
         let slash = line.iter().position(|byte| *byte == b'/')?;
         let range = str::from_utf8(&line[..slash]).ok()?.split(' ').next()?;

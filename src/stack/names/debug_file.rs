@@ -1,7 +1,7 @@
-//! The files that a debugger also opens: separate debug files, supplements, packages of split units.
+//! Opens the files that a debugger also opens: separate debug files, supplements, packages of split units.
 //!
-//! The places are those of gdb's manual, "Debugging Information in Separate
-//! Files"; debuginfod is not asked, because an export does not use the network.
+//! The locations are those in gdb's manual, "Debugging Information in Separate Files"; debuginfod is not used, because
+//! an export does not use the network.
 
 use std::{
     fmt::Write,
@@ -26,11 +26,11 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Maps a file; none if it cannot be read or is not a plain file (a path from
-    /// a broken file could name a device or a pipe).
+    /// Maps a file; none if it cannot be read or is not a plain file (a path in a broken file could name a device or a
+    /// pipe).
     ///
-    /// If another process cuts the file short while it is read, this process
-    /// ends, as it would if the file were a library in use.
+    /// If another process truncates the file while it is read, this process ends, as it would if the file were a
+    /// library in use.
     pub(super) fn map(&self, path: &Path) -> Option<&[u8]> {
         let file = open_plain(path).ok()?;
         if file.metadata().ok()?.len() == 0 {
@@ -47,7 +47,7 @@ impl Arena {
     }
 }
 
-/// The separate debug file of a module's file.
+/// Returns the separate debug file of a module's file.
 pub(super) fn separate<'a>(
     path: &Path,
     file: &object::File<'a>,
@@ -63,8 +63,8 @@ fn by_build_id<'a>(file: &object::File<'a>, arena: &'a Arena) -> Option<(PathBuf
     (debug.build_id().ok()? == Some(id)).then_some((path, debug))
 }
 
-/// The neighbour that `.gnu_debuglink` names. It must be of the same build: by its build id if both
-/// files have one, else by the checksum of the link.
+/// Returns the file next to it that `.gnu_debuglink` names. It must be from the same build: by its build id if both
+/// files have one, otherwise by the checksum of the link.
 fn by_link<'a>(
     path: &Path,
     file: &object::File<'a>,
@@ -87,7 +87,7 @@ fn by_link<'a>(
     })
 }
 
-/// The file to which `dwz` moved what several debug files have in common.
+/// Returns the file to which `dwz` moved what several debug files have in common.
 pub(super) fn supplement<'a>(
     path: &Path,
     debug: &object::File<'a>,
@@ -101,14 +101,14 @@ pub(super) fn supplement<'a>(
     })
 }
 
-/// The package of a program's split units: the program's path with `.dwp` appended.
+/// Returns the package of a program's split units: the program's path with `.dwp` appended.
 pub(super) fn package<'a>(path: &Path, arena: &'a Arena) -> Option<object::File<'a>> {
     let mut name = path.as_os_str().to_owned();
     name.push(".dwp");
     parse(arena.map(Path::new(&name))?)
 }
 
-/// An object file of this machine's byte order.
+/// Returns an object file with this machine's byte order.
 pub(super) fn parse(data: &[u8]) -> Option<object::File<'_>> {
     let file = object::File::parse(data).ok()?;
     (file.is_little_endian() == cfg!(target_endian = "little")).then_some(file)
@@ -124,7 +124,7 @@ fn build_id_path(id: &[u8]) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// Returns a path that a binary has.
+/// Returns a path in a binary.
 #[cfg(unix)]
 pub(super) fn path_of(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
@@ -132,7 +132,7 @@ pub(super) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// Returns a path that a binary has, empty if no path of this system can be so.
+/// Returns a path in a binary; empty if it cannot be a path on this system.
 #[cfg(not(unix))]
 pub(super) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(str::from_utf8(bytes).unwrap_or_default())

@@ -1,13 +1,13 @@
-//! Mangled names, turned back into those in the source.
+//! Demangles names.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Write};
 
-/// The longest name. One that unfolds to more stays mangled: a few bytes of C++ can become gigabytes.
+/// The longest name. A name that would become longer remains mangled: a few bytes of C++ can become gigabytes.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// The name of a function: in Rust (both manglings) without its hash, in C++
-/// with its parameters, in other languages unchanged.
+/// Returns the name of a function: in Rust (both manglings) without its hash, in C++ with its parameters, in other
+/// languages unchanged.
 pub(super) fn demangle(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     rust(&text).or_else(|| cplusplus(&text)).unwrap_or_else(|| text.into_owned())
@@ -29,7 +29,7 @@ fn cplusplus(text: &str) -> Option<String> {
     Some(out.0)
 }
 
-/// A text that refuses to grow beyond [`MAX_NAME_BYTES`].
+/// A text that does not grow beyond [`MAX_NAME_BYTES`].
 #[derive(Default)]
 struct Bounded(String);
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_name_that_unfolds_without_end_stays_mangled() {
-        // f(x, t<x, x>, t<t<x, x>, t<x, x>>, ...): each parameter is two of the one before.
+        // f(x, t<x, x>, t<t<x, x>, t<x, x>>, ...): each parameter doubles the previous one.
         let mut raw = String::from("_Z1f1x1tIS_S_E");
         for last in b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ" {
             let last = char::from(*last);

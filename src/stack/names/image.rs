@@ -1,9 +1,8 @@
-//! A module's file and debug files, open for as long as some of its addresses are named.
+//! A module's file and debug files, open while some of its addresses are named.
 //!
-//! Files are mapped, and line tables are read where they are needed, so memory
-//! stays in proportion to the units that contain the addresses. Nothing in
-//! a file is trusted: unreadable parts are skipped, and the rest is named
-//! from what remains (functions without lines, then the module and an offset).
+//! Files are mapped, and line tables are read where they are needed, so memory is proportional to the units that
+//! contain the addresses. Nothing in a file is trusted: unreadable parts are skipped, and names come from what remains
+//! (functions without lines, then the module and an offset).
 #![forbid(unsafe_code)]
 
 use std::{path::Path, sync::Arc};
@@ -18,15 +17,16 @@ use super::{
     symbol_table,
 };
 
-/// The most debug sections that are read, 4 GiB: beyond, the tables over their units alone would take
-/// too long and too much memory. A module with more has functions without lines.
+/// The most debug sections that are read, 4 GiB: beyond that, the tables of their units alone would take too much time
+/// and memory. A module with more has functions without lines.
 const MAX_DEBUG_BYTES: u64 = 4 << 30;
-/// A compressed section that claims to unpack to more than this multiple is skipped. Real ones have 2 to 20.
+/// A compressed section that claims to unpack to more than this multiple of its size is skipped. Real ones unpack to 2
+/// to 20 times their size.
 const MAX_UNPACKING: u64 = 100;
 
 type Slice<'a> = EndianSlice<'a, NativeEndian>;
 
-/// One call in the debug information: without a function where only the line is known.
+/// One call in the debug information; it has no function where only the line is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Call<'a> {
     pub(super) function: Option<&'a [u8]>,
@@ -39,8 +39,8 @@ pub(super) struct Call<'a> {
 pub(super) struct Place<'a> {
     /// Innermost first; empty where nothing is known.
     pub(super) calls: Vec<Call<'a>>,
-    /// Whether this is the code by which a signal handler returns to the kernel: neither it
-    /// nor the next frame was reached by a call.
+    /// Whether this is the code through which a signal handler returns to the kernel: neither it nor the next frame was
+    /// reached by a call.
     pub(super) is_trampoline: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Probe {
     pub(super) is_return: bool,
 }
 
-/// The calls at each probe. `share` returns the same text for equal ones.
+/// Returns the calls at each probe. `share` returns the same text for equal ones.
 pub(super) fn look_up<'a>(
     module: &Module,
     probes: &[Probe],
@@ -80,7 +80,7 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// None if the file is gone or is not the build that was loaded.
+    /// Opens a module; none if the file is gone or is not the build that was loaded.
     fn open(module: &Module, arena: &'a Arena) -> Option<Image<'a>> {
         // The vDSO has a name, but no file.
         let path = Some(&module.path).filter(|path| path.has_root())?;
@@ -127,8 +127,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The rest of a unit whose debug information was split off: from the
-    /// package beside the program, or from an object file of its own.
+    /// Returns the rest of a unit whose debug information was split off: from the package next to the program, or from
+    /// its own object file.
     fn split_unit(&self, load: SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
         if let Some(package) = &self.package
             && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
@@ -170,8 +170,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Whether the code at an address is `rt_sigreturn`: `mov $15, %rax; syscall`,
-    /// by which every unwinder recognises it.
+    /// Returns whether the code at an address is `rt_sigreturn`: `mov $15, %rax; syscall`, by which every unwinder
+    /// recognises it.
     fn is_trampoline(&self, offset: u64) -> bool {
         const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
         let bytes = |segment: object::Segment<'a, '_>| segment.data_range(offset, CODE.len() as u64).ok()?;
@@ -208,7 +208,7 @@ fn optional<'a>(file: &object::File<'a>, name: Option<&str>, arena: &'a Arena) -
     name.map_or(Slice::default(), |name| section(file, name, arena))
 }
 
-/// A section, unpacked if it is packed; empty if it is missing or cannot be unpacked.
+/// Returns a section, unpacked if it is compressed; empty if it is missing or cannot be unpacked.
 fn section<'a>(file: &object::File<'a>, name: &str, arena: &'a Arena) -> Slice<'a> {
     let data = file.section_by_name(name).and_then(|section| section.compressed_data().ok());
     let bytes = data.and_then(|data| match data.format {

@@ -1,4 +1,4 @@
-//! The names that the last snapshot looked up, kept for the next.
+//! Keeps the names that the last snapshot looked up for the next one.
 
 use std::{
     ptr,
@@ -10,8 +10,8 @@ use super::symbolize::Symbolizer;
 /// Null, or a symbolizer that no thread uses.
 ///
 /// A pointer rather than a lock: naming reads files for seconds and allocates, perhaps with the very allocator that is
-/// recorded, and a fork may copy the process in the middle of it. Of several threads at once one uses what is kept,
-/// and the others begin anew.
+/// recorded, and a fork may copy the process in the middle of it. Of several threads at once, one uses what is kept,
+/// and the others start with nothing.
 static KEPT: AtomicPtr<Symbolizer> = AtomicPtr::new(ptr::null_mut());
 
 /// Calls `name` with the symbolizer that the last call used, unless another thread has it.
@@ -28,12 +28,12 @@ pub(crate) fn with_kept_names<T>(name: impl FnOnce(&mut Symbolizer) -> T) -> T {
     named
 }
 
-/// Keeps the symbolizer that knows more names, and drops the other.
+/// Keeps the symbolizer that knows more names, and drops the other one.
 fn keep(symbolizer: Box<Symbolizer>) {
     let mut better = symbolizer;
     loop {
         let raw = Box::into_raw(better);
-        // Relaxed if it fails: nothing is read then.
+        // Relaxed if it fails: nothing is read in that case.
         let empty = KEPT.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed);
         if empty.is_ok() {
             return;
@@ -59,7 +59,7 @@ mod tests {
     fn several_threads_name_at_once() {
         let address = several_threads_name_at_once as fn() as usize + 1;
         let n_known = with_kept_names(|outer| {
-            // Another snapshot meanwhile, here on the same thread.
+            // Simulates another snapshot meanwhile, here on the same thread.
             let inner = with_kept_names(|inner| {
                 assert!(!ptr::eq(outer, inner));
                 inner.whole(&[address]);

@@ -1,4 +1,4 @@
-//! The files of modules that names can no longer be read from.
+//! Reports module files from which names can no longer be read.
 #![forbid(unsafe_code)]
 
 use super::{

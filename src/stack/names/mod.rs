@@ -1,8 +1,7 @@
-//! Names for the addresses of stacks, read when a snapshot is taken.
+//! Names the addresses of stacks when a snapshot is taken.
 //!
-//! `symbolize.rs` reads the files of each module once, if they are still the build that was
-//! loaded; `modules/` remembers which modules were loaded when a stack was captured, so a
-//! library that is unloaded by then keeps its names.
+//! `symbolize.rs` reads the files of each module once, if they are still the build that was loaded. `modules/`
+//! remembers which modules were loaded when a stack was captured, so a library that was unloaded since keeps its names.
 
 mod debug_file;
 mod demangle;

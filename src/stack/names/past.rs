@@ -1,4 +1,4 @@
-//! What names the addresses of another process, whose tape was read.
+//! Names the addresses of another process, whose tape was read.
 #![forbid(unsafe_code)]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Names that the tapes of one run share: each address of a library is looked up once, whichever process has it.
+//! Names that the tapes of one run share: each address of a library is looked up once, whichever process it is from.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -19,19 +19,19 @@ use super::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedNames(Arc<Mutex<Known>>);
 
-/// What is known, by the file of a module and its build.
+/// What is known, by the module's file and build.
 #[derive(Debug, Default)]
 struct Known(FxHashMap<(PathBuf, u64), OfModule>);
 
 #[derive(Debug, Default)]
 struct OfModule {
     named: FxHashMap<Probe, Named>,
-    /// Why names cannot be read from the file, once it was looked at.
+    /// Why names cannot be read from the file, once that was checked.
     missing: Option<Option<&'static str>>,
 }
 
 impl SharedNames {
-    /// Names sorted targets, in their order.
+    /// Names sorted targets, in order.
     pub(super) fn name_all(&self, targets: &[Target]) -> Vec<Named> {
         let mut named: Vec<Option<Named>> = self.lock().known(targets);
         let is_unknown = |(_, named): &(&Target, &Option<Named>)| named.is_none();
@@ -48,7 +48,7 @@ impl SharedNames {
         named.into_iter().flatten().collect()
     }
 
-    /// Returns why names cannot be read from a module's file: it is gone or another build.
+    /// Returns why names cannot be read from a module's file: it is gone, or another build.
     pub(super) fn missing(&self, module: &Module) -> Option<&'static str> {
         let known = self.lock().of_mut(module).missing;
         known.unwrap_or_else(|| {
@@ -64,7 +64,7 @@ impl SharedNames {
 }
 
 impl Known {
-    /// Returns the names of targets, `None` for those that are to be looked up.
+    /// Returns the names of targets; `None` for those that must be looked up.
     fn known(&self, targets: &[Target]) -> Vec<Option<Named>> {
         let mut named = Vec::with_capacity(targets.len());
         for targets in targets.chunk_by(Target::is_of_same_module) {
@@ -84,7 +84,7 @@ fn key(module: &Module) -> (PathBuf, u64) {
     (module.path.clone(), module.fingerprint.bits())
 }
 
-/// Returns the place of a target in its file. Code that is in no file may be other code in another process.
+/// Returns the position of a target in its file. Code in no file may be other code in another process.
 fn in_file(target: &Target) -> Option<(&Module, Probe)> {
     let module = target.module().filter(|module| Path::has_root(&module.path))?;
     Some((module, target.probe(module)))

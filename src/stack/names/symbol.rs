@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-/// One call at an address. An address has several where calls were inlined.
+/// One call at an address. An address has several if calls were inlined.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Symbol {
     /// The name of the function, demangled and without its hash.

@@ -1,21 +1,21 @@
-//! The functions at some addresses, by a symbol table.
+//! Finds the functions at addresses in a symbol table.
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// The most matches of a symbol and an address. In a sound table few symbols cover an
-/// address; a table whose symbols all cover every address is read no further.
+/// The most matches of a symbol and an address. In a valid table few symbols cover an address; reading stops in a table
+/// whose symbols all cover every address.
 const MAX_MATCHES: usize = 1 << 24;
 
 /// The rank of a symbol among several at the same place; the greatest is shown.
 type Rank<'a> = (u64, bool, bool, bool, Reverse<usize>, Reverse<&'a [u8]>);
 
-/// The name of the symbol around each address, or none; the addresses must rise.
+/// Returns the name of the symbol around each address, or none; the addresses must rise.
 ///
-/// One pass over the table, without a copy: a table has millions of symbols where
-/// a snapshot asks for a thousand.
+/// This is one pass over the table, without a copy: a table has millions of symbols where a snapshot asks for a
+/// thousand.
 pub(super) fn names<'a>(file: &object::File<'a>, addresses: &[u64]) -> Vec<Option<&'a [u8]>> {
     let mut best: Vec<Option<Rank<'a>>> = vec![None; addresses.len()];
     if file.symbols().next().is_some() {
@@ -52,13 +52,13 @@ fn collect<'a, 'f>(
     }
 }
 
-/// Whether a symbol may be code: some assemblers give code the type of an object.
+/// Returns whether a symbol may be code: some assemblers give code the type of an object.
 fn is_code(symbol: &object::Symbol<'_, '_>) -> bool {
     matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data) && !symbol.is_undefined()
 }
 
-/// The innermost symbol ranks highest; of a function's several names the public, plain and short one:
-/// `malloc`, not `__libc_malloc`.
+/// Ranks symbols: innermost first; of a function's several names, the public, plain and short one: `malloc`, not
+/// `__libc_malloc`.
 fn rank<'a>(symbol: &object::Symbol<'a, '_>) -> Option<Rank<'a>> {
     let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
     Some((

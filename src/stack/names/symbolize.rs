@@ -1,4 +1,4 @@
-//! The frames of stacks, each address named once, when a snapshot is taken.
+//! Names the frames of stacks when a snapshot is taken, each address once.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::{
     trim::{self, Origin},
 };
 
-/// A call at an address, whose code it is, and the file name of its program or library.
+/// A call at an address, its origin, and the file name of its program or library.
 #[derive(Debug)]
 struct Call {
     symbol: Symbol,
@@ -36,7 +36,7 @@ struct Known {
 
 /// Names addresses and remembers their names.
 ///
-/// It locks the history of modules for look-ups alone, and nothing of a recorder.
+/// It locks the history of modules only for look-ups, and locks nothing of a recorder.
 #[derive(Debug, Default)]
 pub(crate) struct Symbolizer {
     known: FxHashMap<Key, Known>,
@@ -48,11 +48,11 @@ pub(crate) struct Symbolizer {
     past: Option<Arc<Past>>,
 }
 
-/// Returns the frames behind return addresses of this process, as a snapshot names them: one list for each
-/// address, innermost first.
+/// Returns the frames of return addresses in this process, as a snapshot names them: one list for each address,
+/// innermost first.
 ///
-/// An address has several frames where calls were inlined, and one whose name is a number if no function is
-/// known there. Name many addresses in one call: the files of a module are read once for all its addresses.
+/// An address has several frames if calls were inlined, and one whose name is a number if no function is known there.
+/// Name many addresses in one call: the files of a module are read once for all its addresses.
 ///
 /// ```
 /// fn caller() {}
@@ -77,8 +77,8 @@ pub fn name_addresses(addresses: &[usize]) -> Vec<Vec<SourceFrame>> {
 }
 
 impl Symbolizer {
-    /// Names the addresses of these stacks at once, each distinct one once, by module and rising: far
-    /// less work than stack by stack, because a module's files are open only while its addresses are named.
+    /// Names the addresses of these stacks at once, each distinct one once, by module and in rising order. This is much
+    /// faster than stack by stack, because a module's files are open only while its addresses are named.
     pub(crate) fn prepare<'a>(&mut self, stacks: impl Iterator<Item = (&'a [usize], Generation)>) {
         let mut by_generation: FxHashMap<Generation, Vec<usize>> = FxHashMap::default();
         for (addresses, generation) in stacks {
@@ -103,7 +103,7 @@ impl Symbolizer {
         Symbolizer { past: Some(past), ..Symbolizer::default() }
     }
 
-    /// The module that each address was in, in a generation.
+    /// Returns the module that each address was in, in a generation.
     fn owners(&self, addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
         #[cfg(not(loom))]
         if let Some(past) = &self.past {
@@ -112,7 +112,7 @@ impl Symbolizer {
         modules::owners(addresses, generation)
     }
 
-    /// The address of the landmark, and the present generation.
+    /// Returns the address of the landmark, and the present generation.
     fn landmark(&self) -> (usize, Generation) {
         #[cfg(not(loom))]
         if let Some(past) = &self.past {
@@ -121,17 +121,17 @@ impl Symbolizer {
         (landmark::address(), modules::now())
     }
 
-    /// Returns how many addresses are named.
+    /// Returns how many addresses have names.
     pub(super) fn n_known(&self) -> usize {
         self.known.len()
     }
 
-    /// Calls `look` with the frames of a stack, innermost first, without memreel's own at the top and those of the libraries that
-    /// it puts in front of others, and with the file name of
-    /// the program or library that each is in, if it is known.
+    /// Calls `look` with the frames of a stack, innermost first, and with the file name of the program or library that
+    /// each is in, if it is known. Leaves out memreel's own frames at the top, and those of its libraries that wrap
+    /// others.
     ///
-    /// Each symbol stays at its address for as long as the symbolizer lives. `generation` is that
-    /// in which the stack was noted: it decides between libraries that had the same addresses.
+    /// Each symbol remains at its address for as long as the symbolizer lives. `generation` is the one in which the
+    /// stack was captured: it decides between libraries that had the same addresses.
     pub(crate) fn for_each_frame(
         &mut self,
         addresses: &[usize],
@@ -145,14 +145,14 @@ impl Symbolizer {
         shown.for_each(|call| look(&call.symbol, call.library.as_ref()));
     }
 
-    /// The frames of a stack of the modules loaded now, with memreel's own.
+    /// Returns the frames of a stack in the modules loaded now, including memreel's own.
     #[cfg(test)]
     pub(super) fn whole(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let known = self.named(addresses, modules::now());
         known.iter().flat_map(|known| known.calls.iter().map(|call| call.symbol.clone())).collect()
     }
 
-    /// Like [`Symbolizer::whole`], without memreel's own frames at the top.
+    /// Like [`Symbolizer::whole`], but without memreel's own frames at the top.
     #[cfg(test)]
     fn frames(&mut self, addresses: &[usize]) -> Vec<Symbol> {
         let mut frames = Vec::new();
@@ -218,7 +218,7 @@ impl Symbolizer {
         }
     }
 
-    /// Names sorted targets, by the names of the run if this is a process of one.
+    /// Names sorted targets, using the names of the run if this is a process of one.
     fn name_all(&self, targets: &[Target]) -> Vec<Named> {
         #[cfg(not(loom))]
         if let Some(names) = self.past.as_ref().and_then(|past| past.names.as_ref()) {
@@ -234,7 +234,7 @@ impl Symbolizer {
     }
 }
 
-/// The path of the landmark's source file, as the line tables spell it.
+/// Returns the path of the landmark's source file, as the line tables spell it.
 fn file_of_landmark(landmark: Option<Target>, targets: &[Target], named: &[Named]) -> Arc<str> {
     let landmark = landmark.map(|target| target.key());
     let named = targets.iter().zip(named).find(|(target, _)| Some(target.key()) == landmark);
@@ -308,7 +308,7 @@ mod tests {
         assert!(!behind_call.last().unwrap().name.ends_with("stopped_here"), "{behind_call:?}");
     }
 
-    /// Where handlers return to in libc, found by its bytes.
+    /// Returns the code in libc to which handlers return, found by its bytes.
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn signal_return() -> usize {
         use object::{Object, ObjectSection};

@@ -1,4 +1,4 @@
-//! Addresses to be named, module by module.
+//! Addresses to be named, by module.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -27,8 +27,8 @@ use super::{
 };
 use crate::process::guard::Guard;
 
-/// The addresses for each thread. Every thread reads the index of a module's debug
-/// information again, which pays off from this number on.
+/// The number of addresses per thread. Every thread reads the index of a module's debug information again, which pays
+/// off from this number on.
 const ADDRESSES_A_THREAD: usize = 500;
 
 /// An address of a stack, and the module that it was in.
@@ -36,11 +36,11 @@ const ADDRESSES_A_THREAD: usize = 500;
 pub(super) struct Target {
     life: Option<Arc<Life>>,
     address: usize,
-    /// Whether this is the instruction after a call, as all are but those that a signal interrupted.
+    /// Whether this is the instruction after a call, as all are except those that a signal interrupted.
     pub(super) is_return: bool,
 }
 
-/// What distinguishes targets: the module's number, the address, and how it is looked up.
+/// The key of a target: the module's number, the address, and how it is looked up.
 pub(super) type Key = (Option<u32>, usize, bool);
 
 /// The frames of one target, innermost first: at least one.
@@ -67,22 +67,22 @@ impl Target {
         self.key().0 == other.key().0
     }
 
-    /// The file name of the program or library.
+    /// Returns the file name of the program or library.
     pub(super) fn library(&self) -> Option<Cow<'_, str>> {
         Some(self.module()?.path.file_name()?.to_string_lossy())
     }
 
-    /// The byte to look up: of a return address the byte before, because the address itself
-    /// may belong to the next line or function.
+    /// Returns the byte to look up: for a return address the byte before, because the address itself may belong to the
+    /// next line or function.
     pub(super) fn probe(&self, module: &Module) -> Probe {
         let address = self.address.wrapping_sub(usize::from(self.is_return));
         Probe { offset: address.wrapping_sub(module.bias) as u64, is_return: self.is_return }
     }
 
-    /// The text for an address without a name: `libfoo.so+0x1234`, which `addr2line` accepts, or
-    /// the plain address of code without a file (made at run time, or the kernel's).
+    /// Returns the text for an address without a name: `libfoo.so+0x1234`, which `addr2line` accepts, or the plain
+    /// address of code without a file (generated at run time, or the kernel's).
     fn number(&self) -> String {
-        // A path of a tape has a root on Windows too, and no drive, which would make it absolute there.
+        // On Windows too, a path in a tape has a root, but no drive that would make it absolute there.
         let file = self.module().filter(|module| module.path.has_root());
         match file.and_then(|module| Some((module, module.path.file_name()?))) {
             Some((module, name)) => {
@@ -99,9 +99,9 @@ impl Target {
     }
 }
 
-/// Names sorted targets, in their order, on as many threads as pay off.
+/// Names sorted targets, in order, on as many threads as pay off.
 pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
-    // To ask for the processors takes longer than the names of a short process.
+    // Querying the number of processors takes longer than the names of a short process.
     let n_threads = match targets.len() / ADDRESSES_A_THREAD {
         0 | 1 => 1,
         most => thread::available_parallelism().map_or(1, NonZero::get).min(most),
@@ -116,7 +116,7 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
             // Relaxed: the threads began after the parts were made, and are joined before the names are read.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(index) else { break };
-            // No other thread has this index, so its place is empty.
+            // No other thread has this index, so its slot is empty.
             let _ = named[index].set(name_module(part));
         }
     };
@@ -127,7 +127,7 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
                 let _guard = Guard::enter();
                 work();
             };
-            // Without this thread the others do its work.
+            // If this thread cannot start, the others do its work.
             let _ = thread::Builder::new().spawn_scoped(scope, own_work);
         }
         work();
@@ -137,8 +137,8 @@ pub(super) fn name_all(targets: &[Target]) -> Vec<Named> {
 
 /// Names targets of one module.
 ///
-/// The readers of debug information promise not to panic. A recorder must not
-/// depend on the promise: if one panics, the module's addresses stay numbers.
+/// The readers of debug information promise not to panic. A recorder must not rely on that: if one panics, the module's
+/// addresses remain numbers.
 fn name_module(targets: &[Target]) -> Vec<Named> {
     let Some(module) = targets.first().and_then(Target::module) else {
         return targets.iter().map(name_without_module).collect();
@@ -155,7 +155,7 @@ fn read(module: &Module, targets: &[Target]) -> Vec<Named> {
     targets.iter().zip(places).map(|(target, place)| names.name(target, place)).collect()
 }
 
-/// The names of one module's functions, each demangled once.
+/// The names of one module's functions; each is demangled once.
 struct Names<'a> {
     known: FxHashMap<&'a [u8], Arc<str>>,
     unknown_file: Arc<str>,

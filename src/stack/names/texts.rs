@@ -1,4 +1,4 @@
-//! Texts in memory once, however many frames share them.
+//! Keeps one copy of each text, however many frames share it.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How many frames at the top of a stack are memreel's own.
+//! Counts the frames at the top of a stack that are memreel's own.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -8,26 +8,26 @@ use std::{
 
 use super::symbol::Symbol;
 
-/// The folders of the packages whose code calls the recorder, beside that of memreel's own sources.
+/// The folders of the packages that call the recorder, next to the folder of memreel's own sources.
 const PACKAGES: [&str; 3] = ["crates/capi", "crates/hooks/cuda", "crates/hooks/malloc"];
 
-/// How the file names of memreel's own libraries begin.
+/// The prefixes of memreel's own library file names.
 const LIBRARIES: [&str; 3] = ["libmemreel.so", "libmemreel_preload.so", "libmemreel_heap.so"];
 
-/// Of these, those that are in front of the functions of others, which they call: their frames are between the program's.
+/// Those of them that wrap functions of other libraries, which they call: their frames are between the program's.
 const IN_FRONT: [&str; 2] = ["libmemreel_preload.so", "libmemreel_heap.so"];
 
-/// Whether a frame is memreel's own wherever it is on a stack.
+/// Returns whether a frame is memreel's own wherever it is on a stack.
 pub(super) fn is_in_front(library: Option<&str>) -> bool {
     library.is_some_and(|name| IN_FRONT.iter().any(|ours| name.starts_with(ours)))
 }
 
-/// Whose code a frame is, as far as the top of a stack matters.
+/// The owner of a frame's code, as far as it matters for the top of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// memreel's walk of the stack.
     Walk,
-    /// memreel's, or the standard library's on behalf of memreel, such as the drop of a handle.
+    /// memreel's, or the standard library's on its behalf, such as the drop of a handle.
     Ours,
     /// The standard library's.
     Library,
@@ -37,10 +37,9 @@ pub(super) enum Origin {
 
 /// Counts the frames at the top that are memreel's own, given the origin and function name of each.
 ///
-/// Frames above the walk are those that it calls. The standard library may be between memreel's
-/// frames (a closure handed to `Option::map`) and below them (the drop of a memreel handle).
-/// So the top ends with memreel's last frame before the program's first, and with the
-/// `drop` that the program called.
+/// Frames above the walk are functions that it calls. The standard library may be between memreel's frames (a closure
+/// handed to `Option::map`) and below them (the drop of a memreel handle). So the top ends with memreel's last frame
+/// before the program's first, and with the `drop` that the program called.
 pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone) -> usize {
     let walk = frames.clone().position(|(origin, _)| origin == Origin::Walk);
     let n_walk = walk.map_or(0, |index| index + 1);
@@ -51,17 +50,18 @@ pub(super) fn n_ours<'a>(frames: impl Iterator<Item = (Origin, &'a str)> + Clone
 }
 
 impl Origin {
-    /// The origin of a frame in a library. Without line tables, the names of frames in memreel's own libraries do not show
-    /// that they are memreel's: `cuMemAlloc_v2`, or the start of a thread in the standard library that is linked there.
+    /// Returns the origin of a frame in a library. Without line tables, the names of frames in memreel's own libraries
+    /// do not reveal them as memreel's: `cuMemAlloc_v2`, or the start of a thread in the standard library that is
+    /// linked there.
     pub(super) fn within(self, library: Option<&str>) -> Origin {
         let is_ours = library.is_some_and(|name| LIBRARIES.iter().any(|ours| name.starts_with(ours)));
         if self != Origin::Walk && is_ours { Origin::Ours } else { self }
     }
 
-    /// The origin of a frame. `walker` is a source file in the folder of memreel's `stack`.
+    /// Returns the origin of a frame. `walker` is a source file in the folder of memreel's `stack`.
     ///
-    /// The frame's file decides where it is known: with line tables only, compilers give
-    /// functions their bare names, `forward` for `train::forward`.
+    /// The frame's file decides where it is known: with only line tables, compilers give functions their bare names,
+    /// `forward` for `train::forward`.
     pub(super) fn of(frame: &Symbol, walker: &str) -> Origin {
         let file = (&*frame.filename != "??").then(|| Path::new(&*frame.filename));
         let walker = (walker != "??").then(|| Path::new(walker));
@@ -76,8 +76,8 @@ impl Origin {
             return if frame.name.contains("memreel::") { Origin::Ours } else { Origin::Library };
         }
         let is_ours = match (file, walker) {
-            // The folder of `stack` is in the folder of memreel's sources; those of the C interface
-            // and of the libraries for LD_PRELOAD are in packages below `crates`, beside it.
+            // `stack` is a folder of memreel's sources; the C interface and the LD_PRELOAD libraries are in packages
+            // below `crates`, next to them.
             (Some(file), Some(walker)) => walker.ancestors().nth(2).is_some_and(|src| {
                 let is_in = |package: &str| file.starts_with(src.with_file_name(package).join("src"));
                 file.starts_with(src) || PACKAGES.into_iter().any(is_in)
@@ -88,17 +88,16 @@ impl Origin {
     }
 }
 
-/// Whether a source file is the standard library's: `…/library/core/…`.
+/// Returns whether a source file is the standard library's: `…/library/core/…`.
 fn is_library_file(filename: &str) -> bool {
     let mut folders = Path::new(filename).components().map(Component::as_os_str);
     folders.any(|folder| folder == "library")
         && folders.next().is_some_and(|folder| ["core", "alloc", "std"].map(OsStr::new).contains(&folder))
 }
 
-/// Whether a function, or the type of a method, belongs to one of these crates.
+/// Returns whether a function, or the type of a method, belongs to one of these crates.
 ///
-/// A method of a program's trait on a type of memreel, `<memreel::… as app::Layer>::forward`,
-/// is the program's.
+/// A method of a program's trait on a memreel type, `<memreel::… as app::Layer>::forward`, is the program's.
 fn is_of(name: &str, crates: &[&str]) -> bool {
     const OURS_AND_LIBRARIES: [&str; 5] = ["memreel::", "backtrace::", "core::", "alloc::", "std::"];
     if let Some((_, of_trait)) = name.strip_prefix('<').and_then(|inside| inside.split_once(" as "))

@@ -11,11 +11,10 @@ use crate::process::testing::library::{Library, compile_text};
 /// A function of a loaded library that calls back.
 pub(super) type Bounce = unsafe extern "C-unwind" fn(Call, *mut c_void);
 
-/// Compiles a library whose `bounce` calls back from a frame of `n_bytes`, after it has
-/// stored the first word of `data` at `lure_at` in that frame.
+/// Compiles a library whose `bounce` calls back from a frame of `n_bytes`, after storing the first word of `data` at
+/// `lure_at` in that frame.
 ///
-/// In assembly rather than in Rust, so that two libraries with different frames have
-/// all their code at the same places.
+/// In assembly rather than Rust, so that two libraries with different frames have all their code at the same addresses.
 pub(super) fn compile(folder: &Path, name: &str, n_bytes: usize, lure_at: usize) -> PathBuf {
     let text = format!(
         r#"#![no_std]
@@ -32,7 +31,7 @@ core::arch::global_asm!(".globl bounce", ".hidden bounce", ".type bounce, @funct
     compile_text(folder, name, &text, &["-Clink-arg=-nostartfiles"])
 }
 
-/// The `bounce` of a library of [`compile`].
+/// Returns the `bounce` of a library from [`compile`].
 pub(super) fn bounce_of(library: &Library) -> Bounce {
     let address_of = library.function(c"address_of_bounce");
     // SAFETY: these are the types of the two functions.

@@ -1,8 +1,8 @@
-//! Random chains of calls, on which every method must see what `backtrace::trace` sees.
+//! Random chains of calls, on which every method must return what `backtrace::trace` returns.
 //!
-//! They consist of what is hard for unwinders: recursion, closures, inlined frames, callbacks
-//! through libc and through libraries that come and go, threads, signals, what runs while an exception passes, frames of a size that is only
-//! known at run time, and frames in which the frame pointer points at something that looks like a frame.
+//! They consist of what is hard for unwinders: recursion, closures, inlined frames, callbacks through libc and through
+//! libraries that come and go, threads, signals, code that runs while an exception passes, frames of a size that is
+//! only known at run time, and frames in which the frame pointer points at something that looks like a frame.
 
 use std::{
     cell::Cell,
@@ -50,14 +50,14 @@ pub(super) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// A chain of `n_left` more calls, which may pass through `bounces`.
+    /// Creates a chain of `n_left` more calls, which may pass through `bounces`.
     pub(super) fn new(seed: u64, n_left: u32, bounces: &'a [Bounce]) -> Chain<'a> {
         let random = Random::new(seed);
         Chain { random, n_left, bounces, n_compared: 0, n_cut: 0, n_unfit: 0, n_threads: 0, has_unfit: false }
     }
 }
 
-/// One link: compares at random, then goes on in one of many ways.
+/// One link: compares at random, then continues in one of many ways.
 #[inline(never)]
 fn go_on(chain: &mut Chain<'_>) -> u64 {
     if chain.n_left == 0 || chain.random.chance(6) {
@@ -105,7 +105,7 @@ fn go_on(chain: &mut Chain<'_>) -> u64 {
     }
 }
 
-/// Goes on with a chain.
+/// Continues a chain.
 unsafe extern "C-unwind" fn link(data: *mut c_void) {
     // SAFETY: `go_on` made this of a chain that it does not use meanwhile.
     black_box(go_on(unsafe { &mut *data.cast() }));
@@ -146,7 +146,7 @@ fn on_a_thread(chain: &mut Chain<'_>) -> u64 {
     thread::scope(|scope| scope.spawn(|| go_on(chain)).join().unwrap())
 }
 
-/// Goes on from a landing pad, by which an exception leaves a frame.
+/// Continues from a landing pad, through which an exception leaves a frame.
 #[inline(never)]
 fn while_unwinding(chain: &mut Chain<'_>) -> u64 {
     struct GoesOn<'a, 'b>(&'a mut Chain<'b>);
@@ -163,11 +163,11 @@ fn while_unwinding(chain: &mut Chain<'_>) -> u64 {
 }
 
 thread_local! {
-    /// The chain that goes on in a signal's handler.
+    /// The chain that continues in a signal handler.
     static IN_HANDLER: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The handler that goes on with a chain, at which memreel's own methods end.
+/// The handler that continues a chain, and at which memreel's own methods end.
 #[inline(never)]
 extern "C" fn handler(_: c_int) {
     // SAFETY: `in_a_handler` has put a chain there, and waits.
@@ -189,7 +189,7 @@ fn in_a_handler(chain: &mut Chain<'_>) -> u64 {
     after(|| _ = unsafe { libc::raise(libc::SIGUSR1) })
 }
 
-/// The comparison of `qsort` and `bsearch`, whose elements point at the chain.
+/// The comparison function for `qsort` and `bsearch`, whose elements point at the chain.
 unsafe extern "C" fn compare_links(a: *const c_void, _: *const c_void) -> c_int {
     // SAFETY: `by_qsort` and `by_bsearch` make arrays of such pointers.
     let data = unsafe { *a.cast::<*mut c_void>() };
@@ -219,8 +219,7 @@ unsafe fn by_bsearch(data: *mut c_void) {
     black_box(unsafe { libc::bsearch(key, key, 1, size_of::<*mut c_void>(), Some(compare_links)) });
 }
 
-/// Numbers the stacks: a walk by the rules of an unloaded library looks like a new stack,
-/// and new stacks are checked.
+/// Numbers the stacks: a walk by the rules of an unloaded library yields a new stack, and new stacks are checked.
 pub(super) static INTERNER: LazyLock<StackInterner> = LazyLock::new(|| StackInterner::new(DEFAULT_STACKS));
 
 /// Compares the frames outside this one, by each method and by `backtrace::trace`.
@@ -238,7 +237,7 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
         let method = OWN[(i + turn) % OWN.len()];
-        // Not by `stack::capture`, which would hide a failed walk behind the system's unwinder.
+        // Not by `stack::capture`, which would fall back to the system's unwinder after a failed walk.
         let Some(stack) = unwind::capture(&INTERNER, method) else {
             assert!(chain.has_unfit, "{method:?} gave up");
             chain.n_unfit += 1;
@@ -254,20 +253,20 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     }
 }
 
-/// Whether a return address is in a function.
+/// Returns whether a return address is in a function.
 fn is_in(address: usize, function: usize) -> bool {
     // SAFETY: any address may be asked for.
     unsafe { _Unwind_FindEnclosingFunction(ptr::without_provenance(address - 1)) }.addr() == function
 }
 
-/// The addresses to the code by which the innermost handler returns, inclusive.
+/// Returns the addresses up to and including the code through which the innermost handler returns.
 fn up_to_signal(addresses: &[usize]) -> &[usize] {
     let handler = handler as extern "C" fn(c_int) as usize;
     let at = addresses.iter().position(|address| is_in(*address, handler));
     at.map_or(addresses, |at| &addresses[..addresses.len().min(at + 2)])
 }
 
-/// The addresses after the first one inside the function at `own`.
+/// Returns the addresses after the first one inside the function at `own`.
 pub(super) fn outside(addresses: &[usize], own: usize) -> &[usize] {
     let at = addresses
         .iter()
@@ -276,8 +275,8 @@ pub(super) fn outside(addresses: &[usize], own: usize) -> &[usize] {
     &addresses[at + 1..]
 }
 
-/// Runs random chains; returns the number of comparisons, of those among them whose stacks
-/// were cut, and of walks that gave up where they may.
+/// Runs random chains; returns the number of comparisons, how many of them had truncated stacks, and the number of
+/// walks that gave up where they may.
 pub(super) fn run(n_chains: usize, seed: u64, bounces: &[Bounce]) -> [usize; 3] {
     let mut random = Random::new(seed);
     let mut counts = [0; 3];

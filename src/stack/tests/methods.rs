@@ -1,4 +1,4 @@
-//! Every method of capture, compared with `backtrace::trace`.
+//! Compares every capture method with `backtrace::trace`.
 
 use std::{
     env,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::process::testing::{library::Library, random::Random};
 
-/// The addresses of this thread's stack by one of memreel's own methods.
+/// Returns the addresses of this thread's stack by one of memreel's own methods.
 #[inline(never)]
 fn seen_by(method: StackMethod) -> Vec<usize> {
     // While another thread writes to the rule cache, a walk may give up.
@@ -23,7 +23,7 @@ fn seen_by(method: StackMethod) -> Vec<usize> {
     INTERNER.addresses(stack.expect("the walk can capture here"))
 }
 
-/// `MEMREEL_CHAINS` is how many chains there are, instead of 10,000.
+/// `MEMREEL_CHAINS` sets the number of chains, instead of 10,000.
 #[test]
 fn all_methods_see_what_backtrace_sees() {
     const N_THREADS: usize = 4;
@@ -59,8 +59,8 @@ fn a_librarys_rules_go_with_it() {
     println!("20 loads of two libraries in {} places", places.len());
 }
 
-/// A library takes the place of another whose rules lead to a false return address,
-/// from where the way outward is right again: nothing but the new stack reveals it.
+/// A library takes the place of another whose rules lead to a false return address, from where on the walk is right
+/// again: only the new stack reveals the mistake.
 #[test]
 fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
     #[repr(C)]
@@ -90,7 +90,7 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
         lure.compared = Some([outside(&seen, own).to_vec(), outside(&traced, own).to_vec()]);
     }
     let folder = tempfile::tempdir().unwrap();
-    // The lure of the second is where the first has its return address.
+    // The second library stores the lure where the first has its return address.
     let paths = [(24, 16), (56, 24)]
         .map(|(n_bytes, lure_at)| compile(folder.path(), &format!("lure{n_bytes}"), n_bytes, lure_at));
     let interner = StackInterner::new(1000);
@@ -109,8 +109,8 @@ fn a_stale_rule_that_comes_out_right_is_found_by_the_new_stack() {
     assert!(places.windows(2).any(|pair| pair[0] == pair[1]), "no library took another's place");
 }
 
-/// The return addresses of the last capture are all where they were, but some
-/// are leftovers: a caller's frame has grown over them.
+/// The return addresses of the last capture are all still in place, but some are leftovers: a caller's frame has grown
+/// over them.
 #[test]
 fn leftovers_of_older_stacks_are_not_joined() {
     struct Leaf<'a> {
@@ -190,7 +190,7 @@ fn an_interner_never_returns_the_number_of_another() {
     let (first, second) = (StackInterner::new(100), StackInterner::new(100));
     second.intern(&[1]);
     let mut stacks = Vec::new();
-    // A bound that the compiler cannot see, or the loop would become six calls.
+    // A bound that the compiler does not know, or the loop would become six calls.
     for i in 0..black_box(6) {
         stacks.push(capture([&first, &second][i % 2]));
     }

@@ -1,4 +1,4 @@
-//! Addresses of a library that another thread unloads at any moment.
+//! Captures addresses of a library that another thread unloads at any moment.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,7 +16,7 @@ use super::{
 use crate::process::testing::{library::Library, own_process};
 
 /// Return addresses in a library that is no longer loaded remain on stacks as leftovers, and a wrong walk asks for
-/// their rules. In a process of its own, because a read of unmapped memory ends it.
+/// their rules. In a separate process, because a read of unmapped memory ends it.
 #[test]
 fn a_library_may_be_unloaded_while_its_leftovers_are_looked_up() {
     let name = "a_library_may_be_unloaded_while_its_leftovers_are_looked_up";
@@ -39,7 +39,7 @@ fn load_and_look_up(path: &Path) {
                 }
             });
         }
-        // Through a copy of its own at other addresses, which is loaded and unloaded too.
+        // Through a copy at other addresses, which is loaded and unloaded too.
         scope.spawn(|| {
             let other = path.with_extension("other.so");
             std::fs::copy(path, &other).unwrap();

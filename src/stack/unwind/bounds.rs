@@ -1,4 +1,4 @@
-//! The bounds of this thread's stack.
+//! Finds the bounds of this thread's stack.
 
 use std::{
     mem::MaybeUninit,
@@ -7,13 +7,13 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// The stacks of the first threads that captured, each where it begins and where it ends. A thread's stack may be given to a
-/// later thread, and then it is here once.
+/// The stacks of the first threads that captured, each with its start and end. A later thread may get the stack of an
+/// earlier one, which is then here only once.
 static KNOWN: [[AtomicUsize; 2]; 1024] = [const { [const { AtomicUsize::new(0) }; 2] }; 1024];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps where a stack is. No lock is taken. A place is written once, by the thread that the exchange gave it to. Relaxed: the
-/// end, which is stored last and with release, makes the start visible.
+/// Records the range of a stack. No lock is taken. An entry is written once, by the thread that claimed it with an
+/// exchange. Relaxed: the end, which is stored last and with release, makes the start visible.
 pub(super) fn note(stack: &Range<usize>) {
     if stack.is_empty() || known_stacks().any(|known| known == *stack) {
         return;
@@ -24,24 +24,23 @@ pub(super) fn note(stack: &Range<usize>) {
     }
 }
 
-/// Returns the stacks of threads that captured, which may have ended.
+/// Returns the stacks of threads that have captured, which may have ended.
 pub(in crate::stack) fn known_stacks() -> impl Iterator<Item = Range<usize>> {
     let n_known = N_KNOWN.load(Ordering::Relaxed).min(KNOWN.len());
     KNOWN[..n_known].iter().filter_map(|[start, end]| {
         let end = end.load(Ordering::Acquire);
-        // One that is being written has no end yet.
+        // An entry that is being written has no end yet.
         (end != 0).then(|| start.load(Ordering::Relaxed)..end)
     })
 }
 
-/// The size beyond which a stack is left to the portable walk. Without a limit on its size
-/// (`ulimit -s unlimited`) the main thread's stack is reported to begin at the end of the
-/// heap, and the stacks of coroutines would be inside it.
+/// The size beyond which a stack is left to the portable walk. Without a limit on its size (`ulimit -s unlimited`) the
+/// main thread's stack is reported to start at the end of the heap, and the stacks of coroutines would be inside it.
 const DEEPEST_BYTES: usize = 1 << 30;
 
-/// The addresses of this thread's stack; empty if the system does not know them.
+/// Returns the addresses of this thread's stack; empty if the system does not know them.
 ///
-/// Slow (30 us on the main thread), and it may allocate: call it once a thread.
+/// Slow (30 us on the main thread), and it may allocate: call it once per thread.
 #[cold]
 pub(super) fn stack_of_this_thread() -> Range<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();

@@ -1,10 +1,9 @@
-//! The rules of the addresses met so far, for all threads, in 64 KiB.
+//! Caches the rules of recent addresses, for all threads, in 64 KiB.
 //!
-//! An entry is one word, so a reader never sees half of one and needs no
-//! lock: 35 bits of the address, 29 of its rule. Another 12 bits of the address
-//! follow from the place in the table, so an entry is exact, not a hash. Where all code is
-//! aligned, these are the bits above those that are 0.
-//! Writing needs the [`Writer`]; a thread that finds it taken does not write.
+//! An entry is one word, so a reader never sees half of one and needs no lock: 35 bits of the address, 29 of its rule.
+//! Another 12 bits of the address follow from the position in the table, so an entry is exact, not a hash. Where all
+//! code is aligned, these are the bits above those that are 0. Writing needs the [`Writer`]; a thread that finds it
+//! taken does not write.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,15 +18,15 @@ const BEYOND: usize = 1 << (SET_BITS + 64 - Rule::BITS);
 
 const N_SETS: usize = 1 << SET_BITS;
 
-/// The newer rule of each place.
+/// The newer rule at each position.
 static YOUNG: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
-/// The older rule of each place, which is read when the newer one is another address's.
+/// The older rule at each position, which is read if the newer one belongs to another address.
 static OLD: [AtomicU64; N_SETS] = [const { AtomicU64::new(0) }; N_SETS];
 static WRITING: AtomicBool = AtomicBool::new(false);
 /// Counts how often all rules were forgotten.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 
-/// The bits of an address that differ between addresses of code.
+/// Returns the bits of an address that differ between addresses of code.
 #[inline(always)]
 fn key_of(ip: usize) -> usize {
     ip >> CODE_ALIGN_BITS
@@ -40,33 +39,31 @@ fn place_of(ip: usize) -> usize {
     (key ^ (key >> SET_BITS)) & (N_SETS - 1)
 }
 
-/// The bits above the rule in an entry. Never 0 for code, so that an empty
-/// entry is not a rule.
+/// Returns the bits above the rule in an entry. Never 0 for code, so that an empty entry is not a rule.
 #[inline(always)]
 fn tag_of(ip: usize) -> u64 {
     (key_of(ip) as u64 >> SET_BITS) << Rule::BITS
 }
 
-/// The rule of a return address, if it is the newer one of its place.
+/// Returns the rule of a return address, if it is the newer one at its position.
 #[inline(always)]
 pub(super) fn lookup(ip: usize) -> Option<Rule> {
     lookup_in(&YOUNG, ip)
 }
 
-/// The rule of a return address, if it is the older one of its place.
+/// Returns the rule of a return address, if it is the older one at its position.
 pub(super) fn lookup_old(ip: usize) -> Option<Rule> {
     lookup_in(&OLD, ip)
 }
 
 #[inline(always)]
 fn lookup_in(entries: &[AtomicU64; N_SETS], ip: usize) -> Option<Rule> {
-    // If the tags are equal, the rest is the rule. Relaxed: an entry is one word, and nothing else is read because of it.
-    // One that is about to be forgotten is as good as one that was read before that; the epoch tells.
+    // If the tags are equal, the rest is the rule. Relaxed: an entry is one word, and nothing else is read because of
+    // it. An entry that is about to be forgotten is as good as one that was read before; the epoch reveals it.
     Rule::from_bits(entries[place_of(ip)].load(Ordering::Relaxed) ^ tag_of(ip))
 }
 
-/// How often all rules were forgotten; rules that were learnt in an earlier epoch than
-/// the present one must not be used.
+/// Returns how often all rules were forgotten; rules that were learnt in an earlier epoch must not be used.
 #[inline(always)]
 pub(super) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
@@ -83,20 +80,20 @@ impl Writer {
         free.is_ok().then_some(Writer(()))
     }
 
-    /// Caches a rule in place of the older one of its place.
+    /// Caches a rule, replacing the older one at its position.
     pub(super) fn insert(&self, ip: usize, rule: Rule) {
         if !(N_SETS..BEYOND).contains(&key_of(ip)) {
             return;
         }
         let place = place_of(ip);
-        // Relaxed: as in `lookup_in`; of the writers each sees what the one before wrote.
+        // Relaxed: as in `lookup_in`; each writer sees what the previous one wrote.
         OLD[place].store(YOUNG[place].load(Ordering::Relaxed), Ordering::Relaxed);
         YOUNG[place].store(tag_of(ip) | rule.bits(), Ordering::Relaxed);
     }
 
     /// Forgets all rules.
     pub(super) fn flush(&self) {
-        // Relaxed: the release of the epoch comes behind. A thread that acquires the new epoch finds no old rule.
+        // Relaxed: the release of the epoch comes after them. A thread that acquires the new epoch finds no old rule.
         for entry in YOUNG.iter().chain(&OLD) {
             entry.store(0, Ordering::Relaxed);
         }
@@ -104,7 +101,7 @@ impl Writer {
     }
 }
 
-/// Gives up the right to write in a child of `fork`, where the thread that had it may be gone, and whether one had it.
+/// Releases the writer in a forked child, where its thread may not exist. Returns whether it was held.
 #[cfg(not(loom))]
 pub(super) fn release_writer() -> bool {
     WRITING.swap(false, Ordering::AcqRel)
@@ -125,7 +122,7 @@ mod tests {
 
     #[test]
     fn two_addresses_share_a_place_and_the_third_replaces_the_first() {
-        // No code of this process is here, so it does not disturb the other tests.
+        // No code of this process is at these addresses, so this does not disturb the other tests.
         let at = |i: usize| (0x1000_0000_0000 + (i << (2 * SET_BITS)) + 0x123) << CODE_ALIGN_BITS;
         let rule = |i: usize| sample(Base::Sp, 16 + 16 * i as i64, None);
         let lookup = |ip: usize| lookup(ip).or_else(|| lookup_old(ip));

@@ -1,4 +1,4 @@
-//! The number of this thread's stack, from the thread's last capture where it is unchanged.
+//! Returns the number of this thread's stack, reusing the thread's last capture where it is unchanged.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
 };
 use memreel_snapshot::words::StackId;
 
-/// Captures this thread's stack and returns its number; none where only the portable walk can.
+/// Captures this thread's stack and returns its number; none if only the portable walk can capture it.
 ///
 /// The first address is the caller's.
 #[inline(never)]
@@ -23,7 +23,7 @@ pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -
         }
         let known = interner.find_native(last.words(), last.hash());
         let stack = known.or_else(|| number_new(interner, last, walk_again))?;
-        // The number of a full table is looked up each time, because each capture is counted.
+        // The number of a full table is looked up again, because each capture is counted.
         if !has_source && interner.is_kept(stack) {
             last.set_stack(interner.number(), stack);
         }
@@ -33,8 +33,8 @@ pub(in super::super) fn capture(interner: &StackInterner, method: StackMethod) -
 
 /// Numbers a stack that is new to the interner.
 ///
-/// A walk by the rules of an unloaded library ends in a wrong stack, which looks new. A new
-/// stack involves the loader in any case, so the modules on it are checked once more.
+/// A walk by the rules of an unloaded library yields a wrong stack, which looks new. A new stack involves the loader in
+/// any case, so the modules on it are checked once more.
 #[cold]
 #[inline(never)]
 fn number_new(interner: &StackInterner, last: &mut Last, walk_again: WalkAgain<'_>) -> Option<StackId> {

@@ -1,4 +1,4 @@
-//! The rule of an address, read from its module's unwind tables.
+//! Reads the rule of an address from its module's unwind tables.
 //!
 //! gimli reads `.eh_frame_hdr` and `.eh_frame` in place; its working storage is
 //! on the stack, so nothing is allocated.
@@ -15,8 +15,7 @@ use super::{
     rule::{Rule, Stop},
 };
 
-/// Room for a row of every register that code saves, four rows deep.
-/// Tables that need more are reported as unfit.
+/// Storage for a row of every register that code saves, four rows deep. Tables that need more are reported as unfit.
 struct OnStack;
 
 impl UnwindContextStorage<usize> for OnStack {
@@ -24,11 +23,11 @@ impl UnwindContextStorage<usize> for OnStack {
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
-/// The rule at a return address.
+/// Returns the rule at a return address.
 #[inline(never)]
 pub(super) fn rule_at(module: &Mapping, return_address: usize) -> Rule {
-    // A call that never returns may be the last instruction of its function,
-    // so the row is that of the call, one byte before.
+    // A call that never returns may be the last instruction of its function, so the row of the call, one byte before,
+    // is used.
     match read_rule(module, return_address.wrapping_sub(1)) {
         Ok(rule) => rule,
         Err(Error::NoUnwindInfoForAddress) if is_signal_return(module, return_address) => {

@@ -1,10 +1,10 @@
-//! The outer ends of a thread's walks.
+//! Remembers the outer ends of a thread's walks.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
-/// The latest ends of this thread's walks, each a mark: the stack pointer in the outermost
-/// frame, or the complement of the address at which the walk lost its way.
+/// The latest ends of this thread's walks, each as a mark: the stack pointer in the outermost frame, or the complement
+/// of the address at which the walk failed.
 ///
 /// There are a few, because a thread may run coroutines.
 pub(super) struct Ends([Cell<usize>; 4]);
@@ -23,7 +23,7 @@ impl Ends {
         self.0.iter().any(|end| end.get() == mark)
     }
 
-    /// Makes a mark the latest, and forgets the oldest.
+    /// Adds a mark as the latest, and forgets the oldest.
     pub(super) fn add(&self, mark: usize) {
         for i in (1..self.0.len()).rev() {
             self.0[i].set(self.0[i - 1].get());

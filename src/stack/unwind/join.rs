@@ -1,11 +1,9 @@
-//! The frame at which a walk joins the last capture.
+//! Finds the frame at which a walk joins the last capture.
 //!
-//! Most of a stack is the same from one capture to the next. A step outward
-//! depends on the registers and on the words of the stack that it reads, and on nothing
-//! else. So where a walk arrives in a frame of the last capture with the same
-//! registers, and every word that was read further out is unchanged, the rest is the
-//! same. This is exact. Comparing return addresses alone would not be: they
-//! may be leftovers in a caller's uninitialised memory.
+//! Most of a stack is the same from one capture to the next. A step outward depends only on the registers and on the
+//! words of the stack that it reads. So if a walk reaches a frame of the last capture with the same registers, and
+//! every word that was read further out is unchanged, the rest is the same. This is exact. Comparing return addresses
+//! alone would not be: they may be leftovers in a caller's uninitialised memory.
 
 use std::ops::Range;
 
@@ -30,13 +28,12 @@ pub(super) struct Join<'a> {
 }
 
 impl<'a> Join<'a> {
-    /// The join of a walk at the frames of `last` that are unchanged; `live` is the stack from
-    /// the stack pointer up.
+    /// Creates the join of a walk at the unchanged frames of `last`; `live` is the stack from the stack pointer up.
     #[inline(always)]
     pub(super) fn new(last: &'a Last, epoch: u32, live: &Range<usize>) -> Join<'a> {
         let mut n = if last.epoch == epoch { last.n_joinable } else { 0 };
-        // The frames below the stack pointer are gone, though their words may
-        // still be there. Slots fall from the outermost frame on.
+        // The frames below the stack pointer are gone, although their words may still be there. Slots fall from the
+        // outermost frame on.
         while last.slots[n] < live.start && n > 0 {
             n -= 1;
         }
@@ -54,17 +51,16 @@ impl<'a> Join<'a> {
                 break;
             }
         }
-        // The walks may still meet in the first frame that changed: it
-        // is left by its own step, not by the old one.
+        // The walks may still meet in the first frame that changed: its own step leaves it, not the old one.
         Join::before(last, (n_same + 1).min(n))
     }
 
-    /// A join that never happens.
+    /// Returns a join that never happens.
     pub(super) fn never(last: &'a Last) -> Join<'a> {
         Join::before(last, 0)
     }
 
-    /// A join at one of the outermost `n` frames.
+    /// Returns a join at one of the outermost `n` frames.
     #[inline(always)]
     fn before(last: &'a Last, n: usize) -> Join<'a> {
         const { assert!(MAX_DEPTH <= u8::MAX as usize) };
@@ -72,14 +68,14 @@ impl<'a> Join<'a> {
         Join { last, n: n as u8, n_ahead, slot: last.slots[usize::from(n_ahead)] }
     }
 
-    /// The slot of the next return address, if the frames are where they were.
+    /// Returns the slot of the next return address, if the frames are unchanged.
     #[inline(always)]
     pub(super) fn slot(&self) -> usize {
         self.slot
     }
 
-    /// Returns the frame of the last capture in which a step arrived that read
-    /// [`Join::slot`], if the walk may join there.
+    /// Returns the frame of the last capture that a step has reached after reading [`Join::slot`], if the walk may join
+    /// there.
     #[inline(always)]
     pub(super) fn arrives(&mut self, step: &Step) -> Option<usize> {
         if self.n_ahead <= self.n && self.is_same(step) {
@@ -91,7 +87,7 @@ impl<'a> Join<'a> {
 
     /// Like [`Join::arrives`], for a step that read another slot; also returns the join.
     ///
-    /// By value, or its state would be kept in memory for the sake of this call.
+    /// By value, because its state would otherwise be kept in memory for the sake of this call.
     #[inline(never)]
     pub(super) fn catches_up(mut self, step: &Step) -> (Self, Option<usize>) {
         while self.n_ahead > 0 && step.slot > self.slot {
@@ -117,7 +113,7 @@ impl<'a> Join<'a> {
     }
 }
 
-/// The number of words, from the first on, that are still at their slots.
+/// Returns the number of words, from the first on, that are still at their slots.
 ///
 /// # Safety
 ///
@@ -127,7 +123,7 @@ unsafe fn n_unchanged(slots: &[usize], words: &[usize]) -> usize {
     // SAFETY: as above.
     let difference = |slot: usize, word: usize| return_address(unsafe { read(slot) }) ^ word;
     let mut n = 0;
-    // Four at a time, because mostly all of them are unchanged.
+    // Four at a time, because usually all of them are unchanged.
     let fours = slots.chunks_exact(4).zip(words.chunks_exact(4));
     for (slots, words) in fours {
         let differences = (0..4).map(|i| difference(slots[i], words[i]));
@@ -157,7 +153,7 @@ mod tests {
         stack.address(0)..stack.address(64)
     }
 
-    /// The frame at which a walk that takes these steps joins, counted from the outermost.
+    /// Returns the frame at which a walk that takes these steps joins, counted from the outermost.
     fn joined(last: &Last, stack: &Stack, epoch: u32, steps: &[MaybeUninit<Step>]) -> Option<usize> {
         let mut join = Join::new(last, epoch, &live(stack));
         // SAFETY: all are made by `step`.
@@ -181,7 +177,7 @@ mod tests {
         assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(3));
         steps[1] = step(&mut stack, 20, 0x222, 0xb0, sample(Base::Sp, 32, None));
         assert_eq!(joined(&last, &stack, EPOCH, &steps), Some(1));
-        // Its inner frame is where it was, but is called from elsewhere.
+        // Its inner frame is unchanged, but is called from elsewhere.
         steps[3] = step(&mut stack, 40, 0x444, 0xb0, sample(Base::Sp, 32, None));
         assert_eq!(joined(&last, &stack, EPOCH, &steps), None);
     }
@@ -200,7 +196,7 @@ mod tests {
         let mut stack = Stack::new();
         let (last, steps) = four(&mut stack);
         let mut last = last;
-        // Called by the frame that saved `rbp`, so its own does not matter.
+        // Called by the frame that saved `rbp`, so its own `rbp` does not matter.
         let inner = step(&mut stack, 5, 0x50, 0xe0, sample(Base::Sp, 32, None));
         last.replace(4, &[inner], EPOCH, true);
         assert_eq!(joined(&last, &stack, EPOCH, &[inner]), Some(4));

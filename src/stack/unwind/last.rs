@@ -1,4 +1,4 @@
-//! The frames of a thread's last capture.
+//! Remembers the frames of a thread's last capture.
 
 use std::mem::MaybeUninit;
 
@@ -9,16 +9,16 @@ use super::{
 };
 use memreel_snapshot::words::StackId;
 
-/// What is remembered of a frame besides the return address into it.
+/// What is remembered of a frame in addition to the return address into it.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     /// The frame pointer in this frame.
     pub(super) bp: usize,
-    /// How far below the stack pointer in this frame the return address is.
+    /// The distance of the return address below the stack pointer in this frame.
     pub(super) depth: Depth,
     /// The hash of the return addresses from the outermost to this one.
     hash: u64,
-    /// Whether the way outward depends on the frame pointer in the next frame inward.
+    /// Whether the steps outward depend on the frame pointer in the next frame inward.
     pub(super) next_needs_bp: bool,
 }
 
@@ -30,11 +30,11 @@ pub(super) struct SavedBp {
     pub(super) bp: usize,
 }
 
-/// The frames of the last capture, outermost first, so that the changes are at the end.
+/// The frames of the last capture, outermost first, so that changes are at the end.
 pub(super) struct Last {
     /// The epoch of the rule cache at the capture; rules may have been forgotten since.
     pub(super) epoch: u32,
-    /// How many frames can be joined: all, or none where the walk did not see the outermost.
+    /// How many frames can be joined: all, or none if the walk did not reach the outermost.
     pub(super) n_joinable: usize,
     pub(super) n: usize,
     pub(super) words: [usize; MAX_DEPTH],
@@ -50,7 +50,7 @@ pub(super) struct Last {
 }
 
 impl Last {
-    /// No capture. All zeros, so that a thread which captures nothing costs no memory.
+    /// Creates an empty capture: all zeros, so that a thread that captures nothing costs no memory.
     pub(super) const fn new() -> Last {
         Last {
             epoch: 0,
@@ -66,17 +66,17 @@ impl Last {
         }
     }
 
-    /// The return addresses, outermost first.
+    /// Returns the return addresses, outermost first.
     pub(super) fn words(&self) -> &[usize] {
         &self.words[..self.n]
     }
 
-    /// The hash of [`Last::words`].
+    /// Returns the hash of [`Last::words`].
     pub(super) fn hash(&self) -> u64 {
         self.n.checked_sub(1).map_or(0, |last| self.frames[last].hash)
     }
 
-    /// The number of these words in this interner, if they have one yet.
+    /// Returns the number of these words in this interner, if they have one yet.
     #[inline(always)]
     pub(super) fn stack_in(&self, interner: u64) -> Option<StackId> {
         (self.interner == interner).then_some(self.stack)
@@ -91,7 +91,7 @@ impl Last {
         (self.n, self.n_joinable, self.n_saved, self.interner) = (0, 0, 0, 0);
     }
 
-    /// Replaces all but the outermost `n_kept` frames by `steps`, which are innermost first.
+    /// Replaces all frames except the outermost `n_kept` by `steps`, which are innermost first.
     ///
     /// Not inlined: it needs every register for itself.
     #[inline(never)]
@@ -107,7 +107,7 @@ impl Last {
         }
         let (frames, words) = (&mut self.frames[n_kept..n], &mut self.words[n_kept..n]);
         let slots = &mut self.slots[n_kept + 1..=n];
-        // Plain indices: the equivalent iterators keep their state in memory.
+        // Plain indexes: the equivalent iterators keep their state in memory.
         let n_new = steps.len().min(frames.len()).min(words.len()).min(slots.len());
         for i in 0..n_new {
             // SAFETY: the walk wrote each of these.
@@ -121,8 +121,8 @@ impl Last {
                     SavedBp { frame: n_kept + i, slot: rule.saved_slot(slot), bp };
                 self.n_saved += 1;
             }
-            // In the frame that this step left, the frame pointer matters if it is counted
-            // from, or if it is handed on to where it matters.
+            // In the frame that this step left, the frame pointer matters if the CFA is counted from it, or if it is
+            // handed on to where it matters.
             needs_bp = rule.counts_from_bp() | (needs_bp & !rule.saves_bp());
             frames[i] = Frame { bp, depth: rule.depth(), hash, next_needs_bp: needs_bp };
         }
@@ -173,8 +173,8 @@ pub(super) mod tests {
         MaybeUninit::new(Step { slot: stack.address(slot), word, bp, rule })
     }
 
-    /// Four frames, of which the second from outside counts from `rbp`, which
-    /// the third only hands on and the fourth has saved.
+    /// Creates four frames: the second from outside counts from `rbp`, which the third only hands on and the fourth has
+    /// saved.
     pub(in super::super) fn four(stack: &mut Stack) -> (Last, [MaybeUninit<Step>; 4]) {
         let plain = sample(Base::Sp, 32, None);
         let saves = sample(Base::Sp, 32, Some(16));

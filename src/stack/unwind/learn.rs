@@ -1,12 +1,10 @@
-//! Rules are learnt when an address is new, and forgotten when a library has taken another's place.
+//! Learns the rules of new addresses, and forgets all rules when a library has replaced another.
 //!
-//! A rule belongs to the module that was loaded when it was learnt. `dlclose`
-//! sends no notice, and asking the loader on each capture would cost more than
-//! the capture. So the module at an address is compared with the one that was
-//! known there whenever an address is new ([`learn`]), and all modules of a stack
-//! when the stack is new or its walk ends where none of its thread's ended before
-//! ([`recheck`]): a stale rule would lead the walk to wrong frames. While no library was unloaded
-//! since the first rule was learnt, none is stale, and the loader's counter alone is asked.
+//! A rule belongs to the module that was loaded when it was learnt. `dlclose` sends no notice, and calling the loader
+//! on each capture would cost more than the capture. So the module at an address is compared with the one that was
+//! known there whenever an address is new ([`learn`]), and all modules of a stack when the stack is new or its walk
+//! ends where no earlier walk of its thread ended ([`recheck`]): a stale rule would lead the walk to wrong frames. If
+//! no library was unloaded since the first rule was learnt, none is stale, and only the loader's counter is read.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -24,17 +22,17 @@ use super::{
     rule::Rule,
 };
 
-/// A module that rules were learnt of. Only the holder of the [`Writer`] writes. The fingerprint is written last and with a
-/// release: a thread that knows a module by it sees the epoch too that began when the rules of another module there were
-/// forgotten.
+/// A module from which rules were learnt. Only the holder of the [`Writer`] writes. The fingerprint is written last,
+/// with release: a thread that recognises a module by it also sees the epoch that started when the rules of another
+/// module there were forgotten.
 struct Known {
     start: AtomicUsize,
     end: AtomicUsize,
     fingerprint: AtomicU64,
 }
 
-/// A process with more modules than this on its stacks forgets all rules when it meets
-/// one more, and begins again.
+/// The most known modules. A process with more modules on its stacks forgets all rules when it finds another one, and
+/// starts again.
 const MAX_MODULES: usize = 512;
 
 static KNOWN: [Known; MAX_MODULES] = [const {
@@ -42,19 +40,20 @@ static KNOWN: [Known; MAX_MODULES] = [const {
 }; MAX_MODULES];
 static N_KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many libraries were unloaded before the first rule was learnt; [`UNKNOWN`] if the loader could not be asked then. Stored
-/// with release behind the epoch: a thread that sees it sees that the rules before were forgotten.
+/// How many libraries were unloaded before the first rule was learnt; [`UNKNOWN`] if the loader could not be asked
+/// then. Stored with release after the epoch: a thread that sees it also sees that earlier rules were forgotten.
 static UNLOADED_BEFORE: AtomicU64 = AtomicU64::new(NOT_ASKED);
 const UNKNOWN: u64 = u64::MAX;
 const NOT_ASKED: u64 = UNKNOWN - 1;
 
-/// How many checks of modules were made since the rules were learnt. Relaxed: it decides when they are learnt anew.
+/// How many checks of modules were made since the rules were learnt. Relaxed: it only decides when they are learnt
+/// again.
 static N_CHECKS: AtomicUsize = AtomicUsize::new(0);
 
-/// The checks after which it is cheaper to learn all rules anew.
+/// The number of checks after which it is cheaper to learn all rules again.
 const MOST_CHECKS: usize = 1 << 14;
 
-/// Reads the rule of a return address on this thread's stack; none where the loader knows no code.
+/// Reads the rule of a return address on this thread's stack; none if the loader knows no code there.
 ///
 /// The rule is cached for all threads, unless another thread is writing to the cache. The
 /// lack of a rule is not cached: a library may be loaded there later.
@@ -76,10 +75,11 @@ pub(in super::super) fn learn(return_address: usize) -> Option<Rule> {
     rule
 }
 
-/// Whether this very build was at this place before.
+/// Returns whether this very build was already known at this address.
 ///
-/// Relaxed: a thread without the right to write may meet an entry that is being replaced, or not see a new one. Then the place
-/// is not the module's or the fingerprint is not, unless the same build is at both places: the module is admitted again.
+/// Relaxed: a thread without the right to write may meet an entry that is being replaced, or not see a new one. Then
+/// either the address or the fingerprint is not the module's, unless the same build is at both addresses: the module is
+/// added again.
 fn is_known(module: &Mapping) -> bool {
     let n = N_KNOWN.load(Ordering::Relaxed).min(MAX_MODULES);
     let span = module.span();
@@ -90,10 +90,10 @@ fn is_known(module: &Mapping) -> bool {
     there.is_some_and(|known| known.fingerprint.load(Ordering::Acquire) == module.fingerprint().bits())
 }
 
-/// Adds a module to the known ones. If it is where another was, the rules of
-/// the other are still in the cache: everything is forgotten.
+/// Adds a module to the known ones. If it is where another one was, the other's rules are still in the cache, so
+/// everything is forgotten.
 fn admit(writer: &Writer, module: &Mapping) {
-    // Relaxed: writers follow each other. Others see a place before its fingerprint, which is stored with release.
+    // Relaxed: writers follow each other. Others see an address before its fingerprint, which is stored with release.
     let n = N_KNOWN.load(Ordering::Relaxed);
     let span = module.span();
     let overlaps = |known: &Known| {
@@ -111,7 +111,8 @@ fn admit(writer: &Writer, module: &Mapping) {
     N_KNOWN.store(n + 1, Ordering::Relaxed);
 }
 
-/// Makes the rules usable in a child of `fork`: if a thread that is gone was writing them, they are forgotten.
+/// Makes the rules usable in a child of `fork`: if a thread that does not exist there was writing them, they are
+/// forgotten.
 #[cfg(not(loom))]
 pub(in super::super) fn after_fork() {
     if cache::release_writer()
@@ -123,19 +124,19 @@ pub(in super::super) fn after_fork() {
     }
 }
 
-/// Whether the rules of a stack's addresses are trusted.
+/// Whether the rules for a stack's addresses can be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Verdict {
-    /// All modules are the known ones.
+    /// All modules are known.
     Sound,
-    /// Some module was not known, and all rules were forgotten: the stack has to be walked again.
+    /// Some module was not known, and all rules were forgotten: the stack must be walked again.
     Forgotten,
     /// Some module was not known, and another thread is writing to the cache.
     Unsettled,
 }
 
-/// Compares the modules of all these addresses with the known ones. `epoch` is that of the walk that found them: another
-/// thread may have forgotten its rules since, and know the modules already.
+/// Compares the modules of all these addresses with the known ones. `epoch` is that of the walk that found them:
+/// another thread may have forgotten its rules since, and may already know the modules.
 #[cold]
 pub(in super::super) fn recheck(return_addresses: &[usize], epoch: u32) -> Verdict {
     let n_unloaded = n_unloaded();
@@ -151,22 +152,23 @@ pub(in super::super) fn recheck(return_addresses: &[usize], epoch: u32) -> Verdi
     verdict
 }
 
-/// Whether every rule is of a library that is still loaded.
+/// Returns whether every rule belongs to a library that is still loaded.
 fn none_is_stale(n_unloaded: u64) -> bool {
     UNLOADED_BEFORE.load(Ordering::Acquire) == n_unloaded
 }
 
-/// Notes what was unloaded before the first rule is learnt. A later call does nothing: rules may have been learnt.
+/// Records how many libraries were unloaded before the first rule is learnt. A later call does nothing, because rules
+/// may have been learnt.
 pub(in super::super) fn prepare() {
     let n_unloaded = n_unloaded().unwrap_or(UNKNOWN);
     // Relaxed if it fails: nothing follows from it.
     let _ = UNLOADED_BEFORE.compare_exchange(NOT_ASKED, n_unloaded, Ordering::Release, Ordering::Relaxed);
 }
 
-/// Forgets all rules, when so many libraries had been unloaded.
+/// Forgets all rules, as of `n_unloaded` unloaded libraries.
 fn forget(writer: &Writer, n_unloaded: u64) {
     writer.flush();
-    // Relaxed: writers follow each other, and the count of checks decides nothing but when to forget again.
+    // Relaxed: writers follow each other, and the count of checks only decides when to forget again.
     N_KNOWN.store(0, Ordering::Relaxed);
     N_CHECKS.store(0, Ordering::Relaxed);
     UNLOADED_BEFORE.store(n_unloaded, Ordering::Release);

@@ -1,8 +1,7 @@
-//! memreel's own stack walk: rules cached for all threads, frames kept for each thread.
+//! memreel's own stack walk, with rules cached for all threads and frames kept for each thread.
 //!
-//! In steady state it calls nothing outside this crate: no allocator, no
-//! lock, no loader. What differs between
-//! processors is in `processor/`. `portable.rs` takes the place of all this on other machines.
+//! In steady state it calls nothing outside this crate: no allocator, no lock, no loader. What differs between
+//! processors is in `processor/`. On other machines, `portable.rs` replaces all this.
 
 mod bounds;
 mod cache;

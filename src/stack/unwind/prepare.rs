@@ -1,4 +1,4 @@
-//! The preparation of captures: what the loader offers, and which method suits this build.
+//! Prepares captures: checks what the loader offers, and which method suits this build.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -9,9 +9,8 @@ use super::{
 /// Looks up what captures need; returns the method that suits this build, or none
 /// if this program's own code cannot be walked.
 ///
-/// std has frame pointers and glibc has none, whatever the build. What counts
-/// is the code that calls memreel, which is compiled like memreel: this very function
-/// is the sample.
+/// std has frame pointers and glibc has none, whatever the build. What matters is the code that calls memreel, which is
+/// compiled like memreel: this very function serves as the sample.
 #[inline(never)]
 pub(in super::super) fn prepare() -> Option<StackMethod> {
     modules::prepare();

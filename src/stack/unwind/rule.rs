@@ -1,10 +1,10 @@
-//! Unwind rules: 29 bits that locate the caller's frame. How is in `processor/`.
+//! Unwind rules: 29 bits that locate the caller's frame. `processor/` defines how.
 #![forbid(unsafe_code)]
 
 /// The unwind rule of one address.
 ///
-/// The CFA, DWARF's canonical frame address, is the value of the stack pointer once the function has returned. It is counted
-/// from the stack pointer or the frame pointer, and the places of the saved registers from it.
+/// The CFA, DWARF's canonical frame address, is the value of the stack pointer once the function has returned. It is
+/// counted from the stack pointer or the frame pointer; the locations of saved registers are counted from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Rule(pub(super) u32);
 
@@ -31,7 +31,7 @@ pub(super) enum Base {
 impl Rule {
     pub(super) const BITS: u32 = 29;
 
-    /// The rule in the bits of a cache entry, if they are at most [`Rule::BITS`].
+    /// Returns the rule in the bits of a cache entry, if they are at most [`Rule::BITS`].
     #[inline(always)]
     pub(super) fn from_bits(bits: u64) -> Option<Rule> {
         (bits < 1 << Rule::BITS).then_some(Rule(bits as u32))
@@ -41,7 +41,7 @@ impl Rule {
         u64::from(self.0)
     }
 
-    /// Why no frame follows, if none does.
+    /// Returns why no frame follows, if none does.
     pub(super) fn why_stop(self) -> Option<Stop> {
         let stops = [Stop::Outermost, Stop::Signal, Stop::Unknown, Stop::Unfit];
         stops.into_iter().find(|stop| self == Rule::stop(*stop))

@@ -1,11 +1,11 @@
-//! A frame and the step out of it: registers, the slot of the return address, its words.
+//! A frame and the step to its caller: registers, the slot of the return address, its words.
 
 use std::{mem::MaybeUninit, ptr};
 
 use super::{super::intern::limits::MAX_DEPTH, rule::Rule};
 
-/// The state in which a frame is left: the instruction, and the two registers that rules count from: the stack pointer and the
-/// frame pointer.
+/// The state in which a frame is left: the instruction, and the two registers that rules count from, the stack pointer
+/// and the frame pointer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
     pub(super) ip: usize,
@@ -16,9 +16,9 @@ pub(super) struct Registers {
 /// The step from one frame to its caller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// The address on the stack of the return address.
+    /// The address of the return address on the stack.
     pub(super) slot: usize,
-    /// The return address: the instruction at which the caller goes on.
+    /// The return address: the instruction at which the caller continues.
     pub(super) word: usize,
     /// The frame pointer in the caller.
     pub(super) bp: usize,

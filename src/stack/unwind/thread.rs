@@ -1,4 +1,4 @@
-//! A thread's last capture, brought up to date by a walk.
+//! Keeps a thread's last capture, and updates it by a walk.
 
 use std::{
     cell::{Cell, UnsafeCell},
@@ -18,10 +18,9 @@ use super::{
     walk::{End, walk},
 };
 
-/// The state of a thread that lives from one capture to the next.
+/// A thread's state from one capture to the next.
 ///
-/// Nothing here needs dropping, so the thread's storage has no destructor and
-/// can be used to the thread's very end.
+/// Nothing here needs dropping, so the thread's storage has no destructor and can be used until the thread has ended.
 struct Thread {
     is_busy: Cell<bool>,
     stack: UnsafeCell<Range<usize>>,
@@ -40,12 +39,12 @@ thread_local! {
     };
 }
 
-/// Walks the stack again, all the way, by rules that were checked; returns whether it could.
+/// Walks the whole stack again, by rules that were checked; returns whether it could.
 pub(super) type WalkAgain<'a> = &'a dyn Fn(&mut Last) -> bool;
 
-/// Updates the thread's last capture to the stack at `start`, and calls `show` with it.
+/// Updates the thread's last capture to the stack at `start`, then calls `show` with it.
 ///
-/// Returns none without calling `show` where only the portable walk can capture.
+/// Returns none, without calling `show`, if only the portable walk can capture.
 #[inline(always)]
 pub(super) fn with_last<T>(
     start: Registers,
@@ -110,9 +109,9 @@ fn update(
     }
 }
 
-/// Fills in the bounds of the thread's stack, once; returns whether the stack pointer is inside.
+/// Fills in the bounds of the thread's stack once; returns whether the stack pointer is inside.
 ///
-/// It is outside in a coroutine and on a signal's own stack.
+/// It is outside in a coroutine and on a separate signal stack.
 #[cold]
 fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
     if stack.end == 0 {
@@ -120,20 +119,20 @@ fn learn_bounds(stack: &mut Range<usize>, sp: usize) -> bool {
         bounds::note(stack);
         stack.end &= !7;
         if stack.end == 0 {
-            // The system does not know the bounds, and is not asked again.
+            // The system does not know the bounds, and is not queried again.
             *stack = 8..8;
         }
     }
     stack.contains(&sp)
 }
 
-/// Walks until the last capture is joined.
+/// Walks until it joins the last capture.
 #[inline(always)]
 fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
     let epoch = cache::epoch();
     let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
     let (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::new(last, epoch, live));
-    // Rules were forgotten on the way: the steps before may have used stale ones.
+    // Rules were forgotten during the walk: earlier steps may have used stale ones.
     if cache::epoch() != epoch {
         return walk_anew::<POINTERS_FIRST>(last, start, live);
     }
@@ -147,13 +146,13 @@ fn walk_on<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: 
     end
 }
 
-/// Walks all the way.
+/// Walks the whole stack.
 #[inline(never)]
 fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live: &Range<usize>) -> End {
     let mut steps = [MaybeUninit::uninit(); MAX_DEPTH];
     let mut epoch = cache::epoch();
     let (mut n, mut end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
-    // Rules were forgotten on the way: the steps before may have used stale ones.
+    // Rules were forgotten during the walk: earlier steps may have used stale ones.
     if cache::epoch() != epoch {
         epoch = cache::epoch();
         (n, end) = walk::<POINTERS_FIRST>(start, live.end, &mut steps, Join::never(last));
@@ -165,7 +164,7 @@ fn walk_anew<const POINTERS_FIRST: bool>(last: &mut Last, start: Registers, live
     end
 }
 
-/// Whether a walk that did not end at the latest end of this thread's walks is trusted.
+/// Returns whether to trust a walk that did not end at the latest end of this thread's walks.
 #[cold]
 #[inline(never)]
 fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<usize>, end: End) -> bool {
@@ -180,7 +179,7 @@ fn ended_elsewhere(ends: &Ends, last: &mut Last, start: Registers, live: &Range<
         match learn::recheck(last.words(), last.epoch) {
             Verdict::Sound => ends.add(mark),
             Verdict::Unsettled => return false,
-            // The next walk meets this end again, and it is checked then.
+            // The next walk reaches this end again, and it is checked then.
             Verdict::Forgotten => return walk_anew::<false>(last, start, live) != End::Unfit,
         }
     }

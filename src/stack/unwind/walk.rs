@@ -1,4 +1,4 @@
-//! The walk from frame to frame, by rules, to the outermost frame.
+//! Walks from frame to frame, by rules, to the outermost frame.
 
 use std::arch::asm;
 
@@ -17,7 +17,7 @@ use super::{
 pub(super) enum End {
     /// At the outermost frame, with the stack pointer there.
     Outermost(usize),
-    /// At code that a signal interrupted.
+    /// At code interrupted by a signal.
     Signal,
     /// At code without unwind tables, or at an impossible frame.
     Lost,
@@ -33,10 +33,9 @@ pub(super) enum End {
 ///
 /// Returns the number of steps and how the walk ended.
 ///
-/// `POINTERS_FIRST` is a guess, not a belief: each frame's rule is looked up
-/// either way. Where the rule is that of a function with a frame pointer, the
-/// processor goes on to the next frame on that guess while the rule is still on
-/// its way from memory, so a build with frame pointers costs one load a frame.
+/// `POINTERS_FIRST` is only a guess: each frame's rule is looked up either way. If the rule belongs to a function with
+/// a frame pointer, the processor continues to the next frame on that guess while the rule is still on its way from
+/// memory, so a build with frame pointers costs one load per frame.
 #[inline(always)]
 pub(super) fn walk<const POINTERS_FIRST: bool>(
     start: Registers,
@@ -49,15 +48,15 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     for (n, next) in steps.iter_mut().enumerate() {
         let rule = cache::lookup(ip).unwrap_or_else(|| rarer_rule(ip));
         let places = rule.places::<POINTERS_FIRST>(sp, bp);
-        // Within this thread's stack, and outside of the frames already walked. A rule
-        // that ends the walk fails here too: it puts the slot below `sp`.
+        // The places must be within this thread's stack, and outside the frames already walked. A rule that ends the
+        // walk fails here too, because it puts the slot below `sp`.
         if !rule.is_within(places, sp, highest) {
             return (n, end_of(rule, sp));
         }
         let Places { slot, saved } = places;
-        // A branch that decides nothing: the slot of the last walk's frame is already
-        // in a register, so the processor reads the next word from there and looks
-        // for its rule while this frame's rule is still on its way from memory.
+        // A branch without an effect: the slot of the last walk's frame is already in a register, so the processor
+        // reads the next word from there and looks for its rule while this frame's rule is still on its way from
+        // memory.
         let (expected, guess) = twice(join.slot());
         let is_as_last = slot == expected;
         let slot = if is_as_last { kept_apart(guess) } else { slot };
@@ -86,7 +85,7 @@ pub(super) fn walk<const POINTERS_FIRST: bool>(
     (MAX_DEPTH, End::Full)
 }
 
-/// The rule of an address that is not the newest entry of its place in the cache.
+/// Returns the rule of an address that is not the newest entry at its position in the cache.
 #[inline(never)]
 fn rarer_rule(ip: usize) -> Rule {
     cache::lookup_old(ip).or_else(|| learn(ip)).unwrap_or(Rule::stop(Stop::Unknown))

@@ -1,4 +1,4 @@
-//! The names of thousands of addresses, compared with those of `backtrace::resolve`.
+//! Compares the names of thousands of addresses with those of `backtrace::resolve`.
 #![forbid(unsafe_code)]
 
 use std::{ffi::c_void, ops::Range, ptr};
@@ -10,7 +10,7 @@ use crate::process::testing::random::Random;
 
 type Plain = (String, String, u32);
 
-/// `(name, file, line)` by `backtrace`, innermost first, demangled like memreel's names.
+/// Returns `(name, file, line)` by `backtrace`, innermost first, demangled like memreel's names.
 fn by_backtrace(address: usize) -> Vec<Plain> {
     let mut frames = Vec::new();
     backtrace::resolve(ptr::without_provenance_mut::<c_void>(address), |symbol| {
@@ -23,11 +23,11 @@ fn by_backtrace(address: usize) -> Vec<Plain> {
 
 fn by_us(symbolizer: &mut Symbolizer, address: usize) -> Vec<Plain> {
     let plain = |symbol: &Symbol| (symbol.name.to_string(), symbol.filename.to_string(), symbol.line);
-    // Not `frames`, which cuts off memreel's own: they are most of the test binary.
+    // Not `frames`, which removes memreel's own: they are most of the test binary.
     symbolizer.whole(&[address]).iter().map(plain).collect()
 }
 
-/// Addresses all over the code of the module whose path `is_it` accepts, the same in every run.
+/// Returns addresses all over the code of the module whose path `is_it` accepts, the same in every run.
 fn addresses_in(is_it: impl Fn(&str) -> bool, n: usize) -> Vec<usize> {
     let (_, modules) = modules::list();
     let module = modules.iter().find(|module| is_it(&module.path.to_string_lossy())).expect("it is loaded");
@@ -45,7 +45,7 @@ fn own_addresses(n: usize) -> Vec<usize> {
     addresses_in(|path| path == own, n)
 }
 
-/// The name of every symbol of a file that covers an address.
+/// Returns the name of every symbol of a file that covers an address.
 fn symbols_at(file: &object::File<'_>, probe: u64) -> Vec<String> {
     let covers = |symbol: &object::Symbol<'_, '_>| {
         (symbol.address()..symbol.address() + symbol.size()).contains(&probe) && symbol.is_definition()
@@ -57,9 +57,8 @@ fn is_number(name: &str) -> bool {
     name.contains("+0x")
 }
 
-/// Two differences are intended. A function that several were folded into has several names,
-/// and each reader may take another. And `backtrace` gives a symbol's name to the byte after
-/// its end too, which is padding.
+/// Two differences are intended. A function into which several were folded has several names, and each reader may
+/// choose another one. And `backtrace` gives a symbol's name to the byte after its end too, which is padding.
 #[test]
 fn this_program_is_named_as_backtrace_names_it() {
     let addresses = own_addresses(5000);
@@ -103,6 +102,6 @@ fn libc_is_named_as_backtrace_names_it() {
         assert!(is_fine, "{address:#x}: {ours:?}, {theirs:?}");
         n_ours += usize::from(!is_number(&ours[0].0));
     }
-    // A libc without any debug file has the symbols of its public functions alone.
+    // A libc without any debug file has only the symbols of its public functions.
     assert!(n_ours > 500, "{n_ours}");
 }

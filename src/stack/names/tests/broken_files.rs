@@ -1,4 +1,4 @@
-//! Modules with broken files: cut short, changed, or of another format. Every address still gets a name.
+//! Tests modules with broken files: truncated, changed, or in another format. Every address still gets a name.
 
 use std::{
     fs,
@@ -17,14 +17,14 @@ use crate::process::testing::{
     random::Random,
 };
 
-/// A module of the present build of a file, so that the file is read and not refused.
+/// Returns a module with the present build of a file, so that the file is read instead of rejected.
 fn module(path: &Path) -> Module {
     let data = fs::read(path).unwrap();
     let fingerprint = Fingerprint::of_file(&data).unwrap_or(Fingerprint::of_number(0));
     Module { path: path.into(), bias: 0, ranges: Vec::new(), fingerprint }
 }
 
-/// The calls at some offsets, innermost first, `-` for none. No panic is caught: one fails the test.
+/// Returns the calls at some offsets, innermost first, `-` for none. No panic is caught: one fails the test.
 fn names(path: &Path, offsets: &[u64]) -> Vec<String> {
     let arena = Arena::default();
     let probes: Vec<Probe> =
@@ -35,7 +35,7 @@ fn names(path: &Path, offsets: &[u64]) -> Vec<String> {
     texts.map(|text| if text.is_empty() { "-".into() } else { text }).collect()
 }
 
-/// The offset of the function `name` in a library.
+/// Returns the offset of the function `name` in a library.
 fn offset_of(path: &Path, name: &str) -> u64 {
     use object::{Object, ObjectSymbol};
     let data = fs::read(path).unwrap();
@@ -116,7 +116,7 @@ fn lines_are_found_where_linkers_put_them() {
     }
 }
 
-/// A library that contains nothing but a link to `full.debug` with a checksum.
+/// Creates a library that contains only a link to `full.debug`, with a checksum.
 fn linked(folder: &Path, name: &str, checksum: u32) -> PathBuf {
     let bytes = [&b"full.debug\0\0"[..], &checksum.to_ne_bytes()].concat();
     let text = format!(

@@ -1,4 +1,4 @@
-//! Names that the processes of a run share.
+//! Tests names that the processes of a run share.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::Path, sync::Arc};
@@ -9,7 +9,7 @@ use super::super::{
     target::{Named, Target, name_all},
 };
 
-/// An address of this program's, in a process that has the program's file at another place.
+/// Returns an address of this program, in a process that has the program's file at another address.
 fn target(path: &Path, bias: usize, address: usize) -> Target {
     let fingerprint = Fingerprint::of_file(&fs::read("/proc/self/exe").unwrap()).unwrap();
     let module = Module { path: path.into(), bias, ranges: Vec::new(), fingerprint };
@@ -36,7 +36,7 @@ fn a_file_is_read_once_for_all_processes() {
     let is_missing = |names: &SharedNames| names.missing(target(&path, 0, address).module().unwrap());
     assert_eq!(is_missing(&names), None);
     fs::remove_file(&path).unwrap();
-    // Another process: the same place in the file, and one that is new.
+    // Another process has the same position in the file, and a new one.
     let others = [target(&path, 0x7000_0000, address), target(&path, 0x7000_0000, address + 100_000)];
     let second = names.name_all(&others);
     assert_eq!(texts(&second[..1]), first);
@@ -46,7 +46,7 @@ fn a_file_is_read_once_for_all_processes() {
     assert!(texts(&name_all(&others[..1]))[0].starts_with("program+0x"), "without what is known");
 }
 
-/// The same path, of another build.
+/// Uses the same path, but another build.
 #[test]
 fn another_build_has_names_of_its_own() {
     let own = std::env::current_exe().unwrap();

@@ -4,10 +4,10 @@ use std::{arch::global_asm, ffi::c_void};
 
 use super::{Call, Frame};
 
-// As on x86-64: of a size given at run time; with `x29` pointing at two words that look like a frame record; with a rule
-// that does not fit 29 bits; one whose call is its last instruction. Others are here alone: one without a saved `x29`, one
-// with a frame record at the high end as clang makes it, one with a record at no multiple of 16, as LLVM makes it below odd numbers
-// of general and of floating registers, and one whose return address is signed.
+// As on x86-64: of a size given at run time; with `x29` pointing at two words that look like a frame record; with a
+// rule that does not fit 29 bits; one whose call is its last instruction. Others are only here: one without a saved
+// `x29`, one with a frame record at the high end as clang makes it, one with a record at no multiple of 16, as LLVM
+// makes it below odd numbers of general and of floating registers, and one whose return address is signed.
 global_asm!(
     ".globl memreel_chain_sized",
     ".hidden memreel_chain_sized",
@@ -89,9 +89,8 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_aligned, . - memreel_chain_aligned",
-    // The call is the last instruction: the return address is in the next
-    // function, which has another frame. The callee removes this frame too
-    // and returns to its caller.
+    // The call is the last instruction: the return address is in the next function, which has another frame. The callee
+    // also removes this frame, and returns to its caller.
     ".globl memreel_chain_last",
     ".hidden memreel_chain_last",
     ".type memreel_chain_last, @function",
@@ -124,7 +123,7 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_twice, . - memreel_chain_twice",
-    // `x29` belongs to the caller still. The return address is neither at the high end nor at the low one.
+    // `x29` still belongs to the caller. The return address is neither at the high end nor at the low one.
     ".globl memreel_chain_plain",
     ".hidden memreel_chain_plain",
     ".type memreel_chain_plain, @function",
@@ -232,10 +231,10 @@ unsafe extern "C-unwind" {
     fn memreel_chain_signed(call: Call, data: *mut c_void);
 }
 
-/// Where the frame of `memreel_chain_sized` is counted from its frame pointer: an address behind an instruction.
+/// The offset of an instruction in `memreel_chain_sized` from which on the frame is counted from its frame pointer.
 pub(in super::super) const BY_POINTER: usize = 16;
 
-/// The frames of a fixed size whose rules fit.
+/// The frames with a fixed size whose rules fit.
 pub(in super::super) const FRAMES: [Frame; 6] = [
     memreel_chain_tempting,
     memreel_chain_last,
@@ -245,8 +244,8 @@ pub(in super::super) const FRAMES: [Frame; 6] = [
     memreel_chain_signed,
 ];
 
-/// The instructions of a `bounce` whose frame has `n_bytes` below the return address. It stores the first word of its second
-/// argument at `lure_at`.
+/// Returns the instructions of a `bounce` whose frame has `n_bytes` below the return address. It stores the first word
+/// of its second argument at `lure_at`.
 pub(in super::super) fn bounce(n_bytes: usize, lure_at: usize) -> String {
     let all = n_bytes + 8;
     format!(

@@ -20,5 +20,5 @@ unsafe extern "C-unwind" {
     pub(super) fn memreel_chain_aligned(call: Call, data: *mut c_void);
 }
 
-/// A function that calls another from such a frame.
+/// A function that calls another one from such a frame.
 pub(super) type Frame = unsafe extern "C-unwind" fn(Call, *mut c_void);

@@ -9,10 +9,10 @@ unsafe extern "C-unwind" {
     fn memreel_chain_last(call: Call, data: *mut c_void);
 }
 
-/// Where the frame of `memreel_chain_sized` is counted from its frame pointer: an address behind an instruction.
+/// The offset of an instruction in `memreel_chain_sized` from which on the frame is counted from its frame pointer.
 pub(in super::super) const BY_POINTER: usize = 7;
 
-/// The frames of a fixed size whose rules fit.
+/// The frames with a fixed size whose rules fit.
 pub(in super::super) const FRAMES: [Frame; 2] = [memreel_chain_tempting, memreel_chain_last];
 
 // Each calls `call(data)` and returns. Their frames: of a size given at run
@@ -94,9 +94,8 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size memreel_chain_aligned, . - memreel_chain_aligned",
-    // The call is the last instruction: the return address is in the next
-    // function, which has another frame. The callee removes this frame too
-    // and returns to its caller.
+    // The call is the last instruction: the return address is in the next function, which has another frame. The callee
+    // also removes this frame, and returns to its caller.
     ".globl memreel_chain_last",
     ".hidden memreel_chain_last",
     ".type memreel_chain_last, @function",
@@ -127,8 +126,8 @@ global_asm!(
     ".size memreel_chain_twice, . - memreel_chain_twice",
 );
 
-/// The instructions of a `bounce` whose frame has `n_bytes` below the return address. It stores the first word of its second
-/// argument at `lure_at`.
+/// Returns the instructions of a `bounce` whose frame has `n_bytes` below the return address. It stores the first word
+/// of its second argument at `lure_at`.
 pub(in super::super) fn bounce(n_bytes: usize, lure_at: usize) -> String {
     format!(
         r#""sub rsp, {n_bytes}", ".cfi_def_cfa_offset {}", "mov rax, [rsi]", "mov [rsp + {lure_at}], rax",

@@ -1,5 +1,5 @@
-//! The walk on aarch64: the return address is where the function saved `x30`, mostly beside `x29` in a frame record, which is
-//! at either end of a frame.
+//! The walk on aarch64: the return address is where the function saved `x30`, usually next to `x29` in a frame record
+//! at either end of the frame.
 
 use std::arch::asm;
 
@@ -15,18 +15,17 @@ use super::{
 
 pub(in super::super) const CODE_ALIGN_BITS: u32 = 2;
 
-/// `mov x8, #139; svc #0`, `rt_sigreturn`. The kernel's tables leave it out, because unwinders recognise the code.
+/// `mov x8, #139; svc #0`, `rt_sigreturn`. The kernel's tables omit it, because unwinders recognise the code.
 pub(in super::super) const SIGNAL_RETURN: Option<[u8; 8]> =
     Some([0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4]);
 
-/// With the instruction that tells where return addresses are signed.
+/// Includes the instruction that marks where return addresses are signed.
 pub(in super::super) const TABLES: Vendor = Vendor::AArch64;
 
 /// The most words between the base register and the CFA, and between the CFA and the return address: 64 KiB.
 const MAX_WORDS: u32 = (1 << 13) - 1;
 
-/// The registers of the function that this is inlined into, which must not return before
-/// they are used.
+/// Returns the registers of the function that this is inlined into, which must not return before they are used.
 #[inline(always)]
 pub(in super::super) fn here() -> Registers {
     let (ip, sp, bp);
@@ -47,14 +46,14 @@ pub(in super::super) fn here() -> Registers {
     Registers { ip, sp, bp }
 }
 
-/// Without its signature, which is in the bits above an address. Linux gives programs addresses of more than 48 bits only
-/// where they ask for them. A mask costs one instruction; `xpaclri` would need `x30` for each.
+/// Returns an address without its signature, which is in the bits above the address. Linux gives programs addresses of
+/// more than 48 bits only on request. A mask costs one instruction; `xpaclri` would need `x30` for each.
 #[inline(always)]
 pub(in super::super) fn return_address(word: usize) -> usize {
     word & ((1 << 48) - 1)
 }
 
-/// The words from the return address to the caller's stack pointer.
+/// The number of words from the return address to the caller's stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Depth(u32);
 
@@ -72,16 +71,18 @@ impl Depth {
 ///     └─────────────────┴──────────────┴──────┴───┘   CFA 0: no frame follows; the upper field is the reason
 /// ```
 ///
-/// In functions of LLVM that save an odd number of general registers and an odd number of others, `x29` is no multiple of 16.
+/// In LLVM functions that save an odd number of general registers and an odd number of others, `x29` is not a multiple
+/// of 16.
 impl Rule {
     const BP_BELOW: u32 = 0;
     const BP_UNCHANGED: u32 = 1;
     const BP_ABOVE: u32 = 2;
 
-    /// A frame whose CFA is `cfa_bytes` above its base, with the return address `slot_bytes` below the CFA, and the caller's
-    /// `x29` `saved_bp_bytes` below the CFA, which must be beside the return address, or still in the register.
+    /// Returns the rule of a frame whose CFA is `cfa_bytes` above its base, with the return address `slot_bytes` below
+    /// the CFA, and the caller's `x29` `saved_bp_bytes` below the CFA, which must be next to the return address, or
+    /// still in the register.
     ///
-    /// What is saved below the base does not fit: the walk relies on its absence.
+    /// A register that is saved below the base does not fit: the walk relies on this.
     fn frame(base: Base, cfa_bytes: i64, slot_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
         let units = |bytes: i64, unit: i64, most: u32| {
             let n = (bytes % unit == 0).then(|| u32::try_from(bytes / unit).ok()).flatten();
@@ -112,7 +113,8 @@ impl Rule {
         self.0 & 0xfff8 != 0
     }
 
-    /// Whether the caller's frame pointer is below the return address, as in a frame record, at which `x29` points.
+    /// Returns whether the caller's frame pointer is below the return address, as in a frame record, at which `x29`
+    /// points.
     pub(in super::super) fn has_frame_record(self) -> bool {
         self.is_frame() && self.saved_bp() == Rule::BP_BELOW
     }
@@ -127,7 +129,7 @@ impl Rule {
         self.0 as usize & 0xfff8
     }
 
-    /// How many bytes below the CFA the return address is.
+    /// Returns the distance of the return address below the CFA, in bytes.
     #[inline(always)]
     fn slot_bytes(self) -> usize {
         (self.0 as usize >> 16) << 3
@@ -143,20 +145,20 @@ impl Rule {
         self.saved_bp() != Rule::BP_UNCHANGED
     }
 
-    /// Where the frame keeps what the caller needs.
+    /// Returns where the frame keeps what the caller needs.
     #[inline(always)]
     pub(in super::super) fn places<const POINTERS_FIRST: bool>(self, sp: usize, bp: usize) -> Places {
         let base = if self.counts_from_bp() { bp } else { sp };
         let slot = base.wrapping_add(self.cfa_bytes()).wrapping_sub(self.slot_bytes());
-        // A branch that decides nothing: the processor reads the frame record at x29 and looks for the next rule while this
-        // one is still on its way from memory.
+        // A branch without an effect: the processor reads the frame record at x29 and looks for the next rule while
+        // this one is still on its way from memory.
         let of_record = bp.wrapping_add(8);
         let slot = if POINTERS_FIRST && slot == of_record { kept_apart(of_record) } else { slot };
         Places { slot, saved: self.saved_slot(slot) }
     }
 
-    /// Whether the places are aligned, at or above the stack pointer and at most at the stack's `highest` word. A rule
-    /// that ends the walk puts the slot below the stack pointer.
+    /// Returns whether the places are aligned, at or above the stack pointer, and at most at the stack's `highest`
+    /// word. A rule that ends the walk puts the slot below the stack pointer.
     #[inline(always)]
     pub(in super::super) fn is_within(
         self,
@@ -171,13 +173,13 @@ impl Rule {
             & (slot & 7 == 0)
     }
 
-    /// Where the caller's frame pointer is saved, by the slot of the return address.
+    /// Returns where the caller's frame pointer is saved, given the slot of the return address.
     #[inline(always)]
     pub(in super::super) fn saved_slot(self, slot: usize) -> usize {
         slot.wrapping_add(self.saved_bp() as usize * 8).wrapping_sub(8)
     }
 
-    /// The stack pointer in the caller.
+    /// Returns the stack pointer in the caller.
     #[inline(always)]
     pub(in super::super) fn caller_sp(self, slot: usize) -> usize {
         slot.wrapping_add(self.slot_bytes())
@@ -189,9 +191,9 @@ impl Rule {
     }
 }
 
-/// The rule of a row.
+/// Returns the rule of a row.
 pub(in super::super) fn rule_of<S: UnwindContextStorage<usize>>(row: &UnwindTableRow<usize, S>) -> Rule {
-    // Whether the address is signed does not matter: `return_address` takes a signature away.
+    // Whether the address is signed does not matter: `return_address` removes a signature.
     let slot = match row.register(AArch64::X30) {
         Some(RegisterRule::Undefined) => return Rule::stop(Stop::Outermost),
         Some(RegisterRule::Offset(offset)) => -offset,
@@ -215,7 +217,7 @@ pub(in super::super) fn rule_of<S: UnwindContextStorage<usize>>(row: &UnwindTabl
     Rule::frame(base, cfa_bytes, slot, saved_bp)
 }
 
-/// A rule for tests: the return address is the first word below the CFA.
+/// Returns a rule for tests: the return address is the first word below the CFA.
 #[cfg(test)]
 pub(in super::super) fn sample(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
     Rule::frame(base, cfa_bytes, 8, saved_bp_bytes)
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_rule_returns_what_it_was_made_of() {
-        // gcc puts the record at the low end of a frame, and clang at the other.
+        // gcc puts the record at the low end of a frame, and clang at the high end.
         let low = Rule::frame(Base::Sp, 48, 40, Some(48));
         assert!(low.is_frame() && !low.counts_from_bp() && low.saves_bp() && low.has_frame_record());
         assert_eq!((low.cfa_bytes(), low.slot_bytes(), low.depth()), (48, 40, Depth(5)));

@@ -1,16 +1,16 @@
-//! What a rule finds in a frame.
+//! The locations that a rule finds in a frame.
 
 use std::arch::asm;
 
-/// Where a rule finds the return address, and the caller's frame pointer. Where none was saved, both are one place or any: then
-/// "the saved frame pointer" is read all the same, which saves a branch.
+/// The locations of the return address and of the caller's frame pointer. If none was saved, both are the same, or the
+/// second is arbitrary: "the saved frame pointer" is read nevertheless, which saves a branch.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Places {
     pub(in super::super) slot: usize,
     pub(in super::super) saved: usize,
 }
 
-/// Returns `number`, and keeps the branch around it: a conditional move would wait for the condition.
+/// Returns `number`, keeping the branch around it: a conditional move would wait for the condition.
 #[inline(always)]
 pub(in super::super) fn kept_apart(mut number: usize) -> usize {
     // SAFETY: no instruction at all. Not `pure`, or it would be moved out of the branch.

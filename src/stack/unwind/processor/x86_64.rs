@@ -14,7 +14,7 @@ use super::{
 
 pub(in super::super) const CODE_ALIGN_BITS: u32 = 0;
 
-/// The tables mark it.
+/// The tables mark this code.
 pub(in super::super) const SIGNAL_RETURN: Option<[u8; 8]> = None;
 
 pub(in super::super) const TABLES: Vendor = Vendor::Default;
@@ -23,8 +23,7 @@ pub(in super::super) const TABLES: Vendor = Vendor::Default;
 /// and the saved `rbp`: 128 KiB.
 const MAX_WORDS: usize = (1 << 14) - 1;
 
-/// The registers of the function that this is inlined into, which must not return before
-/// they are used.
+/// Returns the registers of the function that this is inlined into, which must not return before they are used.
 #[inline(always)]
 pub(in super::super) fn here() -> Registers {
     let (ip, sp, bp);
@@ -50,7 +49,7 @@ pub(in super::super) fn return_address(word: usize) -> usize {
     word
 }
 
-/// One word, always.
+/// Always one word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Depth;
 
@@ -68,17 +67,17 @@ impl Depth {
 ///     └────────────────┴──────────────┴───┘   CFA 0: no frame follows; the upper field is the reason
 /// ```
 ///
-/// The return address is the first word below the CFA, so a saved `rbp` is never there, and 1 is free to mean that none is
+/// The return address is the first word below the CFA, so a saved `rbp` is never there, and 1 can mean that none is
 /// saved.
 impl Rule {
-    /// A function with a frame pointer: `rbp` points at the caller's `rbp`,
-    /// and above that is the return address.
+    /// The rule of a function with a frame pointer: `rbp` points at the caller's `rbp`, and the return address is above
+    /// that.
     const FRAME_POINTER: Rule = Rule(1 | 2 << 1 | 2 << 15);
 
-    /// A frame whose CFA is `cfa_bytes` above its base, with the caller's `rbp`
-    /// `saved_bp_bytes` below the CFA, or still in the register.
+    /// Returns the rule of a frame whose CFA is `cfa_bytes` above its base, with the caller's `rbp` `saved_bp_bytes`
+    /// below the CFA, or still in the register.
     ///
-    /// A saved `rbp` below the base does not fit: the walk relies on its absence.
+    /// An `rbp` that is saved below the base does not fit: the walk relies on this.
     fn frame(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
         let words = |bytes: i64| -> Option<u32> {
             let bytes = usize::try_from(bytes).ok()?;
@@ -103,7 +102,7 @@ impl Rule {
         self.0 & 0x7ffe != 0
     }
 
-    /// Whether the frame pointer points at the caller's, beside which is the return address.
+    /// Returns whether the frame pointer points at the caller's, next to the return address.
     pub(in super::super) fn has_frame_record(self) -> bool {
         self == Rule::FRAME_POINTER
     }
@@ -118,7 +117,7 @@ impl Rule {
         (self.0 as usize & 0x7ffe) << 2
     }
 
-    /// How many bytes below the CFA the caller's `rbp` is saved; 8 when it is not saved.
+    /// Returns how many bytes below the CFA the caller's `rbp` is saved; 8 if it is not saved.
     #[inline(always)]
     fn saved_bp_bytes(self) -> usize {
         (self.0 as usize >> 15) << 3
@@ -129,7 +128,7 @@ impl Rule {
         self.0 >> 15 != 1
     }
 
-    /// Where the frame keeps what the caller needs.
+    /// Returns where the frame keeps what the caller needs.
     #[inline(always)]
     pub(in super::super) fn places<const POINTERS_FIRST: bool>(self, sp: usize, bp: usize) -> Places {
         if POINTERS_FIRST && self == Rule::FRAME_POINTER {
@@ -140,8 +139,8 @@ impl Rule {
         Places { slot: cfa.wrapping_sub(8), saved: cfa.wrapping_sub(self.saved_bp_bytes()) }
     }
 
-    /// Whether the places are aligned, at or above the stack pointer and at most at the stack's `highest` word. A rule
-    /// that ends the walk puts the slot below the stack pointer.
+    /// Returns whether the places are aligned, at or above the stack pointer, and at most at the stack's `highest`
+    /// word. A rule that ends the walk puts the slot below the stack pointer.
     #[inline(always)]
     pub(in super::super) fn is_within(
         self,
@@ -152,13 +151,13 @@ impl Rule {
         (sp <= saved) & (saved <= slot) & (slot <= highest) & (slot & 7 == 0)
     }
 
-    /// Where the caller's frame pointer is saved, by the slot of the return address.
+    /// Returns where the caller's frame pointer is saved, given the slot of the return address.
     #[inline(always)]
     pub(in super::super) fn saved_slot(self, slot: usize) -> usize {
         slot + 8 - self.saved_bp_bytes()
     }
 
-    /// The stack pointer in the caller.
+    /// Returns the stack pointer in the caller.
     #[inline(always)]
     pub(in super::super) fn caller_sp(self, slot: usize) -> usize {
         slot + 8
@@ -170,7 +169,7 @@ impl Rule {
     }
 }
 
-/// The rule of a row.
+/// Returns the rule of a row.
 pub(in super::super) fn rule_of<S: UnwindContextStorage<usize>>(row: &UnwindTableRow<usize, S>) -> Rule {
     match row.register(X86_64::RA) {
         Some(RegisterRule::Undefined) => return Rule::stop(Stop::Outermost),
@@ -195,7 +194,7 @@ pub(in super::super) fn rule_of<S: UnwindContextStorage<usize>>(row: &UnwindTabl
     Rule::frame(base, cfa_bytes, saved_bp)
 }
 
-/// A rule for tests: the return address is the first word below the CFA.
+/// Returns a rule for tests: the return address is the first word below the CFA.
 #[cfg(test)]
 pub(in super::super) fn sample(base: Base, cfa_bytes: i64, saved_bp_bytes: Option<i64>) -> Rule {
     Rule::frame(base, cfa_bytes, saved_bp_bytes)
