@@ -1,5 +1,5 @@
-//! Limits for tests and builds: the peak, the live bytes, the reserved bytes and the fragmentation,
-//! compared with given figures or with those of an older snapshot.
+//! Limits for tests and builds: the peak, the live bytes, the reserved bytes and the fragmentation, compared with given
+//! values or with an older snapshot.
 //!
 //! The figures count events and bytes and never time, so that they are the same on a slow machine.
 
@@ -21,9 +21,9 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Figures {
-    /// The most bytes in use at any moment, those that wait for a stream included.
+    /// The most bytes in use at any moment, including those that wait for a stream.
     pub peak_bytes: u64,
-    /// The first moment of this peak; of one before the events, the first moment of theirs.
+    /// The first moment of this peak; for a peak before the events, the first moment of their own peak.
     pub peak: Moment,
     /// Whether this peak was before the events of the file ([`DeviceHistory::earlier_peak`]).
     pub is_peak_earlier: bool,
@@ -33,8 +33,8 @@ pub struct Figures {
     pub reserved_bytes: u64,
     /// The first moment at which they are held.
     pub most_reserved: Moment,
-    /// The percentage of these that is in no block at the first such moment. It is an upper bound,
-    /// because only the least rounding of freed blocks is known.
+    /// The percentage of these that is in no block at the first such moment. It is an upper bound, because only the
+    /// minimum rounding of freed blocks is known.
     pub fragmentation_percent: f64,
 }
 
@@ -57,7 +57,7 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// The highest figures that a gate allows; `None` allows every figure.
+/// The highest figures that a gate allows; `None` allows any value.
 ///
 /// ```
 /// use memreel::{Reel, analysis::Limits, recorder::Recording};
@@ -82,7 +82,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Allows every figure.
+    /// Creates limits that allow everything.
     pub fn new() -> Limits {
         Limits::default()
     }
@@ -111,8 +111,8 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes that an owner, such as `nccl`, may hold from the device at any moment
-    /// ([`DeviceHistory::owner_peaks`]). An owner that is not there holds 0 bytes.
+    /// Sets the most device memory, in bytes, that an owner such as `nccl` may hold at any moment
+    /// ([`DeviceHistory::owner_peaks`]). An absent owner holds 0 bytes.
     pub fn owner_bytes(mut self, owner: impl Into<String>, most: u64) -> Self {
         self.owners_bytes.push((owner.into(), most));
         self
@@ -146,7 +146,7 @@ pub struct Check {
     pub is_passed: bool,
 }
 
-/// A figure with its unit; it serialises as the number alone.
+/// A figure with its unit; it serialises as only the number.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -162,7 +162,7 @@ impl Check {
         Check { what: what.into(), actual, most, is_baseline: false, is_passed: actual <= most }
     }
 
-    /// Returns the moment of the figure, given the figures and the history that they are of.
+    /// Returns the moment of the figure, given the figures and their history.
     #[must_use]
     pub fn moment(&self, figures: &Figures, history: &DeviceHistory<'_>) -> Moment {
         if let Some(owner) = self.owner() {
@@ -187,7 +187,7 @@ impl DeviceHistory<'_> {
         self.earlier_peak().filter(|_| check.what == "peak")
     }
 
-    /// Returns the figures among checks that are known of the last events alone, because the others are lost or cut off.
+    /// Returns the checked figures that are known only for the last events, because the others are lost or cut off.
     #[must_use]
     pub fn known_in_part<'c>(&self, checks: &'c [Check]) -> Vec<&'c Check> {
         let trust = self.trust();
@@ -203,14 +203,14 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// What the name of an owner's check begins with.
+/// The prefix of an owner's check.
 const OWNER: &str = "owner ";
 
-/// What the name of a scope's check begins with.
+/// The prefix of a scope's check.
 const SCOPE: &str = "peak in scope ";
 
 impl Check {
-    /// Returns the owner whose bytes it compares, if it is one of an owner.
+    /// Returns the owner that the check is about, if it is about one.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         self.what.strip_prefix(OWNER)
@@ -218,7 +218,7 @@ impl Check {
 }
 
 impl DeviceHistory<'_> {
-    /// Compares the most bytes that owners hold from the device with limits, in the order of the limits.
+    /// Compares the most device memory that each owner holds with limits, in the order of the limits.
     #[must_use]
     pub fn check_owners(&self, limits: &Limits) -> Vec<Check> {
         if limits.owners_bytes.is_empty() {
@@ -306,14 +306,14 @@ impl Figures {
 impl Limits {
     /// Sets whether [`Limits::broken_by`] accepts a history that is not whole. Default: no.
     ///
-    /// Its figures may be too low, because they are those of the recorded events alone.
+    /// Its figures may be too low, because they cover only the recorded events.
     pub fn allow_partial(mut self, allow: bool) -> Self {
         self.allows_partial = allow;
         self
     }
 
-    /// Returns why a snapshot breaks the limits, with the stacks that hold the most; `None` if every device
-    /// keeps them.
+    /// Returns why a snapshot breaks the limits, with the stacks that hold the most; `None` if every device respects
+    /// them.
     ///
     /// A device whose history is not whole ([`Trust::is_whole`](crate::history::Trust::is_whole)) breaks
     /// them too, unless [`Limits::allow_partial`] is set. [`assert_peak!`](crate::assert_peak) and
@@ -322,7 +322,7 @@ impl Limits {
     pub fn broken_by(&self, snapshot: &Snapshot) -> Option<String> {
         let mut devices = devices(snapshot);
         if devices.is_empty() {
-            // Nothing is known about a device. Whether that is because nothing happened is judged too.
+            // If nothing is known about a device, whether that is because nothing happened is judged too.
             devices.push(DeviceId(0));
         }
         let histories = Histories::new(snapshot);
@@ -388,7 +388,7 @@ fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> St
     text
 }
 
-/// Fails a test if a snapshot's peak is over a number of bytes, and names the stacks that hold the most.
+/// Fails a test if a snapshot's peak exceeds a number of bytes, and lists the stacks that hold the most.
 ///
 /// The peak of a device is the most bytes in use at any moment of its recorded history. Every device has
 /// to keep the limit.
@@ -403,11 +403,10 @@ fn explained(history: &DeviceHistory<'_>, figures: &Figures, over: &Check) -> St
 /// ```
 ///
 /// # Panics
-/// If the peak is higher, or if the history is not whole
-/// ([`Trust::is_whole`](crate::history::Trust::is_whole)): nothing was recorded, the ring lost entries,
-/// small allocations or frees were not recorded (`min_size`, `sample_every`, `skip_actions`), or recording
-/// began when memory was already held. Such a history may have had any peak. A last argument
-/// `allow_partial` accepts it and compares what was recorded:
+/// If the peak is higher, or if the history is not whole ([`Trust::is_whole`](crate::history::Trust::is_whole)):
+/// nothing was recorded, the ring lost entries, small allocations or frees were not recorded (`min_size`,
+/// `sample_every`, `skip_actions`), or recording started when memory was already held. Such a history may have had any
+/// peak. A last argument `allow_partial` accepts it and compares what was recorded:
 ///
 /// ```
 /// # use memreel::{Reel, recorder::Recording};
@@ -426,8 +425,7 @@ macro_rules! assert_peak {
     };
 }
 
-/// Fails a test if a snapshot holds more than a number of bytes at its end, and names the stacks that hold
-/// the most.
+/// Fails a test if a snapshot holds more than a number of bytes at its end, and lists the stacks that hold the most.
 ///
 /// ```
 /// use memreel::{Reel, recorder::Recording};
@@ -451,7 +449,7 @@ macro_rules! assert_live {
     };
 }
 
-/// What [`assert_peak!`](crate::assert_peak) and [`assert_live!`](crate::assert_live) have in common.
+/// The common part of [`assert_peak!`](crate::assert_peak) and [`assert_live!`](crate::assert_live).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __assert_within {

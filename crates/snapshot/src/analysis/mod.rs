@@ -1,4 +1,4 @@
-//! Questions about a snapshot, with plain results.
+//! Answers questions about a snapshot, with plain results.
 //!
 //! [`DeviceHistory`] reconstructs the allocator's state at any moment of one device's recorded history.
 //! Its methods answer the questions that need a history. The functions of this module need only a snapshot.
@@ -7,9 +7,9 @@
 //! Results serialise with serde. Those that refer to a stack do so by its index in the snapshot, and
 //! [`WithFrames`] adds the frames.
 //!
-//! Questions about sites add up the blocks of stacks that look the same: those whose identifying frames
-//! ([`ShownFrames::identifying`]) have the same names, files and lines. Other frames and further keys of a
-//! frame make no difference.
+//! Questions about sites sum the blocks of stacks that look the same: those whose identifying frames
+//! ([`ShownFrames::identifying`]) have the same names, files and lines. Other frames and further keys of a frame make
+//! no difference.
 //!
 //! ```
 //! use memreel::{DeviceId, Reel, analysis::{By, DeviceHistory}, recorder::Recording};

@@ -1,10 +1,10 @@
 //! The differences between two snapshots, by site: added, gone, grown and shrunk.
 //!
-//! A site is the same in both if its identifying frames have the same names, files and lines; of files that torch.compile
-//! generated, whose names are hashes, the functions count. The same functions at other lines, or in files of another
-//! folder, are one site too where the code was moved (`moved`), and so are the same calls of a library from two scripts
-//! (`other_script`). Each site is one change, so the changes add up to the
-//! difference between the bytes in use.
+//! A site is the same in both if its identifying frames have the same names, files and lines; in files that
+//! torch.compile generated, whose names are hashes, only the functions count. The same functions at other lines, or in
+//! files of another folder, are also one site if the code was moved (`moved`), and so are the same calls of a library
+//! from two scripts (`other_script`). Each site is one change, so the changes add up to the difference between the
+//! bytes in use.
 //!
 //! Both states come from the segments as well as from the trace. So a block that is in use from before
 //! both histories to their ends is in both states and is not a difference, and a block that was freed in
@@ -34,7 +34,7 @@ pub struct GroupChange {
     pub after: Option<Group>,
 }
 
-/// The site is of the later snapshot if that has it, otherwise of the earlier one.
+/// The site from the later snapshot if it has the site, otherwise from the earlier one.
 impl AtSite for GroupChange {
     fn site(&self) -> Option<&Site> {
         Some(&self.after.as_ref().or(self.before.as_ref())?.site)
@@ -47,7 +47,7 @@ impl GroupChange {
         [&self.after, &self.before].map(|group| group.as_ref().map(|group| &group.site))
     }
 
-    /// Returns the blocks that one snapshot has alone, and which of the two that is.
+    /// Returns the blocks that only one snapshot has, and which of the two that is.
     fn alone(&self) -> Option<(usize, &Group)> {
         match (&self.before, &self.after) {
             (Some(group), None) => Some((0, group)),
@@ -73,7 +73,7 @@ impl GroupChange {
     }
 }
 
-/// Returns the groups that one snapshot has alone, with their places.
+/// Returns the groups that only one snapshot has, with their places.
 fn alone(changes: &[GroupChange]) -> impl Iterator<Item = (usize, (usize, &Group))> {
     changes.iter().enumerate().filter_map(|(at, change)| Some((at, change.alone()?)))
 }
@@ -91,9 +91,9 @@ impl Serialize for GroupChange {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites that differ between a moment of this history and a moment of another, usually
-    /// that of a later snapshot. Those that grew come first, then those that shrank; of both, the largest
-    /// change comes first. Their bytes add up to the difference between the bytes in use.
+    /// Returns the sites that differ between a moment of this history and a moment of another, usually that of a later
+    /// snapshot. Those that grew come first, then those that shrank; within each, the largest change comes first. Their
+    /// bytes add up to the difference between the bytes in use.
     #[must_use]
     pub fn diff(&self, moment: Moment, after: &DeviceHistory<'_>, after_moment: Moment) -> Vec<GroupChange> {
         let groups = [(self, moment), (after, after_moment)]
@@ -101,7 +101,7 @@ impl DeviceHistory<'_> {
         self.changes(after, groups)
     }
 
-    /// Returns the owners that hold more or less from the device. Otherwise like [`DeviceHistory::diff`].
+    /// Returns the owners that hold more or less device memory. Otherwise like [`DeviceHistory::diff`].
     #[must_use]
     pub fn diff_owners(
         &self,

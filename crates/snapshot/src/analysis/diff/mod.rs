@@ -1,4 +1,4 @@
-//! What differs between snapshots of one program.
+//! The differences between snapshots of one program.
 
 mod stack_numbers;
 mod series;

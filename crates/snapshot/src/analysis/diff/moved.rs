@@ -1,12 +1,13 @@
-//! Sites that another version of a program has at other lines, or that was built in another folder.
+//! Matches sites that are at other lines in another version of a program, or in another folder of another build.
 //!
-//! Code that is added above an allocation moves its line, so that a site of the snapshot before seems gone and another added.
-//! Two such sites have the same functions in files of the same names, which may lie in a folder that the other snapshot does
-//! not know. They are one if no line differs; or if as many bytes are in as many blocks, and nothing behind the lower one of
-//! two lines stayed where it was; or if their lines moved as those of such a site did.
+//! Code that is added above an allocation moves its line, so that a site of the earlier snapshot seems gone and another
+//! one added. Two such sites have the same functions in files with the same names, which may be in a folder that the
+//! other snapshot does not have. They are one site in three cases: if no line differs; if the same number of bytes is
+//! in the same number of blocks, and nothing after the lower of two lines stayed in place; or if their lines moved like
+//! those of such a site.
 //!
-//! A file may have as many such sites as it has records, so none is compared with each: the first two rules are keys, and the
-//! third looks at no more sites than [`MAX_STEPS`].
+//! A file may have as many such sites as it has records, so they are not compared pairwise: the first two rules are
+//! keys, and the third examines at most [`MAX_STEPS`] sites.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -34,7 +35,7 @@ struct Function<'a> {
     path: Option<&'a str>,
 }
 
-/// A group that one of two snapshots has alone.
+/// A group that only one of two snapshots has.
 struct Lone<'g> {
     /// The lines of its calls, innermost first.
     lines: Box<[u64]>,
@@ -43,8 +44,8 @@ struct Lone<'g> {
     group: &'g Group,
 }
 
-/// Returns which groups of the first snapshot are groups of the second, by their places. `alone` has the places of those that
-/// one snapshot has alone, each with the number of that snapshot; `shown` and `shared` are of both.
+/// Returns which groups of the first snapshot are groups of the second, by their places. `alone` has the places of
+/// those that only one snapshot has, each with the number of that snapshot; `shown` and `shared` belong to both.
 pub(super) fn pairs<'g>(
     alone: impl Iterator<Item = (usize, (usize, &'g Group))>,
     shown: &[ShownFrames<'_>; 2],
@@ -88,7 +89,7 @@ pub(super) fn pairs<'g>(
     pairs
 }
 
-/// What two groups have in common that are one.
+/// What two groups must share to be one.
 #[derive(PartialEq, Eq, Hash)]
 enum Alike<'l> {
     Lines(&'l [u64]),
@@ -98,13 +99,13 @@ enum Alike<'l> {
 
 /// How the lines of files moved from one snapshot to the next.
 struct Moves<'a> {
-    /// The last line of each file that stayed where it was: of the stacks that both have.
+    /// The last line of each file that stayed in place, according to the stacks that both have.
     stayed: Arc<Stayed>,
-    /// By how much lines of a file moved.
+    /// How far lines of a file moved.
     shifts: SeededMap<&'a str, BTreeSet<i128>>,
 }
 
-/// Finds what stayed where it was.
+/// Finds the lines that stayed in place.
 fn stayed([before, after]: &[ShownFrames<'_>; 2]) -> Stayed {
     let mut keys = SiteKeys::default();
     let known: SeededSet<SiteKey> =
@@ -120,7 +121,7 @@ fn stayed([before, after]: &[ShownFrames<'_>; 2]) -> Stayed {
 }
 
 impl<'a> Moves<'a> {
-    /// Returns the keys of a group: it is one with the first of the other side that has one of them.
+    /// Returns the keys of a group: it matches the first group of the other snapshot that has one of them.
     fn alike<'l>(&self, functions: &Functions<'a>, one: &'l Lone<'_>) -> [Alike<'l>; 2] {
         let may_have_moved = |(function, line): (&Function<'_>, &u64)| {
             self.stayed.get(function.file).is_none_or(|last| line > last)
@@ -130,7 +131,7 @@ impl<'a> Moves<'a> {
         [Alike::Lines(&one.lines), Alike::Amount(stayed, one.group.bytes, one.group.n_blocks)]
     }
 
-    /// Takes out the groups that have the same lines, or the same bytes at lines that may have moved.
+    /// Removes the groups with the same lines, or with the same bytes at lines that may have moved.
     fn pair_alike(
         &mut self,
         functions: &Functions<'a>,
@@ -172,14 +173,14 @@ impl<'a> Moves<'a> {
         }
     }
 
-    /// Adds the groups all of whose lines that differ moved as others did.
+    /// Adds the groups whose differing lines all moved as others did.
     fn pair_known(
         &self,
         functions: &Functions<'a>,
         [before, after]: &[Vec<Lone<'_>>; 2],
         pairs: &mut Vec<[usize; 2]>,
     ) {
-        // Of groups with the same lines, how many are taken, at the place of the first.
+        // For groups with the same lines, how many are taken, at the place of the first.
         let mut n_taken = vec![0; after.len()];
         for one in before {
             if let Some(at) = self.known(functions, one, after, &mut n_taken) {
@@ -188,7 +189,7 @@ impl<'a> Moves<'a> {
         }
     }
 
-    /// Returns the first group, by lines, that a group may have become and that is not taken.
+    /// Returns the first group, by lines, that a group may have become and that is not taken yet.
     fn known(
         &self,
         functions: &Functions<'a>,
@@ -196,7 +197,7 @@ impl<'a> Moves<'a> {
         after: &[Lone<'_>],
         n_taken: &mut [usize],
     ) -> Option<usize> {
-        // For each call that was looked at, those whose calls before it fit and that are left.
+        // For each examined call, the candidates whose earlier calls fit and that are left.
         let all = 0..after.len();
         let mut left = vec![all];
         for _ in 0..MAX_STEPS + functions.len() {
@@ -224,7 +225,7 @@ impl<'a> Moves<'a> {
         None
     }
 
-    /// Returns the first line, `from` or behind it, that a line of a file may have become.
+    /// Returns the first line, `from` or later, that a line of a file may have become.
     fn next_line(&self, file: &str, line: u64, from: u64) -> Option<u64> {
         let from = shift(line, from);
         let learned = self.shifts.get(file).and_then(|shifts| shifts.range(from..).next().copied());
@@ -233,8 +234,8 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// The most steps to find a group among those of the same functions, beside one for each function: a real program has a few
-/// such groups.
+/// The most steps to find a group among those with the same functions, in addition to one for each function: a real
+/// program has a few such groups.
 const MAX_STEPS: usize = 100;
 
 /// Returns by how much a line moved.

@@ -1,4 +1,4 @@
-//! Sites of one library that two scripts call: all that differs is in the file of the outermost call.
+//! Matches sites of one library that two scripts call: they differ only in the file of the outermost call.
 
 use crate::{
     analysis::{Group, ShownFrames, Site},
@@ -6,11 +6,11 @@ use crate::{
     words::{SeededMap, paths::base_name},
 };
 
-/// The calls inside of the script, innermost first: names, files and lines.
+/// The calls inside the script, innermost first: names, files and lines.
 type Inner<'a> = Box<[(&'a str, &'a str, u64)]>;
 
-/// Returns which groups of the first snapshot are groups of the second, by their places: the only one of each with the same calls
-/// inside of its script. Otherwise like [`moved::pairs`](super::moved::pairs).
+/// Returns which groups of the first snapshot are groups of the second, by their places: the only one in each with the
+/// same calls inside its script. Otherwise like [`moved::pairs`](super::moved::pairs).
 pub(super) fn pairs<'g>(
     alone: impl Iterator<Item = (usize, (usize, &'g Group))>,
     shown: &[ShownFrames<'_>; 2],
@@ -29,7 +29,7 @@ pub(super) fn pairs<'g>(
     only.collect()
 }
 
-/// Returns the calls inside of the outermost file, and the name of that file; `None` if it has all calls.
+/// Returns the calls inside the outermost file, and the name of that file; `None` if all calls are in it.
 fn inner<'a>(shown: &ShownFrames<'a>, stack: StackIndex) -> Option<(Inner<'a>, &'a str)> {
     let script = &*shown.identifying_frames(stack).next_back()?.filename;
     let calls = shown.identifying_frames(stack).rev().skip_while(|frame| *frame.filename == *script);

@@ -1,4 +1,4 @@
-//! What sites hold in several snapshots of one program, taken one after the other.
+//! What sites hold in several successive snapshots of one program.
 
 use serde::Serialize;
 
@@ -20,9 +20,9 @@ pub struct SeriesSite {
     /// The number of that snapshot among them.
     #[serde(skip)]
     pub snapshot: usize,
-    /// By snapshot, the requested bytes of its blocks that the program holds.
+    /// The requested bytes of its allocated blocks, by snapshot.
     pub bytes: Vec<u64>,
-    /// By snapshot, the number of these blocks.
+    /// The number of these blocks, by snapshot.
     #[serde(rename = "blocks")]
     pub n_blocks: Vec<usize>,
     /// Whether each snapshot has more bytes than the one before.
@@ -36,7 +36,7 @@ impl AtSite for SeriesSite {
 }
 
 impl SeriesSite {
-    /// Returns by how many bytes it grew from the first snapshot to the last.
+    /// Returns by how many bytes the site grew from the first snapshot to the last.
     #[must_use]
     pub fn grown_bytes(&self) -> u64 {
         self.bytes.last().zip(self.bytes.first()).map_or(0, |(last, first)| last.saturating_sub(*first))
@@ -50,12 +50,12 @@ impl SeriesSite {
     }
 }
 
-/// Adds up what each site holds at the ends of several snapshots of one device, whose histories are not kept.
+/// Sums what each site holds at the ends of several snapshots of one device, without keeping their histories.
 #[derive(Debug)]
 pub struct Series<'a> {
     n_snapshots: usize,
     keys: SiteKeys<'a>,
-    /// The places of the sites in `last`. A table has up to twice the room of what is in it, so this is all that is there.
+    /// The places of the sites in `last`. A table has up to twice the room that it needs, so it has nothing else.
     places: SeededMap<SiteKey, usize>,
     /// The sites, each with the number of the last snapshot that has it.
     last: Vec<(Site, usize)>,
@@ -64,14 +64,14 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// Begins a series of this number of snapshots.
+    /// Creates a series of this number of snapshots.
     #[must_use]
     pub fn new(n_snapshots: usize) -> Series<'a> {
         let keys = SiteKeys::default();
         Series { n_snapshots, keys, places: SeededMap::default(), last: Vec::new(), held: Vec::new() }
     }
 
-    /// Adds the history of a snapshot, whose number is below that of the snapshots.
+    /// Adds the history of a snapshot, whose number is below the number of snapshots.
     pub fn add(&mut self, number: usize, history: &DeviceHistory<'a>) {
         let shown = history.shown_frames();
         for group in history.held_at(history.end()) {
@@ -87,7 +87,8 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Returns the sites: those that grow in each snapshot first, and of both kinds the one that grew most first.
+    /// Returns the sites: first those that grow in each snapshot, then the others; within each, the one that grew most
+    /// comes first.
     #[must_use]
     pub fn sites(self) -> Vec<SeriesSite> {
         let Series { n_snapshots, keys, places, last, held } = self;

@@ -1,4 +1,4 @@
-//! Numbers of stacks that are equal across snapshots where the same calls asked.
+//! Numbers stacks so that the same calls have the same number in all snapshots.
 
 use crate::{
     analysis::{
@@ -9,7 +9,7 @@ use crate::{
     words::SeededMap,
 };
 
-/// Numbers the stacks of several snapshots: those with the same identifying frames have the same number, as in
+/// Numbers the stacks of several snapshots: stacks with the same identifying frames have the same number, as in
 /// [`DeviceHistory::diff`](crate::analysis::DeviceHistory::diff).
 #[derive(Debug, Default)]
 pub struct StackNumbers<'a> {

@@ -1,11 +1,11 @@
-//! A call as a person reads it.
+//! Prints a call for people.
 
 use std::fmt::{self, Write};
 
 use super::function_name::FunctionName;
 use crate::{model::Frame, words::paths::base_name};
 
-/// The most characters of a name that are printed: names of templates can fill a screen.
+/// The most characters of a name that are printed, because template names can fill a screen.
 const NAME_CHARS: usize = 80;
 
 /// Prints a frame in one line: the function without its arguments, its file without folders, and the line.
@@ -36,7 +36,7 @@ impl Call<'_> {
 impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = FunctionName::of(&self.0.name).path;
-        // Of a long name the end is printed, such as `…::Linear as Layer>::forward`.
+        // The end of a long name is printed, such as `…::Linear as Layer>::forward`.
         let n_left_out = name.chars().count().saturating_sub(NAME_CHARS);
         if n_left_out > 0 {
             f.write_char('…')?;
@@ -52,7 +52,7 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// Writes a text of one line: a control character could move a terminal's cursor.
+/// Writes text on one line: a control character could move a terminal's cursor.
 fn write_clean(mut chars: impl Iterator<Item = char>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     chars.try_for_each(|c| f.write_char(if c.is_control() { '\u{fffd}' } else { c }))
 }

@@ -1,6 +1,6 @@
-//! The parts of a compiled function's name, as a demangler of C++ or Rust prints it.
+//! Parses a compiled function's name, as a C++ or Rust demangler prints it.
 //!
-//! A name may be as long as its file: each character is looked at a few times, whatever the name is.
+//! A name may be as long as its file: each character is read only a few times, whatever the name.
 
 use std::iter;
 
@@ -16,9 +16,9 @@ use std::iter;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct FunctionName {
-    /// The whole name, with the returned type.
+    /// The whole name, with the return type.
     pub text: String,
-    /// The namespaces and the name, without the returned type and without what follows the first arguments.
+    /// The namespaces and the name, without the return type and anything after the first arguments.
     pub path: String,
 }
 
@@ -53,20 +53,20 @@ impl FunctionName {
         FunctionName { path: path.unwrap_or_default().to_owned(), text }
     }
 
-    /// Returns the text if it fits; else without the namespaces in its brackets, and else without type parameters.
+    /// Returns the text if it fits; otherwise without the namespaces in its brackets, and then without type parameters.
     #[must_use]
     pub fn shortened(self, fits: impl Fn(&str) -> bool) -> String {
         let shorten = |name: String, by: fn(&str) -> String| if fits(&name) { name } else { by(&name) };
         shorten(shorten(self.text, without_inner_namespaces), without_type_parameters)
     }
 
-    /// Returns the ends of a name behind its namespaces: `::b<c::d>::e` and `::e` of `a::b<c::d>::e`.
+    /// Returns the parts of a name after its namespaces: `::b<c::d>::e` and `::e` of `a::b<c::d>::e`.
     pub fn endings(name: &str) -> impl Iterator<Item = &str> {
         Pieces::of(name).filter(|piece| piece.is("::")).map(|piece| &name[piece.at..])
     }
 
-    /// Returns whether the function is in one of these namespaces, given as beginnings of its path. A method
-    /// of a trait, `<train::Net as core::ops::Drop>::drop`, is in one if both the type and the trait are.
+    /// Returns whether the function is in one of these namespaces, given as prefixes of its path. A trait method,
+    /// `<train::Net as core::ops::Drop>::drop`, is in one if both the type and the trait are.
     pub(super) fn begins_with(&self, texts: &[&str]) -> bool {
         let begins = |path: &str| texts.iter().any(|text| path.starts_with(text));
         let Some(inside) = self.path.strip_prefix('<') else { return begins(&self.path) };
@@ -108,7 +108,7 @@ fn without_type_parameters(name: &str) -> String {
     kept
 }
 
-/// Returns the parts of a text between the spaces that are in no brackets; `operator bool` is one word.
+/// Returns the parts of a text between the spaces outside brackets; `operator bool` is one word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let (mut from, mut is_operator) = (0, false);
     let spaces = Pieces::of(text).filter(move |piece| {
@@ -128,7 +128,7 @@ fn head(of_type: &str) -> &str {
     path.split(['<', '(', ']', ',']).next().unwrap_or(path)
 }
 
-/// A character of a name, or several that are one: `::`, `->`, `operator()`, `(anonymous namespace)`.
+/// A character of a name, or several that belong together: `::`, `->`, `operator()`, `(anonymous namespace)`.
 struct Piece<'a> {
     at: usize,
     text: &'a str,
@@ -147,7 +147,7 @@ struct Pieces<'a> {
     name: &'a str,
     at: usize,
     depth: usize,
-    /// Where the last `)` is, behind which none is looked for.
+    /// The position of the last `)`, after which none is searched for.
     last_close: usize,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Iterator for Pieces<'a> {
 
 const OPERATOR: &str = "operator";
 
-/// Returns the length of a piece of several characters; `has_close` is whether there is a `)` in the rest.
+/// Returns the length of a piece of several characters; `has_close` is whether the rest contains a `)`.
 fn whole(rest: &str, before: &str, has_close: bool) -> Option<usize> {
     if rest.starts_with("::") || rest.starts_with("->") {
         return Some(2);

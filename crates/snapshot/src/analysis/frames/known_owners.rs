@@ -1,25 +1,25 @@
-//! The owners that are known by name: how the names of their libraries, functions and packages begin.
+//! The owners that are known by the prefixes of their library, function and package names.
 
 /// An owner with several names.
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) name: &'static str,
-    /// The beginnings of the names of its libraries, without `lib`.
+    /// The prefixes of its library names, without `lib`.
     libraries: &'static [&'static str],
-    /// The beginnings of the names of its functions, for files that do not name libraries.
+    /// The prefixes of its function names, for files that do not name libraries.
     functions: &'static [&'static str],
     /// Its Python packages.
     packages: &'static [&'static str],
 }
 
-/// Returns an owner whose libraries and functions have one name.
+/// Returns an owner whose libraries and functions share one name.
 const fn plain(libraries: &'static [&'static str; 1]) -> Owner {
     Owner { name: libraries[0], libraries, functions: libraries, packages: &[] }
 }
 
 #[rustfmt::skip]
 const OWNERS: [Owner; 12] = [
-    // `pncclXxx` is NCCL's second name of a function.
+    // `pncclXxx` is NCCL's alternative name of a function.
     Owner { name: "nccl", libraries: &["nccl"], functions: &["nccl", "pnccl"], packages: &[] },
     plain(&["cublas"]),
     plain(&["cudnn"]),
@@ -38,19 +38,19 @@ const OWNERS: [Owner; 12] = [
     Owner { name: "cupy", libraries: &["cupy"], functions: &[], packages: &["cupy", "cupyx", "cupy_backends"] },
 ];
 
-/// Parts of the names of CuPy's functions: Cython puts the names of modules inside.
+/// Parts of CuPy's function names: Cython includes the module names.
 const CUPY: [&str; 2] = ["4cupy_", "cupy_backends"];
 
-/// How the names of an interpreter's files begin: its frames stand for the code that it runs.
+/// The prefixes of an interpreter's file names: its frames stand for the code that it runs.
 pub(super) const INTERPRETER: &[&str] = &["python", "libpython", "pypy", "libpypy", "libffi", "_ctypes."];
 
-/// How the names of the system's libraries begin.
+/// The prefixes of system library names.
 pub(super) const SYSTEM: &[&str] = &["libc.", "libc-", "ld-", "libpthread", "libstdc++"];
 
-/// How the names of CUDA's libraries begin that pass requests on to the driver, and of the driver's own.
+/// The prefixes of the CUDA libraries that pass requests on to the driver, and of the driver's own.
 pub(super) const RUNTIME_OF_CUDA: &[&str] = &["libcuda.so", "libcuda-", "libcudart", "libnvidia-"];
 
-/// How the names of functions begin that pass requests on to the driver. A runtime that is linked statically is in the
+/// The prefixes of functions that pass requests on to the driver. A runtime that is linked statically is in the
 /// program's own file, and its inner functions are called `libcudart_static_` and 40 digits.
 #[rustfmt::skip]
 pub(super) const FUNCTIONS_OF_CUDA: &[&str] = &[
@@ -59,8 +59,8 @@ pub(super) const FUNCTIONS_OF_CUDA: &[&str] = &[
     "cuDevicePrimaryCtx", "cuCtx", "cuLaunch",
 ];
 
-/// How the names of further libraries begin that pass requests on: memreel, the languages' runtimes, the loader, and
-/// allocators of the host.
+/// The prefixes of further libraries that pass requests on: memreel, language runtimes, the loader, and host
+/// allocators.
 #[rustfmt::skip]
 const PASSING: &[&str] = &[
     "libmemreel", "libm.so", "libm-", "ld.so", "libdl.so", "libdl-",
@@ -68,7 +68,7 @@ const PASSING: &[&str] = &[
     "libtcmalloc", "libmimalloc", "libasan",
 ];
 
-/// How the names of functions begin that pass requests on, in files that do not name libraries.
+/// The prefixes of functions that pass requests on, in files that do not name libraries.
 #[rustfmt::skip]
 const RUNTIMES: &[&str] = &[
     "std::", "core::", "alloc::", "memreel::", "operator new", "__", "_start", "start_thread", "clone", "Py", "_Py", "0x", "??",
@@ -83,7 +83,8 @@ pub(super) fn is_passing(library: &str) -> bool {
         .any(|start| library.starts_with(start))
 }
 
-/// Returns whether a function is of the driver, of CUDA's runtime or of a language's, in a file that names no libraries.
+/// Returns whether a function belongs to the driver, CUDA's runtime or a language runtime, in a file that names no
+/// libraries.
 pub(super) fn is_of_runtime(function: &str) -> bool {
     let of_cuda = function.strip_prefix("cuda").or_else(|| function.strip_prefix("cu"));
     let is_of_cuda = of_cuda.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
@@ -98,7 +99,7 @@ pub(super) fn of_library(bare: &str) -> Option<&'static str> {
 
 /// Returns the owner of a function in a file that does not name libraries.
 pub(super) fn of_function(name: &str) -> Option<&'static str> {
-    // `nccl` is of NCCL in `ncclCommInitRank`, and not in `nccl_test`.
+    // `nccl` belongs to NCCL in `ncclCommInitRank`, but not in `nccl_test`.
     let is_theirs = |start: &&str| {
         let rest = name.strip_prefix(*start);
         rest.is_some_and(|rest| {

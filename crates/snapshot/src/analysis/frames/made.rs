@@ -1,4 +1,5 @@
-//! What is made once, and held for a reason: gradients, optimizer states, activations, weights, captured graphs.
+//! Blocks that are created once and kept for a reason: gradients, optimizer states, activations, weights, captured
+//! graphs.
 
 use std::fmt;
 
@@ -10,19 +11,19 @@ use crate::{
     words::paths::{base_name, with_slashes},
 };
 
-/// What a program makes in one call and keeps.
+/// What a program creates in one call and keeps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Made {
-    /// Of the way back: frames of `AccumulateGrad` and of `*Backward0`.
+    /// From the backward pass: frames of `AccumulateGrad` and of `*Backward0`.
     Gradients,
-    /// Of the first step of an optimizer.
+    /// From the first step of an optimizer.
     OptimizerStates,
-    /// Of a forward call of a module.
+    /// From a forward call of a module.
     Activations,
     /// Loaded, moved or initialised.
     Weights,
-    /// Of the capture of a graph.
+    /// From the capture of a graph.
     Graph,
 }
 
@@ -39,13 +40,13 @@ impl Made {
         }
     }
 
-    /// Returns what the frames of a stack say that its blocks are: by the innermost that says it.
+    /// Returns what a stack's blocks are according to its frames: the innermost frame that shows it decides.
     #[must_use]
     pub fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
         shown.marked(stack).find_map(|marked| Made::by(marked.frame))
     }
 
-    /// Returns what a call makes.
+    /// Returns what a call creates.
     pub(crate) fn by(frame: &Frame) -> Option<Made> {
         let (name, file) = (&*frame.name, &*with_slashes(&frame.filename));
         let is_in = |folder: &str| file.contains(folder);
@@ -81,7 +82,7 @@ impl Made {
             && base_name(&with_slashes(&frame.filename)) == "module.py"
     }
 
-    /// Returns whether a frame only passes a call on to what is called, so that the call may have been made again.
+    /// Returns whether a frame only passes a call on, so that the call may have been repeated.
     pub(crate) fn passes_on(frame: &Frame) -> bool {
         Made::is_module_call(frame)
     }
@@ -97,8 +98,9 @@ pub(crate) fn is_backward(frame: &Frame) -> bool {
     }
 }
 
-/// Returns whether a stack, outermost frame first, is of the way back: one of its frames says it, or the engine of autograd called it
-/// in a thread of its own, where the outermost frame is a hook or a function's `backward` and not a program's.
+/// Returns whether a stack, outermost frame first, is from the backward pass: one of its frames shows it, or the
+/// autograd engine called it on its own thread, where the outermost frame is a hook or a function's `backward` rather
+/// than a program's.
 pub(crate) fn is_way_back<'f>(outermost: impl Iterator<Item = &'f Frame>) -> bool {
     let mut frames = outermost.peekable();
     let is_called_back = frames.peek().is_some_and(|frame| {

@@ -1,4 +1,4 @@
-//! What the frames of a stack say: which of them identify the code, what it made, and who it is of.
+//! What the frames of a stack show: which of them identify the code, what it created, and who owns it.
 
 mod viewer_filter;
 mod function_name;

@@ -1,4 +1,4 @@
-//! The owner of a stack: the library or the program that asked for the memory, by the stack of the request.
+//! Finds the owner of a stack: the library or the program that requested the memory.
 
 use super::{
     known_owners::{is_of_runtime, is_passing, of_function, of_library, of_module, of_package},
@@ -9,41 +9,41 @@ use crate::{
     words::{SeededMap, paths::with_slashes},
 };
 
-/// The owner of memory that no library asked for: the program's own code.
+/// The owner of memory that no library requested: the program's own code.
 pub const PROGRAM: &str = "program";
 
 /// The owner of memory without a stack.
 pub const UNKNOWN: &str = "unknown";
 
-/// The owner of managed memory, which may be on the host and is in no sum of a device.
+/// The owner of managed memory, which may be on the host and counts in no sum of a device.
 pub const MANAGED: &str = "memory:managed";
 
 /// The owner of memory that another process exports; it counts there.
 pub const IMPORTED: &str = "memory:imported";
 
-/// The owner of memory of this process that is mapped once more; it counts where it was mapped first.
+/// The owner of this process's memory that is mapped again; it counts where it was mapped first.
 pub const ALIAS: &str = "memory:alias";
 
-/// What a request was for that the driver refused because too many addresses are reserved.
+/// The purpose of a request that the driver refused because too many addresses are reserved.
 pub(crate) const ADDRESSES: &str = "memory:addresses";
 
-/// What the names of the driver's own memory begin with.
+/// The prefix of the driver's own memory.
 const DRIVER: &str = "driver:";
 
-/// What the names of memory of another kind begin with.
+/// The prefix of other kinds of memory.
 const MEMORY: &str = "memory:";
 
 /// Folders of installed Python packages.
 pub(crate) const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
 
-/// What a frame says about the owner.
+/// What a frame shows about the owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Says {
-    /// It is the first of a segment that is not a request of a library: `driver:context`.
+    /// The first frame of a segment that no library requested: `driver:context`.
     Mark(Text),
     /// Compiled code of this owner.
     Owner(Text),
-    /// A module of Python in compiled code without a better name than that of its file.
+    /// A Python module in compiled code, without a better name than its file's.
     Module(Text),
     /// Compiled code of the program, or of an unknown library in a file that does not name libraries.
     Program,
@@ -51,11 +51,11 @@ enum Says {
     Package(Text),
     /// Python code of the program.
     Script,
-    /// It passes a request on.
+    /// A frame that passes a request on.
     Nothing,
 }
 
-/// The owners of the stacks of one snapshot: the library or the program that asked for the memory. Each frame and each
+/// The owners of the stacks of one snapshot: the library or the program that requested the memory. Each frame and each
 /// stack is judged once.
 ///
 /// ```
@@ -163,7 +163,7 @@ pub(crate) fn is_mark(frame: &Frame) -> bool {
     matches!(&*frame.filename, "" | "??") && kind.is_some_and(is_word)
 }
 
-/// Returns what finds the stacks of memory that is mapped once more; `None` in a file without such memory.
+/// Finds the stacks of memory that is mapped again; `None` in a file without such memory.
 pub(crate) fn aliases(snapshot: &Snapshot) -> Option<impl Fn(StackIndex) -> bool> {
     let stacks = &snapshot.stacks;
     let is_mark = |frame: &Frame| *frame.name == *ALIAS && is_mark(frame);
@@ -190,7 +190,7 @@ fn says(frame: &Frame, library: Option<&str>) -> Says {
     }
 }
 
-/// What a frame of a library says, or of the program in a file that has this name.
+/// Returns what a frame shows that is in a library, or in the program in a file that has this name.
 fn in_library(library: &str, function: &str) -> Says {
     if is_passing(library) {
         return Says::Nothing;
@@ -224,7 +224,7 @@ fn in_python(filename: &str) -> Says {
     if filename.starts_with('<') || is_standard_library(filename) { Says::Nothing } else { Says::Script }
 }
 
-/// Returns whether a path with slashes is of the standard library: `/usr/lib/python3.12/ctypes/__init__.py`, or
+/// Returns whether a path with slashes belongs to the standard library: `/usr/lib/python3.12/ctypes/__init__.py`, or
 /// `C:/Python312/Lib/ctypes/__init__.py`.
 fn is_standard_library(filename: &str) -> bool {
     let on_windows = |before: &str| {
@@ -240,7 +240,8 @@ mod tests {
     use super::*;
     use crate::model::{Field, Shape, Slot, Value};
 
-    /// Returns the owner of a stack of frames, innermost first: names with files, and of `lib!name` the library.
+    /// Returns the owner of a stack of frames, innermost first, given as names with files; `lib!name` includes the
+    /// library.
     fn owner(frames: &[(&str, &str)]) -> String {
         let mut snapshot = Snapshot::default();
         let mut members = Vec::new();

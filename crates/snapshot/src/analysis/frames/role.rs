@@ -15,27 +15,26 @@ use crate::{
     words::paths::{base_name, with_slashes},
 };
 
-/// How well a frame identifies the code that allocated, from the least to the most.
+/// How well a frame identifies the code that allocated, in rising order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Role {
-    /// Of a recorder, or at the beginning of a program or a thread.
+    /// Part of a recorder, or the start of a program or a thread.
     Runtime,
-    /// Of Python's interpreter.
+    /// Part of Python's interpreter.
     Interpreter,
-    /// Of an allocator.
+    /// Part of an allocator.
     Allocator,
     /// Passes calls on: operators, how they are dispatched, and the standard libraries.
     Dispatch,
     /// The `main` of a program without line tables, or the one that starts a program's own.
     Entry,
-    /// Of a library without symbols.
+    /// Part of a library without symbols.
     Unnamed,
     /// Other compiled code.
     Native,
     /// Python code.
     Python,
-    /// Makes a workspace of a library, which it keeps: the code that happens to be the first to need it is only
-    /// its caller.
+    /// Creates a library's workspace, which the library keeps: the first code to need it is merely its caller.
     Workspace,
 }
 
@@ -46,13 +45,13 @@ use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unn
 enum Compared {
     /// The function's name contains the text.
     Name,
-    /// The function's name begins with the text.
+    /// The function's name starts with the text.
     Begin,
     /// The function's name is the text.
     Whole,
     /// The function's name is the text, and its source file is not known.
     Bare,
-    /// The function has no name, and the name of its library begins with the text.
+    /// The function has no name, and its library's name starts with the text.
     Library,
     /// The path of the source file contains the text.
     Folder,
@@ -62,11 +61,11 @@ enum Compared {
 
 use Compared::{Bare, Begin, File, Folder, Library, Name, Whole};
 
-/// A rule: the role of the frames with one of these texts in this part.
+/// A rule: the role of frames that have one of these texts in this part.
 #[derive(Debug)]
 struct Rule(Role, Compared, &'static [&'static str]);
 
-/// The rules for compiled code; the first that fits decides.
+/// The rules for compiled code; the first that matches decides.
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     // Recorders: PyTorch's, and walks of stacks.
@@ -87,7 +86,7 @@ const RULES: &[Rule] = &[
     Rule(Interpreter, File, &["Python/ceval.c", "pycore_ceval.h", "Python/pythonrun.c", "Modules/main.c", "Programs/python.c",
         "Objects/call.c", "Objects/methodobject.c", "Objects/descrobject.c", "cpython/abstract.h"]),
     Rule(Interpreter, Folder, &["/Modules/_ctypes/"]),
-    // The beginnings of programs and threads, and frames without a name.
+    // The starts of programs and threads, and frames without a name.
     Rule(Runtime, Begin, &["__libc_", "pthread_", "??"]),
     Rule(Runtime, Whole, &["", "_start", "start_thread", "__clone", "clone3", "__clone3", "__GI___clone3"]),
     Rule(Runtime, Bare, &["clone", "thread_start"]),
@@ -118,7 +117,7 @@ const RULES: &[Rule] = &[
     Rule(Entry, Bare, &["main"]),
 ];
 
-/// Functions of `torch/nn/modules/module.py` that every call of a module passes through.
+/// Functions in `torch/nn/modules/module.py` that every module call passes through.
 const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 
 impl Role {
@@ -146,7 +145,7 @@ impl Role {
     }
 }
 
-/// The role of a frame, with the part and the text of the rule that decided it.
+/// A frame's role, with the part and the text of the rule that decided it.
 #[derive(Clone, Copy, Debug)]
 struct Decision {
     role: Role,
@@ -176,7 +175,7 @@ impl Decision {
     }
 }
 
-/// The rules, as a set of bits, that need frames without a source file.
+/// The rules that need frames without a source file, as a set of bits.
 const BARE_RULES: u64 = {
     let (mut bits, mut number) = (0, 0);
     while number < RULES.len() {
@@ -188,12 +187,12 @@ const BARE_RULES: u64 = {
     bits
 };
 
-/// The rules that a name or a path fits, which are compared with it once: many frames share one text.
+/// The rules that a name or a path matches. The comparison is made once, because many frames share one text.
 #[derive(Clone, Copy, Debug)]
 struct Fitting {
     /// A bit for each rule.
     fits: u64,
-    /// By rule, the text that the name or the path has.
+    /// The text that the name or path contains, by rule.
     texts: [u8; RULES.len()],
 }
 
@@ -212,7 +211,7 @@ impl Fitting {
     }
 }
 
-/// What the rules need to know about a frame's name.
+/// The facts about a frame's name that rules need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameFacts {
     rules: Fitting,
@@ -231,12 +230,12 @@ impl NameFacts {
     }
 }
 
-/// What the rules need to know about the path of a frame's source file.
+/// The facts about the path of a frame's source file that rules need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileFacts {
     rules: Fitting,
     is_unknown: bool,
-    /// Whether it is a file of Python; `None` if the name of the function decides.
+    /// Whether it is a Python file; `None` if the name of the function decides.
     is_python: Option<bool>,
     is_module: bool,
 }
@@ -252,8 +251,8 @@ impl FileFacts {
         }
     }
 
-    /// Returns whether a frame is of Python: of a Python file, of generated code such as `<eval_with_key>.3`, or
-    /// of a script whose name has no ending.
+    /// Returns whether a frame is Python's: in a Python file, in generated code such as `<eval_with_key>.3`, or in a
+    /// script whose name has no extension.
     fn is_python(&self, name: &NameFacts) -> bool {
         self.is_python.unwrap_or(!name.is_compiled)
     }
@@ -287,12 +286,12 @@ impl Compared {
     }
 }
 
-/// Returns whether a frame is of Python, by its file and, where that does not show it, its name.
+/// Returns whether a frame is Python's, by its file and, if that does not show it, its name.
 pub(super) fn is_python(frame: &Frame) -> bool {
     is_python_file(&frame.filename).unwrap_or_else(|| !is_compiled(&frame.name))
 }
 
-/// Returns whether a name is of compiled code. Names of Python have none of these characters.
+/// Returns whether a name belongs to compiled code. Python names contain none of these characters.
 fn is_compiled(name: &str) -> bool {
     name.contains("::") || name.contains(['(', ' '])
 }
@@ -302,26 +301,26 @@ fn is_unknown(filename: &str) -> bool {
     matches!(filename, "" | "??")
 }
 
-/// Returns whether a path is of Python; `None` if the name of the function decides.
+/// Returns whether a path is Python's; `None` if the name of the function decides.
 fn is_python_file(filename: &str) -> Option<bool> {
     match base_name(filename).rsplit_once('.') {
         _ if filename.starts_with('<') => Some(true),
         Some((_, ending)) => Some(matches!(ending, "py" | "pyw" | "pyc")),
-        // C++ has headers without an ending.
+        // C++ has headers without an extension.
         None if is_unknown(filename) || with_slashes(filename).contains("/include/") => Some(false),
         None => None,
     }
 }
 
-/// Returns the library of a function without a name: `libfoo.so` of `libfoo.so+0x1234`.
+/// Returns the library of a function without a name: `libfoo.so` in `libfoo.so+0x1234`.
 pub(super) fn library_without_names(name: &str) -> Option<&str> {
     let (library, offset) = name.rsplit_once("+0x")?;
     let is_offset = !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_hexdigit());
     is_offset.then_some(library)
 }
 
-/// Returns a name and a path for a frame that are made of an invented name of a function and one of a file.
-/// Viewers show the result, or hide it, like the frame, and it identifies an allocation as well as the frame.
+/// Returns an invented name and path for a frame. Viewers show or hide the result like the frame, and it identifies an
+/// allocation as well as the frame.
 pub(crate) fn disguised(frame: &Frame, function: &str, file: &str) -> (String, String) {
     let Decision { role, by } = Decision::of(frame);
     let filename = disguised_path(frame, role, by, file);
@@ -342,7 +341,7 @@ fn disguised_path(frame: &Frame, role: Role, by: Option<(Compared, &str)>, file:
     const ENDINGS: [&str; 8] = ["c", "cc", "cpp", "cu", "cuh", "h", "hpp", "rs"];
     let filename = &*frame.filename;
     let ending = base_name(filename).rsplit_once('.').map(|(_, ending)| ending);
-    // A compiled file without an ending would be taken for a script.
+    // A compiled file without an extension would be taken for a script.
     let ending = ending.filter(|ending| ENDINGS.contains(ending)).unwrap_or("c");
     match by {
         _ if is_unknown(filename) => filename.to_owned(),
@@ -385,7 +384,7 @@ mod tests {
         }
     }
 
-    /// A program's own function is more than any of the runtime's, whether that is a library or linked into the program.
+    /// A program's own function ranks above the runtime's, whether the runtime is a library or linked into the program.
     #[test]
     fn the_runtime_of_cuda_only_passes_requests_on() {
         for name in [

@@ -1,4 +1,4 @@
-//! The frames of stacks that viewers show, and those that identify the code that allocated.
+//! Finds the frames of stacks that viewers show, and those that identify the code that allocated.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{
     words::SeededMap,
 };
 
-/// The words in the place of a stack, for blocks that have none.
+/// The text in place of a stack, for blocks that have none.
 pub const NO_STACK: &str = "(no stack)";
 
-/// The same in a history in which blocks of a backward alone have none.
+/// The text in a history in which only blocks of a backward pass have none.
 pub(crate) const IN_BACKWARD: &str = "(no Python stack, as in a backward)";
 
 /// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
@@ -57,18 +57,19 @@ impl<'a> ShownFrames<'a> {
         ShownFrames::judged(snapshot, judge(snapshot))
     }
 
-    /// Takes the judgements of a snapshot's frames.
+    /// Reuses the judgements of a snapshot's frames.
     pub(crate) fn judged(snapshot: &'a Snapshot, judged: Arc<[Judged]>) -> ShownFrames<'a> {
         ShownFrames { stacks: &snapshot.stacks, judged, no_stack: NO_STACK }
     }
 
-    /// Takes the words for blocks without a stack.
+    /// Sets the text for blocks without a stack.
     pub(crate) fn with_no_stack(self, no_stack: &'static str) -> ShownFrames<'a> {
         ShownFrames { no_stack, ..self }
     }
 
-    /// Returns the words in the place of a stack, for blocks that have none: `(no stack)`, or `(before the recording)` in a
-    /// history in which only blocks from before it have none ([`DeviceHistory::shown_frames`](crate::analysis::DeviceHistory)).
+    /// Returns the text in place of a stack, for blocks that have none: `(no stack)`, or `(before the recording)` in a
+    /// history in which only blocks from before it have none
+    /// ([`DeviceHistory::shown_frames`](crate::analysis::DeviceHistory)).
     #[must_use]
     pub fn no_stack(&self) -> &'static str {
         self.no_stack
@@ -80,9 +81,9 @@ impl<'a> ShownFrames<'a> {
         self.stacks.members(stack).iter().copied().filter(is_shown)
     }
 
-    /// Returns the frames of a stack that identify the code that allocated, innermost first: the Python
-    /// frames if there are any, otherwise those of the program's compiled code. Of a stack without either
-    /// they are frames of operators, of allocators, or all. A stack with frames has at least one. A call that calls itself, such as
+    /// Returns the frames of a stack that identify the code that allocated, innermost first: the Python frames if there
+    /// are any, otherwise those of the program's compiled code. In a stack without either, they are frames of
+    /// operators, of allocators, or all frames. A stack with frames has at least one. A recursive call, such as
     /// `Module._apply`, is one frame at every depth.
     pub fn identifying(&self, stack: StackIndex) -> impl DoubleEndedIterator<Item = FrameIndex> + '_ {
         let identifying = self.identifying_roles(stack);
@@ -123,8 +124,8 @@ impl<'a> ShownFrames<'a> {
         self.identifying(stack).next().map(|frame| self.stacks.frame(frame))
     }
 
-    /// Returns the innermost of these frames that is in a file of the program's own; `None` if all are in packages, or are
-    /// compiled code.
+    /// Returns the innermost of these frames that is in one of the program's own files; `None` if all are in packages
+    /// or compiled code.
     #[must_use]
     pub fn own(&self, stack: StackIndex) -> Option<&'a Frame> {
         self.identifying_frames(stack).find(|frame| is_own(frame))
@@ -155,10 +156,10 @@ impl<'a> ShownFrames<'a> {
     }
 }
 
-/// How the names of memreel's own libraries begin. With line tables their frames have any name.
+/// The prefixes of memreel's own library names. With line tables, their frames have any name.
 const OWN_LIBRARIES: &str = "libmemreel";
 
-/// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
+/// Judges every frame of a snapshot. Many frames share their names and files, each of which is examined once.
 pub(crate) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
     let mut ids = TextIds::default();
     let (mut names, mut files) = (SeededMap::default(), SeededMap::default());

@@ -2,7 +2,7 @@
 
 use crate::words::paths::with_slashes;
 
-/// Parts of the names of functions of the interpreter and of PyTorch's recorder.
+/// Parts of function names of the interpreter and of PyTorch's recorder.
 const HIDDEN_NAMES: [&str; 8] = [
     "unwind::unwind",
     "CapturedTraceback::gather",
@@ -14,7 +14,7 @@ const HIDDEN_NAMES: [&str; 8] = [
     "PyFunction_",
 ];
 
-/// Parts of the paths of their source files.
+/// Parts of their source file paths.
 const HIDDEN_FILES: [&str; 10] = [
     "core/boxing",
     "/Register",

@@ -1,18 +1,19 @@
-//! Which lines of a call allocate again: those of a loop do, and those before a loop do not.
+//! Finds which lines of a call allocate again: those in a loop do, and those before a loop do not.
 
 use crate::{model::FrameIndex, words::SeededMap};
 
-/// The allocations within one call, by the line of it that leads to them.
+/// The allocations within one call, by the line in it that leads to them.
 #[derive(Debug)]
 pub(super) struct Again {
-    /// The places of the allocations in a walk, in their order.
+    /// The places of the allocations in a walk, in order.
     places: Vec<u32>,
-    /// By allocation, the furthest place at which its line or that of one before allocates next; `u32::MAX` if one does not.
+    /// By allocation, the furthest place at which its line or an earlier one allocates next; `u32::MAX` if one does
+    /// not.
     next: Vec<u32>,
 }
 
 impl Again {
-    /// Takes the places in their order, each with its line.
+    /// Creates it from the places in order, each with its line.
     pub(super) fn new(allocs: &[(u32, FrameIndex)]) -> Again {
         let mut after: SeededMap<FrameIndex, u32> = SeededMap::default();
         let next_of = |(place, line): &(u32, FrameIndex)| after.insert(*line, *place).unwrap_or(u32::MAX);
@@ -26,7 +27,7 @@ impl Again {
         Again { places: allocs.iter().map(|(place, _)| *place).collect(), next }
     }
 
-    /// Whether a line allocated before a stretch of the walk and not in it.
+    /// Returns whether a line allocated before a stretch of the walk but not in it.
     pub(super) fn is_left_before(&self, from: usize, to: usize) -> bool {
         let n_before = self.places.partition_point(|place| (*place as usize) < from);
         n_before.checked_sub(1).is_some_and(|last| self.next[last] as usize >= to)

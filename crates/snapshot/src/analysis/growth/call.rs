@@ -1,5 +1,6 @@
-//! Whether all that was allocated meanwhile was within one call: of a module, of the way back, of an optimizer's step, of
-//! what loads weights or captures a graph. The loop over layers or parameters in such a call repeats no step.
+//! Finds whether everything that was allocated meanwhile was within one call: of a module, a backward pass, an
+//! optimizer's step, or code that loads weights or captures a graph. The loop over layers or parameters in such a call
+//! does not repeat a step.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -18,7 +19,7 @@ use crate::{
     words::SeededMap,
 };
 
-/// Finds out which calls a part of a walk is within. Each site that grew is a part, so no part is looked at whole.
+/// Finds which calls a part of a walk is within. Each site that grew is a part, so no part is examined as a whole.
 pub(super) struct Calls<'h, 'a> {
     history: &'h DeviceHistory<'a>,
     walk: &'h Walk,
@@ -26,16 +27,17 @@ pub(super) struct Calls<'h, 'a> {
     /// The places of the allocations with a stack, and of those without one.
     framed: Vec<u32>,
     unframed: Vec<u32>,
-    /// The places of the allocations with a stack that is not of the way back.
+    /// The places of the allocations with a stack outside the backward pass.
     forth: OnceCell<Vec<u32>>,
     has_stacks: OnceCell<bool>,
     shared: OnceCell<Shared>,
-    /// By the frames until the first call of a module, the places of the allocations in it.
+    /// By the frames up to the first call of a module, the places of the allocations in it.
     heads: OnceCell<SeededMap<Box<[FrameIndex]>, Vec<u32>>>,
     again: RefCell<SeededMap<Box<[FrameIndex]>, Rc<Again>>>,
 }
 
-/// By allocation with a stack, how many of its outermost frames the one before has too. What all of a part share is the least.
+/// By allocation with a stack, how many of its outermost frames the previous one shares. A whole part shares the
+/// minimum of these.
 struct Shared {
     lines: Least<u32>,
     functions: Least<u32>,
@@ -60,13 +62,13 @@ impl<'h, 'a> Calls<'h, 'a> {
         }
     }
 
-    /// Returns the call that all allocations between two places of the walk were made in; `None` if there is none.
+    /// Returns the call in which all allocations between two places of the walk were made; `None` if there is none.
     pub(super) fn around(&self, from: usize, to: usize) -> Option<Made> {
         let [framed, unframed] = [&self.framed, &self.unframed].map(|places| within(places, from, to));
         if framed.is_empty() {
             return self.of_no_stacks(unframed.len());
         }
-        // Checkpoints compute activations again on the way back: that is no repetition.
+        // Checkpoints compute activations again in the backward pass: that is not a repetition.
         if within(self.forth.get_or_init(|| self.forth()), from, to).is_empty() {
             return Some(Made::Gradients);
         }
@@ -84,7 +86,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         let shared = &first[..n_lines];
         let made = self.of_frames(shared).or_else(|| self.of_functions(&first[n_lines..n_functions]));
         let made = made.or_else(|| self.of_loop(from, to, shared));
-        // An allocation without a stack among those of a forward call is of the way back, so the call is over.
+        // An allocation without a stack among those of a forward call is from the backward pass, so the call is over.
         made.filter(|made| *made != Made::Activations || unframed.is_empty())
     }
 
@@ -93,7 +95,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         framed(&self.walk.changes[self.framed[number] as usize]).unwrap_or(StackTable::EMPTY)
     }
 
-    /// Returns the places of the allocations that were not made on the way back.
+    /// Returns the places of the allocations outside the backward pass.
     fn forth(&self) -> Vec<u32> {
         let stacks = &self.history.snapshot().stacks;
         let mut known: SeededMap<StackIndex, bool> = SeededMap::default();
@@ -105,7 +107,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         (0..self.framed.len()).filter(|n| !is_back(*n)).map(|n| self.framed[n]).collect()
     }
 
-    /// Compares each stack with the one before.
+    /// Compares each stack with the previous one.
     fn shared(&self) -> Shared {
         let mut before = None;
         let pairs = (0..self.framed.len()).map(|number| {
@@ -140,7 +142,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         one.name == other.name && one.filename == other.filename
     }
 
-    /// Other lines of one function are other parts of one call, if it is not a forward: nothing else ran between them.
+    /// Other lines of one function are other parts of one call, unless it is a forward: nothing else ran between them.
     fn of_functions(&self, shared: &[FrameIndex]) -> Option<Made> {
         let stacks = &self.history.snapshot().stacks;
         shared
@@ -148,8 +150,8 @@ impl<'h, 'a> Calls<'h, 'a> {
             .find_map(|frame| Made::by(stacks.frame(*frame)).filter(|made| *made != Made::Activations))
     }
 
-    /// Where all is within calls of one module, it may be one call whose loop this is. It is if lines of that call allocated
-    /// before that do not allocate again: another call would run them too.
+    /// If everything is within calls of one module, it may be one call that contains this loop. It is if earlier
+    /// allocating lines of that call do not allocate again, because another call would run them too.
     fn of_loop(&self, from: usize, to: usize, shared: &[FrameIndex]) -> Option<Made> {
         let stacks = &self.history.snapshot().stacks;
         let made = Made::by(stacks.frame(*shared.last()?))?;
@@ -162,7 +164,7 @@ impl<'h, 'a> Calls<'h, 'a> {
         again.is_left_before(from, to).then_some(made)
     }
 
-    /// Returns the lines of a call of a module that allocate. No call outside of it is one.
+    /// Returns the allocating lines of a module's call. No call outside it is one.
     fn lines_within(&self, call: &[FrameIndex]) -> Again {
         let heads = self.heads.get_or_init(|| self.heads());
         let places = self.head(call.iter().copied()).and_then(|head| heads.get(&head));
@@ -198,8 +200,8 @@ impl<'h, 'a> Calls<'h, 'a> {
         }
     }
 
-    /// Returns the Python frames of a stack, outermost first, or all if it has none: between them, compiled frames have no
-    /// certain places.
+    /// Returns the Python frames of a stack, outermost first, or all frames if it has none: between them, compiled
+    /// frames have no fixed places.
     fn outermost(&self, stack: StackIndex) -> impl Iterator<Item = FrameIndex> + '_ {
         let stacks = &self.history.snapshot().stacks;
         let is_python = |frame: FrameIndex| stacks.frame(frame).filename.ends_with(".py");
@@ -207,15 +209,16 @@ impl<'h, 'a> Calls<'h, 'a> {
         self.same.all(stack).rev().filter(move |frame| !has_python || is_python(*frame))
     }
 
-    /// Threads of the way back have no Python frames: where other allocations have stacks, many without one are gradients.
+    /// Threads of the backward pass have no Python frames: if other allocations have stacks, many without one are
+    /// gradients.
     fn of_no_stacks(&self, n: usize) -> Option<Made> {
         let is_framed = |stack: Option<StackIndex>| stack.is_some_and(|stack| stack != StackTable::EMPTY);
         let has_stacks = || self.history.lives().iter().any(|life| is_framed(life.stack));
         (n > 0 && *self.has_stacks.get_or_init(has_stacks)).then_some(Made::Gradients)
     }
 
-    /// Returns the innermost of these calls, outermost first, without the last one if only its own frames differ: another call
-    /// of it may have followed.
+    /// Returns the innermost of these calls, outermost first, without the last one if only its own frames differ,
+    /// because another call of it may have followed.
     fn of_frames(&self, shared: &[FrameIndex]) -> Option<Made> {
         let stacks = &self.history.snapshot().stacks;
         let mut frames =

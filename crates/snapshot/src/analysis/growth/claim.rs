@@ -1,10 +1,11 @@
-//! What is said of a site that holds blocks: one of four words, which mean the same everywhere (docs/guides/growth.md).
+//! The claim about a site that holds blocks: one of four words, which have the same meaning everywhere
+//! (docs/guides/growth.md).
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What is said of a site that holds blocks at the end.
+/// The claim about a site that holds blocks at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Claim {
@@ -13,17 +14,17 @@ pub enum Claim {
     Leak,
     /// It holds more than in every earlier step.
     Grew,
-    /// It may be a leak, and what speaks against it.
+    /// It may be a leak, with the reason for doubt.
     MayBeALeak(Doubt),
     /// It is held for a reason, or for none that the history shows.
     Held,
 }
 
-/// Why a site is not surely a leak.
+/// Why it is not certain that a site leaks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It grew in a few of the last repeats alone.
+    /// It grew only in a few of the last repeats.
     FewRepeats(usize),
     /// No step or request is repeated in the history.
     NothingRepeated,

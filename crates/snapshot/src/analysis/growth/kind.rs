@@ -12,8 +12,8 @@ pub enum GrowthKind {
     /// Late: it held no more than before in all repeats, then it rose and did not fall back. A leak that started late, or a
     /// burst.
     Late,
-    /// Its blocks are freed and allocated again, and this time there are more of them: a step that is larger than those
-    /// before it.
+    /// Its blocks are freed and allocated again, and this time there are more of them: a step that is larger than the
+    /// earlier ones.
     LargerStep,
 }
 

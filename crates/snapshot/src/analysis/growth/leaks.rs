@@ -1,4 +1,4 @@
-//! Blocks that are live at the end, and what is said of their sites; and blocks that outlive a scope.
+//! Blocks that are live at the end, and the claims about their sites; and blocks that outlive a scope.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LeakSite {
-    /// The stack, or the size where there is none.
+    /// The stack, or the size if there is none.
     #[serde(skip)]
     pub site: Site,
     /// The requested bytes of its live blocks.
@@ -27,11 +27,11 @@ pub struct LeakSite {
     /// The number of its live blocks.
     #[serde(rename = "live")]
     pub n_live: usize,
-    /// The number of its allocations: over the whole run if the file says ([`Snapshot::allocated`](crate::model::Snapshot::allocated)),
-    /// or within the history.
+    /// The number of its allocations: over the whole run if the file has that
+    /// ([`Snapshot::allocated`](crate::model::Snapshot::allocated)), otherwise within the history.
     #[serde(rename = "allocated")]
     pub n_allocated: usize,
-    /// The number of these whose block is free at the end.
+    /// The number of these whose block is already free at the end.
     #[serde(rename = "freed")]
     pub n_freed: usize,
     /// The alloc of its oldest live block; [`Moment::START`] if it came before the history.
@@ -43,19 +43,20 @@ pub struct LeakSite {
     /// The requested bytes of its live blocks after each quarter of the history.
     #[serde(rename = "bytes_after_each_quarter")]
     pub quarters: [u64; 4],
-    /// Whether more is live after each quarter than after the one before, with a block for each
-    /// quarter. Weights, and caches that fill up early, do not grow in this way.
+    /// Whether more is live after each quarter than after the previous one, with a block from each quarter. Weights,
+    /// and caches that fill up early, do not grow in this way.
     pub is_growing: bool,
     /// How it grew since the program settled ([`DeviceHistory::growth_at`]); `None` if it did not.
     pub growth: Option<LeakGrowth>,
     /// The number of recorded stacks of its allocations.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
     pub n_stacks: usize,
-    /// What is said of it.
+    /// The claim about it.
     pub claim: Claim,
-    /// Why it is only perhaps a leak; `None` if that is not said of it.
+    /// Why it is only perhaps a leak; `None` for other claims.
     pub doubt: Option<Doubt>,
-    /// What its blocks are, by the frames of its stack, if these are made once and kept; `None` of others, and of what grew.
+    /// What its blocks are, according to the frames of its stack, if they are created once and kept; `None` for others,
+    /// and for what grew.
     pub made: Option<Made>,
 }
 
@@ -74,10 +75,10 @@ pub struct LeakGrowth {
     /// The requested bytes that it holds beyond its usual level.
     #[serde(rename = "grown_bytes")]
     pub bytes: u64,
-    /// The number of its blocks that were allocated since it began and are held.
+    /// The number of its blocks that were allocated since the growth started and are held.
     #[serde(rename = "grown_blocks")]
     pub n_blocks: usize,
-    /// The alloc that took it above its usual level, where it stayed.
+    /// The alloc that took it above its usual level for good.
     #[serde(rename = "began_event")]
     pub began: Moment,
     /// The number of whole repeats in which it grew.
@@ -86,7 +87,7 @@ pub struct LeakGrowth {
 }
 
 impl LeakSite {
-    /// Decides what is said of it. `is_repeated` is whether the history repeats anything, `n_freed` is of all sites.
+    /// Determines the claim. `is_repeated` is whether the history repeats anything, `n_freed` covers all sites.
     fn decided(&self, is_repeated: bool, is_sampled: bool, n_freed: usize) -> Claim {
         match self.growth {
             Some(growth) => match (growth.kind, growth.n_repeats) {
@@ -110,7 +111,7 @@ impl LeakSite {
         self.claim == Claim::Leak
     }
 
-    /// Returns the bytes by which it grew, or all that it holds if that is not known.
+    /// Returns the bytes by which it grew, or everything that it holds if that is not known.
     #[must_use]
     pub fn grown_bytes(&self) -> u64 {
         self.growth.map_or(self.bytes, |growth| growth.bytes)
@@ -128,8 +129,8 @@ impl LeakSite {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites with blocks that the program holds at the end, each with what is said of it: the leaks first, then what
-    /// grew, what may be a leak, and the others; of each kind those with the most bytes first.
+    /// Returns the sites with blocks that the program holds at the end, each with its claim: first leaks, then what
+    /// grew, what may be a leak, and the others; within each, those with the most bytes come first.
     #[must_use]
     pub fn leaks(&self) -> Vec<LeakSite> {
         let end = self.end();
@@ -171,8 +172,8 @@ impl DeviceHistory<'_> {
         sites
     }
 
-    /// Says of sites that may be leaks what their blocks are, if all that they kept of the history was made in one call, as the
-    /// gradients of a backward.
+    /// Sets what the blocks of possible leaks are, if all that they kept from the history was created in one call, such
+    /// as the gradients of a backward pass.
     fn clear_of_one_call(&self, sites: &mut [LeakSite], calls: &mut SameCalls<'_, '_>) {
         let is_doubted = |site: &LeakSite| site.claim == Claim::MayBeALeak(Doubt::NothingRepeated);
         if !sites.iter().any(is_doubted) {
@@ -194,13 +195,14 @@ impl DeviceHistory<'_> {
         }
     }
 
-    /// Counts what sites allocated over the whole run, where a recorder says so: the history may have only the newest events.
+    /// Counts what sites allocated over the whole run, if a recorder has that: the history may have only the newest
+    /// events.
     fn count_over_run(&self, sites: &mut [LeakSite]) {
         let Some(run) = self.snapshot().allocated(self.device()) else { return };
         let of_run = DeviceHistory::new(&run.stacks, self.device());
         let (shown, shown_of_run) = (self.shown_frames(), of_run.shown_frames());
         let mut keys = SiteKeys::default();
-        // None where sites that are several here have one key.
+        // None if sites that are separate here have one key.
         let mut counts: SeededMap<SiteKey, Option<usize>> = SeededMap::default();
         for group in of_run.groups_of(&run) {
             let count = counts.entry(keys.of(&group.site, &shown_of_run));
@@ -289,9 +291,9 @@ impl LeakSite {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the blocks that were allocated between two moments and that the program holds at the
-    /// second, by site. Between the ends of two equal scopes there should be none. `None` if the second
-    /// moment is before the first.
+    /// Returns the blocks that were allocated between two moments and that the program still holds at the second, by
+    /// site. Between the ends of two equal scopes there should be none. `None` if the second moment is before the
+    /// first.
     #[must_use]
     pub fn grown_between(&self, first: Moment, second: Moment) -> Option<Vec<Group>> {
         if second < first {
@@ -301,9 +303,9 @@ impl DeviceHistory<'_> {
         Some(self.by_calls(lives.filter(|life| life.from > first && life.is_allocated_at(second))))
     }
 
-    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries,
-    /// by site. How long it has held the blocks of [`DeviceHistory::from_before`] is not known; they count
-    /// with the length of the history, which they are older than.
+    /// Returns the blocks that the program holds at the end and has held for at least `n_entries` entries, by site. How
+    /// long it has held the blocks of [`DeviceHistory::from_before`] is not known; they are older than the history, and
+    /// count with its length.
     #[must_use]
     pub fn older_than(&self, n_entries: usize) -> Vec<Group> {
         let end = self.end().n_entries();

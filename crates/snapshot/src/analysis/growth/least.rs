@@ -1,11 +1,12 @@
-//! The least value of any stretch of a list, found without looking at all of the stretch.
+//! Finds the minimum of any stretch of a list without examining the whole stretch.
 
 use std::ops::Range;
 
-/// A list of values, with a tree of the least above it.
+/// A list of values with a tree of minima above it.
 #[derive(Debug)]
 pub(super) struct Least<T> {
-    /// The node of number `n` is the lesser of those of numbers `2 n` and `2 n + 1`; the values are the last ones.
+    /// The node with the number `n` is the minimum of those with the numbers `2 n` and `2 n + 1`; the values are the
+    /// last nodes.
     nodes: Vec<T>,
     n_values: usize,
 }
@@ -20,7 +21,7 @@ impl<T: Copy + Ord> Least<T> {
         Least { nodes, n_values }
     }
 
-    /// Returns the least value of a stretch; `None` if it is empty.
+    /// Returns the minimum of a stretch; `None` if it is empty.
     pub(super) fn of(&self, stretch: Range<usize>) -> Option<T> {
         let mut found: Option<T> = None;
         let mut add = |value: T| found = Some(found.map_or(value, |least| least.min(value)));

@@ -1,8 +1,9 @@
-//! Growth: what a site holds beyond what it held in earlier repeats of a step, a cycle or a request; and what leaks.
+//! Growth: what a site holds beyond what it held in earlier repeats of a step, a cycle or a request; and leaks.
 //!
-//! `repeats` finds the repeats. A site *grew* if it holds more than in every earlier one. It *leaks* if it grew in at least three
-//! of them, the last ones among these, and freed none of it. The blocks of one call repeat nothing, however many layers it has
-//! (`call`). Where the floor of all memory rises by less than half of what a site grew, the site replaced what another held.
+//! `repeats` finds the repeats. A site *grew* if it holds more than in every earlier one. It *leaks* if it grew in at
+//! least three of them, including the last ones, and freed nothing of it. The blocks of one call repeat nothing,
+//! however many layers it has (`call`). If the floor of all memory rises by less than half of a site's growth, the site
+//! replaced what another one held.
 
 mod again;
 mod call;
@@ -40,7 +41,7 @@ use walk::Walk;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Growth {
-    /// The stack, or the size where there is none.
+    /// The stack, or the size if there is none.
     #[serde(skip)]
     pub site: Site,
     /// How it grew.
@@ -50,10 +51,10 @@ pub struct Growth {
     pub bytes: u64,
     /// The requested bytes of its blocks that the program holds.
     pub held_bytes: u64,
-    /// The most requested bytes that it held in any earlier repeat; of a leak, what it had kept before the first repeat in
-    /// which it grew.
+    /// The most requested bytes that it held in any earlier repeat; for a leak, what it had kept before the first
+    /// repeat in which it grew.
     pub usual_bytes: u64,
-    /// The alloc that took it above that, where it stayed.
+    /// The alloc that took it above that for good.
     #[serde(rename = "began_event")]
     pub began: Moment,
     /// The number of whole repeats in which it grew.
@@ -83,7 +84,7 @@ pub struct Growths {
     pub by: By,
     /// The number of whole repeats.
     pub n_repeats: usize,
-    /// The sites that grew, the one that grew most first.
+    /// The sites that grew, largest growth first.
     pub sites: Vec<Growth>,
 }
 
@@ -94,7 +95,7 @@ impl Growths {
         self.sites.iter().map(|site| site.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Returns the moment at which the first of the sites began to grow.
+    /// Returns the moment at which the first of the sites started to grow.
     #[must_use]
     pub fn began(&self) -> Option<Moment> {
         self.sites.iter().map(|site| site.began).min()
@@ -112,47 +113,48 @@ impl Growths {
     }
 }
 
-/// Growth below this part of what is held is no finding: one in this number.
+/// Growth below this fraction of what is held is not reported: one in this number.
 const LEAST: u64 = 50;
 
-/// Of growth that gives back, this part of it at least is held since its first half: one in this number.
+/// Growth that gives memory back counts only if at least this fraction of it is held since its first half: one in this
+/// number.
 const RETAINED: u64 = 8;
 
-/// In a history in which nothing is repeated that is seen, a site with fewer blocks is no loop.
+/// In a history without visible repetition, a site with fewer blocks is not in a loop.
 const MANY_BLOCKS: usize = 256;
 
-/// Of a sampled heap, each block stands for others: fewer show nothing.
+/// In a sampled heap each block stands for others: fewer samples show nothing.
 const MANY_SAMPLES: usize = 24;
 
 impl DeviceHistory<'_> {
     /// Returns the growth of sites until a moment; `None` if the program repeats nothing before it.
     ///
-    /// Growth since the last repeat is left out if all of it is less than a fiftieth of what is held.
+    /// Growth since the last repeat is left out if it totals less than a fiftieth of what is held.
     #[must_use]
     pub fn growth_at(&self, moment: Moment) -> Option<Growths> {
         self.growth_with(moment, None)
     }
 
-    /// Like [`DeviceHistory::growth_at`], as if a request of a site had been served at the moment.
+    /// Like [`DeviceHistory::growth_at`], as if a request of a site had succeeded at the moment.
     pub(super) fn growth_with(&self, moment: Moment, request: Option<(Site, u64)>) -> Option<Growths> {
         let requested_bytes = request.as_ref().map_or(0, |(_, bytes)| *bytes);
         let walk = Walk::new(self, moment, request);
         let held_bytes = walk.totals.last().copied().unwrap_or(0).saturating_sub(requested_bytes);
         let mut growths = self.growths(&walk)?;
-        // A leak goes on, however little of it the history shows.
+        // A leak continues, however little of it the history shows.
         if growths.bytes() < held_bytes / LEAST {
             growths.sites.retain(|site| site.n_repeats > 1);
         }
         Some(growths)
     }
 
-    /// Returns the moments at which the repeats end that the history shows until its end; `None` if they are fewer than four.
+    /// Returns the moments at which repeats end until the end of the history; `None` if there are fewer than four.
     pub(super) fn repeat_ends(&self) -> Option<Vec<Moment>> {
         let repeats = Repeats::new(self, &Walk::new(self, self.end(), None));
         (repeats.len() >= repeats::FEWEST).then_some(repeats.ends)
     }
 
-    /// Returns, for each stretch of time, what all that was allocated in it is, if that was within one call.
+    /// Returns, for each stretch of time, what everything allocated in it is, if that was within one call.
     pub(super) fn made_in_one_call(&self, stretches: &[(Moment, Moment)]) -> Vec<Option<Made>> {
         let walk = Walk::new(self, self.end(), None);
         let calls = Calls::new(self, &walk);
@@ -203,7 +205,8 @@ struct Judge<'w, 'h, 'a> {
     n_freed: usize,
 }
 
-/// A site that holds more than before, with what is needed of its curve: those of all sites would take more memory than the walk.
+/// A site that holds more than before, with the needed part of its curve: the curves of all sites would take more
+/// memory than the walk.
 struct Candidate {
     site: u32,
     grown: Grown,
@@ -213,17 +216,17 @@ struct Candidate {
     gives_back: bool,
 }
 
-/// What the curves of all sites show.
+/// What the curves of all sites show together.
 struct Curves {
     candidates: Vec<Candidate>,
     /// The number of sites that are part of a loop.
     n_loops: usize,
-    /// By repeat, the sites that it uses, and those of them that an earlier one used too.
+    /// By repeat, the number of sites that it uses, and how many of them an earlier one used too.
     uses: Vec<[usize; 2]>,
 }
 
 impl Judge<'_, '_, '_> {
-    /// Returns what grew; `None` if all repeats are in one call.
+    /// Returns the growth; `None` if all repeats are in one call.
     fn growths(&self) -> Option<Growths> {
         let ends = &self.repeats.ends;
         let first = *ends.first()?;
@@ -237,7 +240,7 @@ impl Judge<'_, '_, '_> {
         }
         let floors = self.floors();
         let is_growth = |found: &Candidate| {
-            // One line that keeps some of what it allocates is no loop that does something else too.
+            // A single line that keeps some of what it allocates is not a loop that does something else too.
             let is_alone =
                 curves.n_loops == usize::from(found.is_freed_again) && self.repeats.by != By::Scope;
             !is_alone
@@ -263,13 +266,13 @@ impl Judge<'_, '_, '_> {
         Some(Growths { settled: first, by: self.repeats.by, n_repeats: ends.len(), sites: sites.collect() })
     }
 
-    /// Whether all that was allocated between the ends of two repeats was within one call.
+    /// Returns whether everything allocated between the ends of two repeats was within one call.
     fn are_in_one_call(&self, first: usize, last: usize) -> bool {
         let [from, to] = [first, last].map(|repeat| self.walk.after(self.repeats.ends[repeat]));
         self.calls.around(from, to).is_some()
     }
 
-    /// Looks at what each site held over the repeats.
+    /// Examines what each site held over the repeats.
     fn curves(&self) -> Curves {
         let ends = &self.repeats.ends;
         let mut curves = Curves { candidates: Vec::new(), n_loops: 0, uses: vec![[0; 2]; ends.len()] };
@@ -295,7 +298,7 @@ impl Judge<'_, '_, '_> {
         curves
     }
 
-    /// Returns the least that is held from the start on, and from the end of each repeat on.
+    /// Returns the minimum that is held from the start on, and from the end of each repeat on.
     fn floors(&self) -> Vec<u64> {
         let mut floors = Vec::new();
         let (mut floor, mut at) = (u64::MAX, self.walk.totals.len());
@@ -311,8 +314,8 @@ impl Judge<'_, '_, '_> {
         floors
     }
 
-    /// Whether a site that gives back holds none of what it took in the first half of its growth: all of its blocks are replaced, as
-    /// those of a cache are, and more of them is chance.
+    /// Returns whether a site that gives memory back holds nothing of what it took in the first half of its growth: all
+    /// of its blocks are replaced, as in a cache, and having more of them is chance.
     fn is_turnover(&self, Candidate { site, grown, gives_back, .. }: &Candidate) -> bool {
         let (ends, first) = (&self.repeats.ends, grown.before.map_or(0, |before| before + 1));
         let middle = ends.get(first.midpoint(ends.len())).copied().unwrap_or(self.walk.end);
@@ -325,7 +328,8 @@ impl Judge<'_, '_, '_> {
         let made = || self.calls.around(grown.first as usize, grown.last as usize + 1);
         match grown.kind {
             GrowthKind::LargerStep => true,
-            // What a program does for the first time has nothing to be compared with, where it is known to be done once.
+            // If a program does something for the first time and is known to do it once, there is nothing to compare it
+            // with.
             GrowthKind::Late if grown.n_repeats == 0 => {
                 *has_run_before || made().is_none_or(|made| made == Made::Activations)
             }
@@ -337,8 +341,8 @@ impl Judge<'_, '_, '_> {
         }
     }
 
-    /// Whether most of what was allocated since the first repeat was freed. A loop gives back most of what it takes, where the
-    /// layers of a first step keep most of it for the way back.
+    /// Returns whether most of what was allocated since the first repeat was freed. A loop gives back most of what it
+    /// takes, while the layers of a first step keep most of it for the backward pass.
     fn mostly_frees(&self) -> bool {
         let ends = &self.repeats.ends;
         let [from, to] = [ends.first(), ends.last()].map(|end| end.map_or(0, |end| self.walk.after(*end)));
@@ -349,12 +353,12 @@ impl Judge<'_, '_, '_> {
         of(false) * 2 >= of(true)
     }
 
-    /// Whether the history is long enough to show a loop where no repeat is seen.
+    /// Returns whether the history is long enough to show a loop without visible repeats.
     fn is_loop(&self, grown: &Grown) -> bool {
         self.repeats.by != By::Stretch || self.is_many(grown)
     }
 
-    /// Whether a site has so many blocks that it is in a loop.
+    /// Returns whether a site has so many blocks that it must be in a loop.
     fn is_many(&self, grown: &Grown) -> bool {
         match self.is_sampled {
             true => grown.n_blocks >= MANY_SAMPLES && self.n_freed * 4 >= grown.n_blocks,
@@ -365,7 +369,7 @@ impl Judge<'_, '_, '_> {
 }
 
 impl Curves {
-    /// Whether at least two of the repeats mostly use sites that an earlier one used.
+    /// Returns whether at least two of the repeats mostly use sites that an earlier one used.
     fn are_alike(&self) -> bool {
         let is_alike = |[n_used, n_known]: &&[usize; 2]| n_known * 2 >= (*n_used).max(1);
         self.uses.iter().skip(1).filter(is_alike).count() >= 2
@@ -373,8 +377,8 @@ impl Curves {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the entries that allocated the blocks by which sites grew until a moment: of each site the newest of its
-    /// blocks, as many as have the bytes of its growth.
+    /// Returns the entries that allocated the blocks by which sites grew until a moment: for each site its newest
+    /// blocks, as many as make up the bytes of its growth.
     #[must_use]
     pub fn grown_blocks(&self, growths: &Growths, moment: Moment) -> Vec<usize> {
         let mut calls = SameCalls::new(self);

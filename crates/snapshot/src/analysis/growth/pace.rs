@@ -1,4 +1,4 @@
-//! The pace of a growth: its bytes for each scope of a name, or a second, minute or hour.
+//! The pace of growth: bytes for each scope with a name, or per second, minute or hour.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::{
     words::SeededMap,
 };
 
-/// The bytes by which something grows with each scope or in a time, printed as `3.00 MiB for each of 12 step` or
+/// The bytes by which something grows with each scope or per time, printed as `3.00 MiB for each of 12 step` or
 /// `1.20 GiB an hour`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -17,12 +17,12 @@ pub enum Pace {
     Scopes {
         /// The bytes for each of them.
         bytes: u64,
-        /// The number of them since the growth began.
+        /// The number of them since the growth started.
         n_scopes: usize,
         /// Their name, without the number that some have in it.
         name: String,
     },
-    /// The bytes in a second, a minute or an hour: the longest of these that is not longer than the growth.
+    /// The bytes per second, minute or hour: the longest of these that is not longer than the growth.
     Time {
         /// The bytes.
         bytes: u64,
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(pace(&steps).as_deref(), Some("1.17 KiB for each of 3 step"));
         let numbered = [("Step#1", 1), ("Step#2", 2), ("", 3), ("Step#3", 4)];
         assert_eq!(pace(&numbered).as_deref(), Some("1.17 KiB for each of 3 Step"));
-        // Of two names the more frequent one is told.
+        // Of two names, the more frequent one is reported.
         let two = [("step", 1), ("save", 2), ("", 3), ("step", 4), ("", 5), ("step", 6), ("save", 7)];
         assert_eq!(pace(&two).as_deref(), Some("1.17 KiB for each of 3 step"));
         assert_eq!(pace(&[("", 1), ("", 7_200_000_001)]).as_deref(), Some("1.76 KiB an hour"));

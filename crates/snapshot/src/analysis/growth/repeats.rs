@@ -1,8 +1,9 @@
-//! What a program repeats: steps that it names, cycles of its memory, or, in a long history, stretches of time.
+//! Finds what a program repeats: steps that it names, cycles of its memory, or, in a long history, stretches of time.
 //!
-//! A *cycle* is a rise of memory and its fall to the floor, which is the least that is held at any later time. The cycles of a
-//! step are alike: of the rises, those count that are at least half as high as the fourth highest, or of three the third. In one pass over the layers
-//! of a network memory falls after each layer too; such cycles are within one call, and `call` knows them.
+//! A *cycle* is a rise of memory and its fall to the floor, which is the minimum that is held at any later time. The
+//! cycles of a step are alike: a rise counts if it is at least half as high as the fourth highest, or of three the
+//! third. In one pass over the layers of a network, memory also falls after each layer; such cycles are within one
+//! call, which `call` recognises.
 
 use super::walk::Walk;
 use crate::{
@@ -15,15 +16,15 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum By {
-    /// Scopes of one name.
+    /// Scopes with one name.
     Scope,
     /// Rises and falls of memory.
     Cycle,
-    /// Nothing that is seen: the history is cut into stretches of as many allocations and frees.
+    /// Nothing visible: the history is cut into stretches with equal numbers of allocations and frees.
     Stretch,
 }
 
-/// The moments at which repeats end, in their order.
+/// The moments at which repeats end, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Repeats {
     pub(super) by: By,
@@ -33,17 +34,17 @@ pub(super) struct Repeats {
 /// The fewest repeats: the first, and three in which a site may grow.
 pub(super) const FEWEST: usize = 4;
 
-/// The most that are looked at. Of more, several are one.
+/// The most repeats that are examined. If there are more, several are joined.
 const MOST: usize = 64;
 
-/// A rise below this part of the highest, one in this number, is not the same thing again.
+/// A rise below this fraction of the highest, one in this number, is not a repeat of it.
 const ALIKE: u64 = 16;
 
 /// The stretches of a long history.
 pub(super) const STRETCHES: usize = 8;
 
 impl Repeats {
-    /// Finds the scopes that are repeated, or else the cycles. There may be few or none.
+    /// Finds repeated scopes, or else cycles. There may be few or none.
     pub(super) fn new(history: &DeviceHistory<'_>, walk: &Walk) -> Repeats {
         let scopes = scope_ends(&history.scopes().outermost(), walk.end);
         if scopes.len() + 1 >= FEWEST {
@@ -52,7 +53,7 @@ impl Repeats {
         Repeats { by: By::Cycle, ends: thinned(cycle_ends(walk)) }
     }
 
-    /// Cuts a history into stretches of as many allocations and frees.
+    /// Cuts a history into stretches with equal numbers of allocations and frees.
     pub(super) fn stretches(walk: &Walk) -> Repeats {
         let n = walk.changes.len();
         let last = |stretch: usize| (n * stretch / STRETCHES).saturating_sub(1);
@@ -101,7 +102,7 @@ fn cycle_ends(walk: &Walk) -> Vec<Moment> {
     alike.into_iter().map(|(at, _)| walk.changes[at].moment).collect()
 }
 
-/// Returns where each rise above the floor of at least some bytes has fallen back, and how high it was.
+/// Returns where each rise of at least some bytes above the floor has fallen back, and how high it was.
 fn rises(above: &[u64], totals: &[u64], least: u64) -> Vec<(usize, u64)> {
     let mut found: Vec<(usize, u64)> = Vec::new();
     let (mut top, mut is_over) = (0, false);
@@ -125,7 +126,7 @@ fn rises(above: &[u64], totals: &[u64], least: u64) -> Vec<(usize, u64)> {
     found
 }
 
-/// Returns at most [`MOST`] of the moments, the last among them.
+/// Returns at most [`MOST`] of the moments, including the last.
 fn thinned(mut ends: Vec<Moment>) -> Vec<Moment> {
     ends.dedup();
     let n = ends.len();

@@ -9,17 +9,17 @@ use crate::history::Moment;
 /// What a site held in each repeat.
 #[derive(Debug)]
 pub(super) struct SiteCurve {
-    /// By repeat, at its end.
+    /// The level at the end of each repeat.
     levels: Vec<Held>,
-    /// By repeat, the most.
+    /// The maximum in each repeat.
     most: Vec<Held>,
     /// What it held before the history.
     start: Held,
-    /// By repeat, the least from its end on.
+    /// The minimum from the end of each repeat on.
     kept: Vec<u64>,
-    /// By repeat, the place behind its last change among the site's own.
+    /// By repeat, the place after its last change among the site's own.
     n_changes: Vec<usize>,
-    /// At the end of the walk.
+    /// The level at the end of the walk.
     pub(super) now: Held,
     /// Whether it allocated before the last repeat ended.
     pub(super) has_run_before: bool,
@@ -29,7 +29,7 @@ pub(super) struct SiteCurve {
     n_rises: usize,
 }
 
-/// An alloc: its place, and what the site held before it and behind it.
+/// An alloc: its place, and what the site held before and after it.
 #[derive(Clone, Copy, Debug)]
 struct Rise {
     place: u32,
@@ -37,7 +37,7 @@ struct Rise {
     bytes: u64,
 }
 
-/// How a site grew, with the places of the first alloc and the last one by which it did.
+/// How a site grew, with the places of the first and the last alloc of its growth.
 #[derive(Debug)]
 pub(super) struct Grown {
     pub(super) kind: GrowthKind,
@@ -51,7 +51,7 @@ pub(super) struct Grown {
     pub(super) before: Option<usize>,
 }
 
-/// The repeats in which a leak grows at the least.
+/// The minimum number of repeats in which a leak grows.
 const LEAK: usize = 3;
 
 impl SiteCurve {
@@ -108,7 +108,7 @@ impl SiteCurve {
         curve
     }
 
-    /// Whether it changed in a repeat.
+    /// Returns whether it changed in a repeat.
     fn is_used(&self, repeat: usize) -> bool {
         let before = repeat.checked_sub(1).map_or(0, |before| self.n_changes[before]);
         self.n_changes[repeat] > before
@@ -119,12 +119,12 @@ impl SiteCurve {
         (0..self.kept.len()).filter(|repeat| self.is_used(*repeat))
     }
 
-    /// Returns how it grew. In stretches of time it did only if it grew in each of them.
+    /// Returns how it grew. For stretches of time, only if it grew in each of them.
     pub(super) fn grown(&self, has_repeats: bool) -> Option<Grown> {
         let n = self.kept.len();
         let ups: Vec<usize> = (0..n).filter(|at| self.kept[*at] > self.kept_before(*at)).collect();
         if !has_repeats {
-            // It may have begun a little after the program.
+            // It may have started a little after the program.
             let is_steady = ups
                 .first()
                 .is_some_and(|first| ups.len() == n - first && *first * 4 <= n && !self.is_replaced(*first));
@@ -139,13 +139,13 @@ impl SiteCurve {
         self.of_last()
     }
 
-    /// What it had kept at the end of the repeat before, or at the start.
+    /// Returns what it had kept at the end of the previous repeat, or at the start.
     fn kept_before(&self, repeat: usize) -> u64 {
         let least = self.kept.first().copied().unwrap_or(0);
         repeat.checked_sub(1).map_or(self.start.bytes.min(least), |before| self.kept[before])
     }
 
-    /// Whether it allocates and gives back, so that it is part of a loop.
+    /// Returns whether it allocates and gives memory back, so that it is part of a loop.
     pub(super) fn is_freed_again(&self) -> bool {
         self.uses().count() >= LEAK
             && self.most.iter().zip(&self.levels).any(|(most, level)| most.bytes > level.bytes)
@@ -159,32 +159,32 @@ impl SiteCurve {
         ups.len() >= LEAK && goes_on && is_kept && !self.is_replaced(*first)
     }
 
-    /// Whether it has so few more blocks than before a repeat that they cannot be those of a leak: each takes the place of one
-    /// before it, the first of which may have no stack, because it is from before the history. A buffer that has become twice as
-    /// large since is growth.
+    /// Returns whether it has so few more blocks than before a repeat that they cannot be a leak: each replaces an
+    /// earlier one, the first of which may have no stack because it is from before the history. A buffer that has
+    /// doubled since then is growth.
     fn is_replaced(&self, repeat: usize) -> bool {
         let [first, last] =
             [self.kept.get(repeat), self.kept.last()].map(|kept| kept.map_or(0, |kept| *kept));
         self.n_more_blocks(repeat) < LEAK && last / 2 < first
     }
 
-    /// Returns by how many blocks it has more at the end of the last repeat than before one.
+    /// Returns how many more blocks it has at the end of the last repeat than before a given one.
     fn n_more_blocks(&self, repeat: usize) -> usize {
         let before = repeat.checked_sub(1).map_or(self.start, |before| self.levels[before]);
         self.levels.last().map_or(0, |last| last.n_blocks.saturating_sub(before.n_blocks))
     }
 
-    /// Whether less was held at the end of a repeat than at that of the one before.
+    /// Returns whether less was held at the end of a repeat than at the end of the previous one.
     pub(super) fn gives_back(&self) -> bool {
         self.levels.windows(2).any(|pair| pair[1].bytes < pair[0].bytes)
     }
 
-    /// Whether it has kept more than it ever held before a repeat.
+    /// Returns whether it has kept more than it ever held before a repeat.
     fn is_above(&self, repeat: usize) -> bool {
         self.kept.last().is_some_and(|kept| self.most[..repeat].iter().all(|most| most.bytes < *kept))
     }
 
-    /// Whether it has kept more since one of the last two repeats than it held in any before.
+    /// Returns whether it has kept more since one of the last two repeats than it held in any earlier one.
     fn is_new_level(&self, ups: &[usize]) -> bool {
         let n = self.kept.len();
         match ups {
@@ -200,7 +200,7 @@ impl SiteCurve {
         let (before, n_blocks) = (first.checked_sub(1), self.n_more_blocks(first).max(1));
         let usual_bytes = self.kept_before(first);
         let rises = &self.rises[..self.n_rises];
-        // Of what it holds, the first alloc above what it had kept before, where it stayed.
+        // The first alloc above what it had kept before, for good.
         let first = rises.iter().rev().find(|rise| rise.before_bytes <= usual_bytes).or(rises.first())?;
         Some(Grown {
             kind,

@@ -1,4 +1,4 @@
-//! The blocks of a history as changes of what sites hold, in the order of the entries.
+//! Represents the blocks of a history as changes of what sites hold, in the order of the entries.
 
 use super::woken::Woken;
 use crate::{
@@ -51,32 +51,32 @@ pub(super) struct Used {
 pub(super) struct BySite {
     /// The places of the changes: those of the first site, then those of the second, and so on.
     places: Vec<u32>,
-    /// By site, where its places end.
+    /// The end of each site's places.
     ends: Vec<usize>,
 }
 
 impl BySite {
-    /// Returns the places of the changes of each site, in their order.
+    /// Returns the places of the changes of each site, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
         let begins = std::iter::once(&0).chain(&self.ends);
         begins.zip(&self.ends).map(|(begin, end)| &self.places[*begin..*end])
     }
 }
 
-/// The changes of a history until a moment, and the sites that they are of.
+/// The changes of a history until a moment, and their sites.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) end: Moment,
     pub(super) sites: Vec<Used>,
     pub(super) changes: Vec<Change>,
-    /// Behind each change, what all sites hold.
+    /// What all sites hold after each change.
     pub(super) totals: Vec<u64>,
     /// The blocks that are held at the end: their sites, since when, and their bytes, in this order.
     held: Vec<(u32, Moment, u64)>,
 }
 
 impl Walk {
-    /// Walks until a moment, as if a request of a site had been served there.
+    /// Walks until a moment, as if a request of a site had succeeded there.
     pub(super) fn new(history: &DeviceHistory<'_>, end: Moment, request: Option<(Site, u64)>) -> Walk {
         let mut calls = SameCalls::new(history);
         let mut numbers: SeededMap<Site, u32> = SeededMap::default();
@@ -143,7 +143,7 @@ impl Walk {
         }
     }
 
-    /// Returns the changes of each site, by the places of the changes, in their order.
+    /// Returns the changes of each site in order, by the places of the changes.
     pub(super) fn by_site(&self) -> BySite {
         let mut ends = vec![0_usize; self.sites.len() + 1];
         for change in &self.changes {
@@ -153,7 +153,7 @@ impl Walk {
             ends[site] += ends[site - 1];
         }
         let mut places = vec![0; self.changes.len()];
-        // Where a site's next place goes, which is in the end the beginning of the next site.
+        // The position for a site's next place, which in the end is the start of the next site.
         for (place, change) in (0..).zip(&self.changes) {
             let next = &mut ends[change.site as usize];
             places[*next] = place;
@@ -162,7 +162,7 @@ impl Walk {
         BySite { places, ends }
     }
 
-    /// Returns the bytes of the blocks of a site that are held since a moment or longer.
+    /// Returns the bytes of the blocks of a site that are held at least since a moment.
     pub(super) fn held_since(&self, site: u32, moment: Moment) -> u64 {
         let first = self.held.partition_point(|(of, ..)| *of < site);
         let of_site = self.held[first..].iter().take_while(|(of, from, _)| *of == site && *from <= moment);

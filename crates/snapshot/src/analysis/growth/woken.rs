@@ -1,5 +1,5 @@
-//! Memory that a program unmaps and maps again at the same addresses, as for a sleep and a wake-up: it is no growth, and is that
-//! of the call that mapped it first.
+//! Recognises memory that a program unmaps and maps again at the same addresses, as for a sleep and a wake-up: it is
+//! not growth, and belongs to the call that mapped it first.
 
 use crate::{
     history::{Life, Moment},
@@ -20,7 +20,7 @@ impl<'a> Woken<'a> {
         Woken { entries, first: SeededMap::default() }
     }
 
-    /// Returns a life with the stack that mapped its range first. Lives of one address are asked about in their order.
+    /// Returns a life with the stack that mapped its range first. Lives at one address must be passed in order.
     pub(super) fn of(&mut self, life: &Life) -> Life {
         let mapped = life.from.entry().and_then(|alloc| alloc.checked_sub(1));
         if !life.is_from_before() && !self.is_of_range(mapped, Action::SegmentMap, life) {
@@ -35,7 +35,7 @@ impl<'a> Woken<'a> {
         Life { stack, ..*life }
     }
 
-    /// Returns whether an entry maps or unmaps the range of a life, and nothing else.
+    /// Returns whether an entry maps or unmaps exactly the range of a life.
     fn is_of_range(&self, entry: Option<usize>, action: Action, life: &Life) -> bool {
         entry.and_then(|entry| self.entries.get(entry)).is_some_and(|entry| {
             entry.action == Some(action)

@@ -1,4 +1,4 @@
-//! A cause of a failed request: what was found, and what can be done about it.
+//! A cause of a failed request: what was found, and what to do about it.
 
 use serde::{Serialize, Serializer};
 
@@ -10,11 +10,11 @@ use super::Verdict;
 pub enum CauseKind {
     /// The process has a limit, and the device had room.
     Limited,
-    /// Sites hold more than before: a leak, a burst, or a step that is larger than those before it.
+    /// Sites hold more than before: a leak, a burst, or a step that is larger than the earlier ones.
     Grew,
-    /// Memory was free and could not be used, for the reason of the verdict.
+    /// Memory was free but could not be used, for the reason in the verdict.
     Unusable(Verdict),
-    /// Others hold a good part of the device.
+    /// Other processes hold a good part of the device.
     Occupied,
     /// The blocks in use and the request are too large together.
     Full,
@@ -51,7 +51,7 @@ pub struct Cause {
     pub kind: CauseKind,
     /// The bytes that the process would have had without it.
     pub bytes: u64,
-    /// What was found, in one sentence with its figures.
+    /// What was found, in one sentence with figures.
     pub finding: String,
     /// What to do, in one sentence with the result of a replay; `None` if nothing was tried.
     pub advice: Option<String>,
@@ -60,7 +60,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Marks its advice as one after which the program would have failed all the same, a little later.
+    /// Marks its advice as one with which the program would still have failed a little later.
     pub(super) fn only_delays(&mut self) {
         self.conf = None;
         self.advice = self.advice.take().map(|advice| format!("this only postpones the failure: {advice}"));

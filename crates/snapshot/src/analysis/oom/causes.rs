@@ -1,4 +1,4 @@
-//! The causes of a failed request in the order in which to act on them.
+//! Orders the causes of a failed request by which to act on first.
 
 use super::{
     Verdict,
@@ -8,25 +8,25 @@ use super::{
 };
 use crate::analysis::{GrowthKind, Growths};
 
-/// A cause with less than this part of what the process could hold is a minor one: one in this number.
+/// A cause below this fraction of what the process could hold is minor: one in this number.
 pub(super) const MINOR: u64 = 20;
 
-/// Memory that could not be used is a minor cause below this part of what the process could hold, one in this number, unless
-/// a setting would have served this number of such requests with it.
+/// Memory that could not be used is a minor cause below this fraction of what the process could hold, one in this
+/// number, unless a setting would have satisfied this number of such requests with it.
 pub(super) const UNUSABLE: u64 = 3;
 pub(super) const MANY_REQUESTS: u32 = 5;
 
 impl Explanation<'_, '_> {
-    /// Returns the verdict: the kind of the first cause.
+    /// Returns the verdict, which is the kind of the first cause.
     #[must_use]
     pub fn verdict(&self) -> CauseKind {
         self.causes()[0].kind
     }
 
-    /// Returns the causes, at least one, in the order in which to act on them. These are what grew, memory that could not be used
-    /// and memory that others hold, the one with the most bytes first; then a limit that refused the request; then the size of
-    /// what is in use. Last are the minor ones, without which the program would have failed a little later. A request for
-    /// addresses has this cause alone.
+    /// Returns the causes, at least one, in the order in which to act on them. First come growth, memory that could not
+    /// be used, and memory that others hold, most bytes first. Then comes a limit that refused the request, then the
+    /// size of what is in use. Last are the minor causes, without which the program would have failed a little later. A
+    /// request for addresses has only this cause.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         if self.report.verdict == Verdict::Addresses {
@@ -34,7 +34,7 @@ impl Explanation<'_, '_> {
         }
         let mut causes: Vec<Cause> =
             [self.grew(), self.unusable(), self.occupied()].into_iter().flatten().collect();
-        // A stable sort: of two with as many bytes, what grew is first.
+        // A stable sort: if two have the same bytes, growth comes first.
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.bytes));
         let (mut minor, major): (Vec<Cause>, Vec<Cause>) =
             causes.into_iter().partition(|cause| self.is_minor(cause));
@@ -42,7 +42,7 @@ impl Explanation<'_, '_> {
         minor.iter_mut().filter(|cause| cause.conf.is_some()).for_each(Cause::only_delays);
         let has_grown = major.iter().any(|cause| cause.kind == CauseKind::Grew);
         let mut causes: Vec<Cause> = major.into_iter().chain(self.limited()).collect();
-        // What gives nothing back goes on, whatever the limit and the setting.
+        // What gives nothing back continues, whatever the limit and the setting.
         let goes_on = self.growths.as_ref().and_then(Growths::kind) != Some(GrowthKind::LargerStep);
         let serves_the_rest = self.tried.best().is_some_and(TriedSetting::serves_the_rest);
         let is_delayed = |cause: &&mut Cause| {
@@ -63,7 +63,7 @@ impl Explanation<'_, '_> {
     fn is_minor(&self, cause: &Cause) -> bool {
         let could_hold = self.report.could_hold_bytes();
         match cause.kind {
-            // A leak goes on, however little of it the history shows.
+            // A leak continues, however little of it the history shows.
             CauseKind::Grew if self.growths.as_ref().and_then(Growths::kind) == Some(GrowthKind::Steady) => {
                 false
             }
@@ -75,8 +75,8 @@ impl Explanation<'_, '_> {
         }
     }
 
-    /// Whether a minor cause may be acted on. Memory that could not be used is none if no setting that was tried serves the request,
-    /// or if it is less than what is still to come.
+    /// Returns whether a minor cause may be acted on. Memory that could not be used is not, if no tried setting
+    /// satisfies the request, or if it is less than what is still to come.
     fn is_worth_a_line(&self, cause: &Cause) -> bool {
         let best = self.tried.best();
         let served = best.map_or(0, |best| u64::from(best.served.n_requests));

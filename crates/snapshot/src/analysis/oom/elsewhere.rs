@@ -1,4 +1,4 @@
-//! Memory that was free where a request could not use it: on other streams, in the other kind of pool, in other pools.
+//! Finds free memory that a request could not use: on other streams, in the other kind of pool, in other pools.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -11,14 +11,14 @@ use crate::{
 /// What was free elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Elsewhere {
-    /// The bytes in segments of the request's pool that are of other streams, and the number of these.
+    /// The bytes in segments of the request's pool on other streams, and the number of these streams.
     pub(super) on_streams: u64,
     pub(super) n_streams: usize,
     /// The bytes in segments of its stream and pool, but of the other kind.
     pub(super) of_other_kind: u64,
-    /// The bytes in other pools, and in segments of these without a block, those with the most first.
+    /// The bytes in other pools, and in their segments without a block, largest first.
     pub(super) in_pools: Vec<(PoolId, u64)>,
-    /// The bytes in segments without a block of the request's own pool, if that is private.
+    /// The bytes in empty segments of the request's own pool, if that is private.
     pub(super) empty_in_own_pool: u64,
     /// The streams that keep memory of one call.
     pub(super) idle: Vec<IdleStreams>,
@@ -27,7 +27,7 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Looks at the moment of a report.
+    /// Examines the moment of a report.
     pub(super) fn of(history: &DeviceHistory<'_>, report: &OomReport) -> Elsewhere {
         let moment = report.totals.moment;
         let segments = history.layout(moment);

@@ -1,4 +1,4 @@
-//! Everything that is known of a failed request.
+//! The full explanation of a failed request.
 
 use super::{Fit, OomReport, Tried, elsewhere::Elsewhere};
 use crate::{
@@ -61,7 +61,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
                     continue;
                 }
                 grew_by_request = true;
-                // The request is part of a larger step. In a leak it is not: it was not served.
+                // The request is part of a larger step. In a leak it is not, because it failed.
                 if growth.kind == GrowthKind::Late && growth.n_repeats == 0 {
                     growth.bytes = growth.bytes.saturating_sub(report.requested_bytes);
                     growth.held_bytes = growth.held_bytes.saturating_sub(report.requested_bytes);
@@ -90,27 +90,27 @@ impl<'h, 'a> Explanation<'h, 'a> {
         }
     }
 
-    /// Adds what replays of the history say.
+    /// Adds the results of replays of the history.
     #[must_use]
     pub fn with_tried(mut self, tried: Tried) -> Self {
         self.tried = tried;
         self
     }
 
-    /// Returns what replays of the history say.
+    /// Returns the results of replays of the history.
     #[must_use]
     pub fn tried(&self) -> &Tried {
         &self.tried
     }
 
-    /// Returns the sites that grew until the request; `None` if none did, or if it cannot be told.
+    /// Returns the sites that grew until the request; `None` if none did, or if it is not known.
     #[must_use]
     pub fn growths(&self) -> Option<&Growths> {
         self.growths.as_ref()
     }
 
-    /// Returns when the request was made: `in step#3`, or `after step#3` outside of the outermost scopes; `None` before the
-    /// first.
+    /// Returns when the request was made: `in step#3`, or `after step#3` outside of the outermost scopes; `None` before
+    /// the first step.
     #[must_use]
     pub fn step(&self) -> Option<String> {
         step_of(&self.steps, self.report.entry)
@@ -122,13 +122,13 @@ impl<'h, 'a> Explanation<'h, 'a> {
         &self.report
     }
 
-    /// Returns the groups of blocks that the program held, by stack, the largest first.
+    /// Returns the groups of allocated blocks, by stack, largest first.
     #[must_use]
     pub fn live(&self) -> &[Group] {
         &self.live
     }
 
-    /// Returns the groups of blocks whose free waited for a stream, by stack, the largest first.
+    /// Returns the groups of pending blocks, by stack, largest first.
     #[must_use]
     pub fn pending(&self) -> &[Group] {
         &self.pending
@@ -211,7 +211,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
         }
     }
 
-    /// Returns what limits the figures, one sentence each.
+    /// Returns the limitations of the figures, one sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();

@@ -1,16 +1,16 @@
-//! Whether a request would be served under other settings.
+//! Whether a request would succeed under other settings.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Whether a request would be served.
+/// Whether a request would succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Fit {
-    /// It would be served, and so would the requests before it that were served when they were recorded.
+    /// It would succeed, and so would the earlier requests that succeeded when they were recorded.
     Yes,
-    /// It would fail, or a request before it that was served when it was recorded would.
+    /// It would fail, or so would an earlier request that succeeded when it was recorded.
     No,
     /// It depends on what the history does not show: the addresses of segments, the bytes that a limit left,
     /// or the blocks and private pools from before the history.

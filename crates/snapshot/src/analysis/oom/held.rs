@@ -12,7 +12,7 @@ use crate::{
     words::SeededMap,
 };
 
-/// A kind below this part of what is in use is not named: one in this number.
+/// A kind below this fraction of what is in use is not named: one in this number.
 const LEAST: u64 = 4;
 
 /// The memory of one kind, with the call that made most of it.
@@ -24,7 +24,7 @@ struct HeldKind<'a> {
 
 impl Explanation<'_, '_> {
     /// Returns the size of what is in use as the cause. What takes less memory is advised first, and a setting last.
-    /// `is_setting_said` is whether a minor cause advises it.
+    /// `is_setting_said` is whether a minor cause already advises it.
     pub(super) fn full(&self, is_setting_said: bool) -> Cause {
         let report = &self.report;
         let more = match report.requested_bytes.saturating_sub(report.all_free_bytes()) {
@@ -45,8 +45,8 @@ impl Explanation<'_, '_> {
         Cause { kind: CauseKind::Full, bytes, finding, advice, conf }
     }
 
-    /// Returns what to do about it, and the setting. Without rounding, or in other pieces, the same blocks may fit, but a setting is
-    /// the answer only if it serves the rest of the history too.
+    /// Returns what to do about it, and the setting. Without rounding, or in other pieces, the same blocks may fit, but
+    /// a setting is the answer only if the rest of the history succeeds with it too.
     fn full_advice(&self, is_setting_said: bool) -> (Option<String>, Option<String>) {
         let setting = self.tried.best().and_then(|best| Some((best, self.setting_advice()?)));
         if let Some((best, advice)) = &setting
@@ -61,7 +61,7 @@ impl Explanation<'_, '_> {
         ((!advice.is_empty()).then(|| advice.join("; ")), None)
     }
 
-    /// Returns what is in use, by what it is and the call that made most of it, as the end of a sentence.
+    /// Returns what is in use, by kind and by the call that created most of it, as the end of a sentence.
     fn held_words(&self) -> String {
         if let Some(held) = self.largest_kind() {
             let call = held.call.map_or_else(String::new, |(frame, bytes)| match bytes == held.bytes {
@@ -74,8 +74,8 @@ impl Explanation<'_, '_> {
         self.live.first().map_or_else(String::new, words)
     }
 
-    /// Returns when a full device failed, if that says what is still to come: in the first step, or before the first step of the
-    /// optimizer.
+    /// Returns when a full device failed, if that shows what is still to come: in the first step, or before the first
+    /// step of the optimizer.
     fn first_step_words(&self) -> &'static str {
         let is_first = self.steps.first().is_some_and(|step| self.report.entry < step.entries.end);
         let has_states = || self.live.iter().any(|group| self.made(group) == Some(Made::OptimizerStates));
@@ -89,8 +89,8 @@ impl Explanation<'_, '_> {
         }
     }
 
-    /// Returns what less of the largest kind would free, in one sentence with the bytes that the history shows; `None` if it is
-    /// not known what holds the memory.
+    /// Returns what reducing the largest kind would free, in one sentence with the bytes that the history shows; `None`
+    /// if it is not known what holds the memory.
     fn less_advice(&self) -> Option<String> {
         let most = self.report.could_hold_at_most_bytes();
         if self.report.requested_bytes > most {
@@ -156,7 +156,7 @@ impl Explanation<'_, '_> {
         self.made_by(if let Site::Stack(stack) = group.site { Some(stack) } else { None })
     }
 
-    /// Returns what the call of a stack makes; of blocks without one in a history of the way back, gradients.
+    /// Returns what the call of a stack creates; gradients for blocks without a stack in a history of a backward pass.
     pub(super) fn made_by(&self, stack: Option<StackIndex>) -> Option<Made> {
         match stack.filter(|stack| *stack != StackTable::EMPTY) {
             Some(stack) => Made::of(&self.shown, stack),

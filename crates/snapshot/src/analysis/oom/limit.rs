@@ -32,14 +32,14 @@ impl Explanation<'_, '_> {
         })
     }
 
-    /// Returns whether the memory is pinned memory of the host, of which PyTorch's settings limit nothing.
+    /// Returns whether the memory is pinned memory of the host, which PyTorch's settings do not limit.
     fn is_of_host(&self) -> bool {
         let device = self.history.device();
         let usage = self.history.snapshot().usage();
         device == DeviceId::HOST || usage.iter().any(|usage| usage.device == device && usage.name == PINNED)
     }
 
-    /// Returns which limit would have served the request, as the fraction of the device that PyTorch takes.
+    /// Returns the limit that would have been enough for the request, as the fraction of the device that PyTorch takes.
     fn limit_advice(&self, needed_bytes: u64) -> String {
         let report = &self.report;
         let seen_bytes = report.totals.reserved_bytes.saturating_add(report.device_free_bytes);
@@ -55,7 +55,7 @@ impl Explanation<'_, '_> {
         )
     }
 
-    /// Returns what can have refused a request for which the device had room.
+    /// Returns what may have refused a request for which the device had room.
     fn limit_words(&self) -> String {
         if self.is_of_host() {
             return "a limit of locked memory or of addresses (ulimit -l, ulimit -v), or of a container"

@@ -2,8 +2,8 @@
 //!
 //! A message in a log is explained by [`LoggedOom`], in the same words.
 //!
-//! The program's command `memreel oom`, the text of [`OutOfMemory`](crate::OutOfMemory) and the files beside a snapshot
-//! of a failed request are made of an [`Explanation`].
+//! The program's command `memreel oom`, the text of [`OutOfMemory`](crate::OutOfMemory) and the files next to a
+//! snapshot of a failed request are created from an [`Explanation`].
 #![forbid(unsafe_code)]
 
 mod cause;

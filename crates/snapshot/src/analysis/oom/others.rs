@@ -1,4 +1,4 @@
-//! Memory of the device that this allocator does not have, as the cause of a failed request.
+//! Device memory outside this allocator, as the cause of a failed request.
 
 use super::{
     Verdict,

@@ -1,4 +1,4 @@
-//! The blocks that keep segments which a failed request could have used.
+//! Finds the blocks that pin segments which a failed request could have used.
 
 use std::cmp::Reverse;
 
@@ -14,13 +14,14 @@ struct Kept {
     n_segments: usize,
     free_bytes: u64,
     largest_bytes: u64,
-    /// Whether their largest blocks have one size.
+    /// Whether their largest blocks have the same size.
     are_alike: bool,
     bytes: u64,
 }
 
 impl Explanation<'_, '_> {
-    /// Returns which call keeps the most free bytes that could have served the request, and how many segments others keep.
+    /// Returns which call pins the most free bytes that the request could have used, and how many segments other calls
+    /// pin.
     pub(super) fn pins_text(&self, verdict: Verdict) -> String {
         let pinned = if verdict == Verdict::Elsewhere { &self.elsewhere.pinned } else { &self.pinned };
         let kept = self.kept(pinned);
@@ -44,7 +45,7 @@ impl Explanation<'_, '_> {
         format!("; {what}{others}")
     }
 
-    /// Returns the calls whose blocks keep segments, the one with the most free bytes in these first.
+    /// Returns the calls whose blocks pin segments, most free bytes first.
     fn kept(&self, pinned: &[PinnedSegment]) -> Vec<(Site, Kept)> {
         let mut calls = SameCalls::new(self.history);
         let mut of_sites: SeededMap<Site, Kept> = SeededMap::default();

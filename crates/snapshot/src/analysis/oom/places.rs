@@ -1,4 +1,4 @@
-//! The places of memory that a failed request could not use, in words, and what makes it usable.
+//! Describes where the memory is that a failed request could not use, and what makes it usable.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ impl Explanation<'_, '_> {
         let streams = idle.map(|idle| (idle.free_bytes, idle.finding(&self.site(&idle.site))));
         let (all, elsewhere) = (self.report.all_free_bytes(), self.report.free_elsewhere_bytes);
         match streams {
-            // They are all of it.
+            // The whole text is this.
             Some((bytes, finding)) if bytes >= all / 20 * 19 => finding,
             streams => {
                 let streams = streams.map_or_else(String::new, |(_, finding)| format!("; {finding}"));
@@ -35,7 +35,7 @@ impl Explanation<'_, '_> {
         }
     }
 
-    /// Returns the places of free memory with their bytes, the one with the most first.
+    /// Returns the places of free memory with their bytes, largest first.
     fn places(&self) -> Vec<String> {
         let Elsewhere { on_streams, n_streams, of_other_kind, in_pools, .. } = &self.elsewhere;
         let mut places: Vec<(u64, String)> = Vec::new();
@@ -74,7 +74,7 @@ impl Explanation<'_, '_> {
         }
     }
 
-    /// Adds what helps against memory that is free elsewhere: before the settings, which do not change how a program uses
+    /// Adds what helps with memory that is free elsewhere: before the settings, which do not change how a program uses
     /// streams and pools.
     pub(super) fn add_places(&self, causes: &mut Vec<Cause>) {
         let elsewhere = CauseKind::Unusable(Verdict::Elsewhere);

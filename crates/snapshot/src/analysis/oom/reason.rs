@@ -4,7 +4,7 @@ use super::{OomReport, Verdict};
 use crate::words::{ADDRESS_SPACE_BYTES, Bytes};
 
 impl OomReport {
-    /// Returns why the request failed, in one sentence with its figures.
+    /// Returns why the request failed, in one sentence with figures.
     #[must_use]
     pub fn why(&self) -> String {
         self.why_of(self.verdict)
@@ -68,7 +68,7 @@ impl OomReport {
         }
     }
 
-    /// Returns what can have kept a piece that was large enough from being used.
+    /// Returns why a piece that was large enough may not have been used.
     fn why_unused(&self) -> String {
         if self.is_freed_late {
             return "it became free while the request waited for its stream, and PyTorch does not search again (pytorch#189504)"

@@ -1,15 +1,15 @@
-//! An explanation in the form that serialises.
+//! An explanation in serialisable form.
 
 use serde::Serialize;
 
 use super::{Cause, CauseKind, Tried, explanation::Explanation};
 use crate::analysis::{Group, Growth, MarkedFrame, WithFrames, oom::Fit};
 
-/// A failed request, as the pairs of `oom` in `memreel oom --json`.
+/// A failed request, as the pairs in `oom` of `memreel oom --json`.
 #[derive(Serialize)]
 struct Failed<'a> {
     event: usize,
-    /// The kind of the first cause, and its finding.
+    /// The kind of the first cause, and what was found.
     verdict: CauseKind,
     is_limited: bool,
     why: String,
@@ -40,7 +40,7 @@ struct Failed<'a> {
     stack: Option<Vec<MarkedFrame<'a>>>,
 }
 
-/// What is behind the first groups of a list.
+/// The groups of a list beyond the first ones.
 #[derive(Serialize)]
 struct Rest {
     count: usize,
@@ -61,7 +61,7 @@ struct Answer<'a> {
 }
 
 impl Explanation<'_, '_> {
-    /// Returns the explanation in the form that serialises, with the first `n` groups of each list: the pairs of a line of
+    /// Returns the explanation in serialisable form, with the first `n` groups of each list: the pairs of a line of
     /// `memreel oom --json`.
     #[must_use]
     pub fn answer(&self, n: usize) -> impl Serialize + '_ {

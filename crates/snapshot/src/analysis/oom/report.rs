@@ -1,8 +1,7 @@
-//! Why a request failed: its size, the free memory at that moment, and what kept it from being used.
+//! Reports a failed request: its size, the free memory at that moment, and why that was not used.
 //!
-//! Whether it would have been served under other settings is a question for a replay
-//! (`memreel::whatif`), because blocks would have other addresses. This report has the figures
-//! that a replay needs.
+//! Whether it would have succeeded under other settings is a question for a replay (`memreel::whatif`), because blocks
+//! would have other addresses. This report has the figures that a replay needs.
 
 use serde::{Serialize, Serializer};
 
@@ -20,28 +19,27 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Segments that could serve the request had a free piece that was large enough. `max_split_size_mb`
-    /// keeps large blocks whole; or the request was for a private pool that the file does not name.
+    /// Segments that the request could use had a free piece that was large enough. `max_split_size_mb` keeps large
+    /// blocks whole; or the request was for a private pool that the file does not name.
     Unused,
-    /// Segments that could serve the request had enough free bytes, alone or with those of the device, but in
-    /// pieces.
+    /// Segments that the request could use had enough free bytes, alone or together with the device's, but in pieces.
     Fragmented,
     /// These bytes and those of the device were enough for the request, but not for the segment or the pages
     /// that it needs.
     RoundedUp,
     /// Enough bytes were free, but for other streams, in the other kind of pool or in other pools.
     Elsewhere,
-    /// Enough bytes were free or in blocks whose free waits for a stream.
+    /// Enough bytes were free or in pending blocks.
     Pending,
     /// The device had enough free bytes and still refused: the process reached a limit
     /// (`set_per_process_memory_fraction`), or the device could not provide them in one piece.
     Limited,
-    /// The device is large enough for the request and the blocks in use, but others hold too much of it: other
-    /// processes, or this one outside of the allocator.
+    /// The device is large enough for the request and the blocks in use, but too much of it is held by other processes,
+    /// or by this one outside the allocator.
     Occupied,
     /// All free memory together was less than the request.
     Full,
-    /// The request was for addresses to map memory at, and not for memory: the process has reserved too many.
+    /// The request was for addresses to map memory at, rather than for memory: the process has reserved too many.
     Addresses,
 }
 
@@ -70,7 +68,7 @@ impl Serialize for Verdict {
     }
 }
 
-/// A failed request with the figures of its moment.
+/// A failed request with the figures at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OomReport {
@@ -82,8 +80,8 @@ pub struct OomReport {
     pub n_ooms: usize,
     /// The size of the request after rounding, in bytes.
     pub requested_bytes: u64,
-    /// The size of the segment for which the device was asked, in bytes, with default settings; with
-    /// expandable segments, of the pages that a new range needs.
+    /// The size of the segment that was requested from the device, in bytes, with default settings; with expandable
+    /// segments, of the pages that a new range needs.
     pub segment_bytes: u64,
     /// Whether the run had expandable segments.
     pub is_expandable: bool,
@@ -102,39 +100,39 @@ pub struct OomReport {
     pub stack: Option<StackIndex>,
     /// The figures of the moment just after the event.
     pub totals: Totals,
-    /// The requested bytes of the blocks whose free was requested and waits for a stream.
+    /// The requested bytes of pending blocks.
     pub pending_bytes: u64,
     /// The number of these blocks.
     pub n_pending: usize,
-    /// The free bytes in segments that could serve the request: those of its stream, kind of pool and pool.
+    /// The free bytes in segments that the request could use: those of its stream, kind of pool and pool.
     pub free_here_bytes: u64,
     /// The size of the largest piece of these, in bytes.
     pub largest_free_bytes: u64,
-    /// Whether a piece that was large enough became free while the request waited for its stream, after it had searched: PyTorch
-    /// does not search again (pytorch#189504).
+    /// Whether a piece that was large enough became free while the request waited for its stream, after its search:
+    /// PyTorch does not search again (pytorch#189504).
     pub is_freed_late: bool,
-    /// The free bytes in other segments: of other streams, of the other kind of pool, of other pools.
+    /// The free bytes in other segments: on other streams, in the other kind of pool, in other pools.
     pub free_elsewhere_bytes: u64,
     /// The free bytes in whole pages of 2 MiB (small pool) or 20 MiB, which expandable segments could
     /// unmap and map again. It is a lower bound.
     pub free_pages_bytes: u64,
-    /// The bytes that the driver's pools of this process kept free, by the last report before; 0 if there is none.
+    /// The bytes that the driver's pools of this process kept free, from the last report before; 0 if there is none.
     pub pool_slack_bytes: u64,
-    /// The bytes of addresses that the process had reserved, if the request was for addresses and not for memory.
+    /// The bytes of addresses that the process had reserved, if the request was for addresses rather than memory.
     pub reserved_address_bytes: Option<u64>,
     /// Why the request failed.
     pub verdict: Verdict,
 }
 
 impl OomReport {
-    /// Returns whether the device had enough for the request and still refused. The bytes that the limit
-    /// left are not recorded; they were fewer than the request, and count as 0.
+    /// Returns whether the device had enough for the request and still refused. The bytes left within the limit are not
+    /// recorded; they were fewer than the request, and count as 0.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.reserved_address_bytes.is_none() && self.device_free_bytes >= self.segment_bytes
     }
 
-    /// Returns the report with the size of the device, which shows what others hold of it.
+    /// Returns the report with the size of the device, which shows what other processes hold.
     #[must_use]
     pub fn of_device(mut self, total_bytes: u64) -> OomReport {
         self.device_total_bytes = Some(total_bytes);
@@ -143,18 +141,18 @@ impl OomReport {
     }
 
     /// Returns the bytes of the device that are neither free nor held by this allocator, if its size is known: those of
-    /// other processes, and of this one outside of the allocator, such as CUDA's context and libraries.
+    /// other processes, and of this one outside the allocator, such as CUDA's context and libraries.
     #[must_use]
     pub fn outside_bytes(&self) -> Option<u64> {
         let inside_bytes = self.device_free_bytes.saturating_add(self.totals.reserved_bytes);
         self.device_total_bytes.map(|total_bytes| total_bytes.saturating_sub(inside_bytes))
     }
 
-    /// Returns whether others hold a good part of the device, without which the request would have been served. A
-    /// context and its libraries take less than a tenth of most devices.
+    /// Returns whether others hold a good part of the device, without which the request would have succeeded. A context
+    /// and its libraries take less than a tenth of most devices.
     pub(super) fn is_occupied(&self) -> bool {
         let outside_bytes = self.outside_bytes().unwrap_or(0);
-        // Where the device had enough, others did not take it.
+        // If the device had enough, others did not take it.
         !self.is_limited()
             && outside_bytes > self.device_total_bytes.unwrap_or(0) / 10
             && self.all_free_bytes().saturating_add(outside_bytes) >= self.requested_bytes
@@ -180,8 +178,8 @@ impl OomReport {
             .saturating_add(self.usable_device_bytes())
     }
 
-    /// Returns the most bytes that the process could hold at that moment. Like
-    /// [`OomReport::could_hold_bytes`], but a limit counts with the most that it can have left.
+    /// Returns the most bytes that the process could hold at that moment. Like [`OomReport::could_hold_bytes`], but
+    /// with the most that a limit can have left.
     #[must_use]
     pub fn could_hold_at_most_bytes(&self) -> u64 {
         let left_bytes = if self.is_limited() { self.segment_bytes.saturating_sub(1) } else { 0 };
@@ -203,7 +201,7 @@ impl OomReport {
             || self.free_here_bytes.saturating_add(from_device) >= needed
     }
 
-    /// Returns why free memory was not used; `None` if there was not enough of it.
+    /// Returns why free memory was not used; `None` if there was too little of it.
     pub(super) fn verdict_of_free(&self) -> Option<Verdict> {
         let requested_bytes = self.requested_bytes;
         let with_device = self.free_here_bytes.saturating_add(self.usable_device_bytes());
@@ -222,7 +220,7 @@ impl OomReport {
         }
     }
 
-    /// Returns whether no setting would have served the request: it and the blocks in use request more than
+    /// Returns whether no setting would have satisfied the request: together with the blocks in use, it needs more than
     /// the process could hold.
     #[must_use]
     pub fn never_fits(&self) -> bool {
@@ -231,7 +229,7 @@ impl OomReport {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns a report on the last request that failed; `None` if none did.
+    /// Returns a report on the last failed request; `None` if none failed.
     #[must_use]
     pub fn oom(&self) -> Option<OomReport> {
         self.oom_at(self.entries().iter().rposition(is_oom)?)
@@ -298,7 +296,7 @@ impl DeviceHistory<'_> {
         Some(report)
     }
 
-    /// Returns what the device reported last before an entry; `None` without a report.
+    /// Returns the device's last report before an entry; `None` without a report.
     fn usage_before(&self, entry: &TraceEntry) -> Option<UsageReport> {
         let usage = self.snapshot().usage().into_iter().find(|usage| usage.device == self.device())?;
         let n_before = usage.reports.partition_point(|report| time_of(report) <= entry.time_us);
@@ -306,16 +304,16 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// Returns whether a request that failed was for addresses to map memory at, and not for memory.
+/// Returns whether a failed request was for addresses to map memory at, rather than for memory.
 #[must_use]
 pub fn asked_for_addresses(snapshot: &Snapshot, entry: &TraceEntry) -> bool {
     let mut frames = entry.stack.into_iter().flat_map(|stack| snapshot.stacks.frames(stack));
     frames.next().is_some_and(|frame| *frame.name == *ADDRESSES)
 }
 
-/// Returns whether a request that failed after these entries waited for the free of a block that is in a large enough gap. What it
-/// waits for, and the segments that it gives back then, are directly before the failure. A block that the program had just freed
-/// is one too, unless `max_split_size_mb` kept it from being used.
+/// Returns whether a request that failed after these entries waited for the free of a block in a large enough gap. The
+/// frees that it waits for, and the segments that it then gives back, come directly before the failure. A block that
+/// the program had just freed counts too, unless `max_split_size_mb` kept it from being used.
 fn is_freed_late<'s>(
     before: &[TraceEntry],
     requested_bytes: u64,
@@ -355,7 +353,7 @@ pub(super) fn verdict(report: &OomReport) -> Verdict {
     }
 }
 
-/// Returns the bytes of the whole pages in a segment's gaps; pages are counted from its beginning.
+/// Returns the bytes of the whole pages in a segment's gaps; pages are counted from its start.
 fn free_pages_bytes(segment: &SegmentLayout<'_>) -> u64 {
     let page = page_bytes(segment.range.kind);
     let whole = |Gap { address, bytes }: &Gap| {

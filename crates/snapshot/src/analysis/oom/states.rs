@@ -1,4 +1,4 @@
-//! The optimizer's states that are still to come when a request fails in its first step.
+//! Estimates the optimizer states that are still to come when a request fails in its first step.
 
 use super::explanation::Explanation;
 use crate::{
@@ -10,21 +10,21 @@ use crate::{
 /// What is still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StatesToCome {
-    /// The bytes of the states that are not made, that of the failed request included.
+    /// The bytes of the states that do not exist yet, including that of the failed request.
     pub(super) bytes: u64,
-    /// Whether the optimizer may make more kinds of states than it has begun to.
+    /// Whether the optimizer may create more kinds of states than it has started to.
     is_least: bool,
-    /// The parameters that have all their states, and all parameters.
+    /// The number of parameters that have all their states, and of all parameters.
     n_done: usize,
     n_all: usize,
 }
 
-/// A state has as many bytes as the gradient, or these times as many: the two may be of types of other sizes.
+/// A state has the same size as the gradient, or one of these multiples, because their types may differ in size.
 const TIMES: [(u64, u64); 5] = [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4)];
 
 impl Explanation<'_, '_> {
-    /// Returns the states that are still to come, if the request failed while the optimizer made them. Each call that makes
-    /// states makes one for each gradient.
+    /// Returns the states that are still to come, if the request failed while the optimizer created them. Each call
+    /// that creates states creates one for each gradient.
     pub(super) fn states_to_come(&self) -> Option<StatesToCome> {
         let of_request = self.report.stack.filter(|stack| self.makes_states(*stack))?;
         let moment = self.report.totals.moment;
@@ -68,14 +68,14 @@ impl Explanation<'_, '_> {
         })
     }
 
-    /// Whether a stack is of the part of an optimizer that makes its states.
+    /// Returns whether a stack belongs to the part of an optimizer that creates its states.
     fn makes_states(&self, stack: StackIndex) -> bool {
         const NAMES: [&str; 3] = ["_init_group", "init_state", "_init_state"];
         self.shown.marked(stack).any(|marked| NAMES.contains(&&*marked.frame.name))
     }
 }
 
-/// Whether each size is one of a gradient, times a number; both are sorted.
+/// Returns whether each size is that of a gradient, times a number; both are sorted.
 fn is_part(sizes: &[u64], gradients: &[u64], (times, part): (u64, u64)) -> bool {
     let mut left = gradients.iter();
     sizes.iter().all(|size| left.any(|gradient| gradient.saturating_mul(times) / part == *size))

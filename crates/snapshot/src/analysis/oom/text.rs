@@ -1,4 +1,4 @@
-//! An explanation as text.
+//! Prints an explanation as text.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::{
     model::StackIndex,
 };
 
-/// How many calls of a stack are printed: of the request's own, and of those that hold memory.
+/// How many calls of a stack are printed: for the request, and for the stacks that hold memory.
 const N_OWN_CALLS: usize = 8;
 const N_CALLS: usize = 4;
 
@@ -42,7 +42,7 @@ impl Explanation<'_, '_> {
 }
 
 impl Explanation<'_, '_> {
-    /// Returns a site in a few words: the call that allocated, and the innermost one in a file of the program's own.
+    /// Returns a site in a few words: the call that allocated, and the innermost one in the program's own files.
     pub(super) fn site(&self, site: &Site) -> String {
         let Site::Stack(stack) = site else { return no_stack(&self.shown, site) };
         let innermost = self.shown.innermost(*stack).map(|frame| Call(frame).to_string());
@@ -74,7 +74,7 @@ fn list(text: &mut String, what: &str, of_bytes: u64, groups: &[Group], shown: &
     }
     line(text, &format!("the largest of {} {what}:", Bytes(of_bytes)));
     for group in groups {
-        // A text takes every line.
+        // Writing to a text cannot fail.
         let _ = write!(text, "{:>12} in {} ", Bytes(group.bytes).to_string(), group.n_blocks);
         let blocks = if group.n_blocks == 1 { "block" } else { "blocks" };
         let site = match &group.site {

@@ -1,23 +1,23 @@
-//! What replays of the history say of a failed request.
+//! The results of replays of the history for a failed request.
 
 use serde::Serialize;
 
 use super::Fit;
 use crate::analysis::torch::n_options;
 
-/// What replays of the history say of a failed request. Its default is what is known without one: nothing.
+/// The results of replays of the history for a failed request. The default is what is known without one: nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Tried {
-    /// Whether expandable segments would have served it.
+    /// Whether it would have succeeded with expandable segments.
     pub with_expandable: Fit,
-    /// The bytes that the process reserves to serve it under its own settings if nothing limits the process.
+    /// The bytes that the process reserves for it under its own settings if nothing limits the process.
     pub needed_bytes: Option<u64>,
-    /// Whether the replay of the recorded setting repeats the recorded run, so that what replays say is sure.
+    /// Whether the replay of the recorded setting repeats the recorded run, so that the results are certain.
     pub is_certain: bool,
-    /// What would be served without the blocks by which sites grew ([`Growths`](crate::analysis::Growths)).
+    /// What would succeed without the blocks by which sites grew ([`Growths`](crate::analysis::Growths)).
     pub without_growth: Option<Served>,
-    /// The settings of a sweep over the whole history that are worth a look, the best first.
+    /// The noteworthy settings from a sweep over the whole history, best first.
     pub settings: Vec<TriedSetting>,
 }
 
@@ -34,8 +34,8 @@ impl Default for Tried {
 }
 
 impl Tried {
-    /// Returns the setting to advise, of those that serve the request and are better than the recorded one: the one under which the
-    /// fewest other requests fail, and of these the smallest change.
+    /// Returns the setting to advise, among those that satisfy the request and are better than the recorded one: the
+    /// one under which the fewest other requests fail, and of these the smallest change.
     #[must_use]
     pub fn best(&self) -> Option<&TriedSetting> {
         let better = self.settings.iter().take_while(|setting| !setting.is_recorded);
@@ -45,7 +45,7 @@ impl Tried {
     }
 }
 
-/// Returns how many requests are served, in words.
+/// Returns the number of requests that succeed, in words.
 pub(super) fn requests(served: Served) -> String {
     match served.n_requests {
         1 => "this request and no further one of its size".to_owned(),
@@ -55,12 +55,12 @@ pub(super) fn requests(served: Served) -> String {
     }
 }
 
-/// How many requests would be served.
+/// How many requests would succeed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Served {
-    /// The number of requests of the size of the failed one, itself included, that are served one after the other if none
-    /// is freed; at most [`Served::MOST`].
+    /// The number of requests of the failed one's size, including itself, that succeed in a row if none is freed; at
+    /// most [`Served::MOST`].
     pub n_requests: u32,
 }
 
@@ -68,20 +68,20 @@ impl Served {
     /// The most requests that are tried.
     pub const MOST: u32 = 1000;
 
-    /// Creates it from the number of requests that were served.
+    /// Creates it from the number of requests that succeeded.
     #[must_use]
     pub fn new(n_requests: u32) -> Served {
         Served { n_requests }
     }
 
-    /// Returns whether the failed request would be served.
+    /// Returns whether the failed request would succeed.
     #[must_use]
     pub fn is_served(self) -> bool {
         self.n_requests > 0
     }
 }
 
-/// A setting that was tried, with its price.
+/// A setting that was tried, with its costs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TriedSetting {
@@ -89,12 +89,12 @@ pub struct TriedSetting {
     pub conf: String,
     /// Whether it is the recorded one.
     pub is_recorded: bool,
-    /// What it serves.
+    /// What succeeds with it.
     #[serde(flatten)]
     pub served: Served,
     /// The number of recorded requests after the failed one.
     pub num_after: u64,
-    /// How many of these are served.
+    /// How many of these succeed.
     pub num_served_after: u64,
     /// The number of requests that fail, of all of the history.
     pub num_ooms: u64,
@@ -105,12 +105,12 @@ pub struct TriedSetting {
 }
 
 impl TriedSetting {
-    /// Returns whether the history goes on after the failed request, and it serves all of that.
+    /// Returns whether the history continues after the failed request, and all of that succeeds.
     pub(super) fn serves_the_rest(&self) -> bool {
         self.num_after > 0 && self.num_served_after == self.num_after
     }
 
-    /// Creates it, with no other results yet.
+    /// Creates it without other results yet.
     #[must_use]
     pub fn new(conf: String, served: Served) -> TriedSetting {
         TriedSetting {

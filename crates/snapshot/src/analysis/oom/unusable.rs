@@ -1,4 +1,4 @@
-//! Memory that was free and could not be used, as the cause of a failed request.
+//! Memory that was free but could not be used, as the cause of a failed request.
 
 use super::{
     Verdict,
@@ -56,7 +56,7 @@ impl Explanation<'_, '_> {
     }
 }
 
-/// Returns how many of the requests after the failed one a setting serves.
+/// Returns how many of the requests after the failed one succeed with a setting.
 fn after(setting: &TriedSetting) -> String {
     match (setting.num_after, setting.num_served_after) {
         (0, _) => String::new(),

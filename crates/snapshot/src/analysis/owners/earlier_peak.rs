@@ -1,4 +1,4 @@
-//! Who had the memory at a peak that the events of a file do not have: by the recorder's sums, which say what each stack had then.
+//! Who had the memory at a peak that is not among a file's events, from the recorder's sums for each stack.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl EarlierPeak {
-    /// Returns the figures of the moment, which has no number. Nothing is known to be held from the device but the blocks.
+    /// Returns the figures of the moment, which has no number. Of device memory, only the blocks are known.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals {

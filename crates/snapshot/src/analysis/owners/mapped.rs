@@ -1,4 +1,4 @@
-//! What a program mapped itself of its address space, by the stacks that did.
+//! Address space that a program mapped itself, by stack.
 
 use std::{ops::Range, sync::Arc};
 
@@ -25,7 +25,7 @@ pub struct MappedStack {
 #[derive(Default)]
 pub(super) struct Mapped {
     pub(super) stacks: Arc<Snapshot>,
-    /// By rising addresses.
+    /// By address.
     pub(super) ranges: Vec<MappedRange>,
 }
 
@@ -35,11 +35,11 @@ impl Mapped {
         Mapped { stacks: Arc::new(stacks), ranges }
     }
 
-    /// Returns the ranges that are there at a time, rising. `judge` knows the owners of the stacks.
+    /// Returns the ranges that exist at a time, by address. `judge` knows the owners of the stacks.
     pub(super) fn at<'a, 'j>(&'a self, time_us: i64, judge: &'j mut Owners<'a>) -> MappedThen<'a, 'j> {
         let is_there = |of: &&MappedRange| u64::try_from(time_us).is_ok_and(|us| of.times_us.contains(&us));
         let mut ranges: Vec<&MappedRange> = self.ranges.iter().filter(is_there).collect();
-        // No two are at one place; of a file where they are, the first counts.
+        // No two ranges are at the same address; in a file where they are, the first counts.
         let mut end = 0;
         ranges.retain(|of| {
             let is_apart = of.range.start >= end && of.range.start < of.range.end;
@@ -58,8 +58,8 @@ pub(super) struct MappedThen<'a, 'j> {
 }
 
 impl MappedThen<'_, '_> {
-    /// Returns the ranges that meet an area, as far as they do, with their stacks and who mapped them. Those in which an
-    /// allocator has blocks, as `has_blocks` says, are left out.
+    /// Returns the overlaps of the ranges with an area, with their stacks and owners. Ranges in which an allocator has
+    /// blocks, according to `has_blocks`, are left out.
     pub(super) fn parts(
         &mut self,
         area: &ResidentArea,
@@ -73,7 +73,7 @@ impl MappedThen<'_, '_> {
     }
 }
 
-/// Returns whether one of blocks, in the order of their addresses, is in a range.
+/// Returns whether one of the blocks, which are sorted by address, is in a range.
 pub(super) fn has_one(blocks: &[&Life], range: &Range<u64>) -> bool {
     let first = blocks.partition_point(|life| life.address.0 < range.start);
     blocks.get(first).is_some_and(|life| life.address.0 < range.end)

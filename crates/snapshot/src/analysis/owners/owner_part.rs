@@ -1,4 +1,4 @@
-//! One device of one snapshot, as the table of owners adds it up: what each owner held, and what the device reported.
+//! One device of one snapshot, as a part of the table of owners: what each owner held, and what the device reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
     words::DeviceId,
 };
 
-/// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
+/// Returns the parts of a snapshot, one for each device. `number` is the snapshot's place in the list.
 pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
     let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
     let part = |device| {
@@ -59,7 +59,7 @@ pub(super) struct Part<'a> {
     pub(super) uuid: String,
     pub(super) reports: Vec<TimedUsage>,
     pub(super) holdings: Vec<(Holding, Text)>,
-    /// The looks at the process whose heap it is, oldest first.
+    /// The readings of the process's memory, if it is its heap, oldest first.
     pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
     /// The mean interval of a heap's samples; 0 if every block was recorded.
@@ -67,7 +67,7 @@ pub(super) struct Part<'a> {
     pub(super) rounded: Rounded,
     pub(super) times: Times<'a>,
     pub(super) n_entries: usize,
-    /// The time of its last event or report; `None` if nothing is dated.
+    /// The time of its last event or report; `None` if nothing has a time.
     pub(super) last_us: Option<i64>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Part<'a> {
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
         let (name, holdings): (_, Vec<_>) =
             (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
-        // PyTorch keeps a pinned block after its free, as a segment of its own.
+        // PyTorch keeps a pinned block after its free, as a separate segment.
         let held =
             (device == DeviceId::HOST).then(|| of_allocated(&Lives::new(entries, &segments, recorded).all));
         let part = Part {
@@ -133,8 +133,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Puts a peak before the history, which begins two entries later: at the first its blocks are there, at the second they are
-    /// gone. Of their stacks the table has the owners.
+    /// Puts a peak before the history, which then starts two entries later: at the first entry its blocks exist, at the
+    /// second they are gone. Of their stacks the table has only the owners.
     fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> Part<'a> {
         const N: u32 = 2;
         let later = |moment: &mut Moment| {
@@ -164,7 +164,7 @@ impl<'a> Part<'a> {
         self.n_entries.checked_sub(1).map_or(Moment::START, Moment::after)
     }
 
-    /// Returns the moment of a time; `None` if the process was gone.
+    /// Returns the moment of a time; `None` if the process no longer existed.
     pub(super) fn moment_at(&self, time_us: i64) -> Option<Moment> {
         let is_there = self.last_us.is_none_or(|last_us| time_us <= last_us);
         let n = self.times.n_until(time_us);
@@ -182,7 +182,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns what a program holds of pinned memory, without what it freed.
+/// Returns a program's pinned memory, without what it freed.
 fn of_allocated(lives: &[Life]) -> Vec<(Holding, Text)> {
     let held = |life: &Life| Life { until: life.until.min(life.requested), ..*life };
     let held: Vec<Life> = lives.iter().map(held).collect();

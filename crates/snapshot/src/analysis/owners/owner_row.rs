@@ -1,4 +1,4 @@
-//! A table of owners as it is shown: its rows, and what is beside them.
+//! The table of owners as it is shown: its rows, and additional facts.
 
 use serde::{Serialize, Serializer};
 
@@ -8,7 +8,7 @@ use crate::{
     words::{DeviceId, GroupReport},
 };
 
-/// Processes whose recordings end within this time of the last one count as those that are there now.
+/// Processes whose recordings end within this time of the last one count as still running.
 pub(super) const TOGETHER_US: i64 = 2_000_000;
 
 /// The memory of one device, by owners.
@@ -21,44 +21,45 @@ pub struct DeviceOwners {
     pub device: DeviceId,
     /// The name of the device; empty if it is not known.
     pub name: String,
-    /// What distinguishes the device from all others; empty if it is not known.
+    /// The identity of the device; empty if it is not known.
     pub uuid: String,
-    /// The places of the snapshots with this device in the list that was asked about.
+    /// The places of the snapshots with this device in the list.
     pub parts: Vec<usize>,
     /// The bytes of the device; `None` without a report.
     pub total_bytes: Option<u64>,
-    /// The bytes that the last report has as used; `None` without a report.
+    /// The used bytes in the last report; `None` without a report.
     pub used_now_bytes: Option<u64>,
-    /// The bytes that the highest report has as used; `None` without a report.
+    /// The used bytes in the highest report; `None` without a report.
     pub used_peak_bytes: Option<u64>,
     /// The time of the last report, in microseconds since the Unix epoch.
     pub now_us: Option<u64>,
-    /// The time of the highest report; without reports, of the most recorded bytes if their entry is dated.
+    /// The time of the highest report; without reports, of the most recorded bytes if their entry has a time.
     pub peak_us: Option<u64>,
-    /// Whether the bytes are those of blocks, because its segments were not requested: of a process's heap.
+    /// Whether the bytes are those of blocks, because its segments were not requested: for a process's heap.
     pub is_of_blocks: bool,
-    /// The number of pinned blocks of PyTorch whose sizes are powers of two, when a process had the most bytes in them. PyTorch
-    /// rounds requests up to such sizes, so up to half of each may be unused; a file does not have what was requested.
+    /// The number of pinned blocks of PyTorch whose sizes are powers of two, when a process had the most bytes in them.
+    /// PyTorch rounds requests up to such sizes, so up to half of each may be unused; a file does not have the
+    /// requested sizes.
     pub n_rounded: u64,
     /// The bytes of these blocks.
     pub rounded_bytes: u64,
-    /// The bytes of addresses that a process has reserved of the driver for memory to be mapped there: of the process with the
-    /// most, at its last report. Addresses are no memory, and are in no row.
+    /// The bytes of addresses that a process has reserved from the driver to map memory at: for the process with the
+    /// most, at its last report. Addresses are not memory, and are in no row.
     pub reserved_address_bytes: u64,
     /// The most bytes of addresses of a report.
     pub reserved_address_peak_bytes: u64,
-    /// The owners, by falling bytes at the peak; the parts of the driver; and what is not of segments.
+    /// The owners, largest peak first; the parts of the driver; and what is not in segments.
     pub rows: Vec<OwnerRow>,
-    /// What else the kernel says; `None` unless the table is of the resident memory of processes.
+    /// The kernel's other figures; `None` unless the table shows the resident memory of processes.
     pub host: Option<HostFigures>,
-    /// Memory in no sum: managed memory, which may be on the host; imported memory, which counts where it is exported; and
-    /// memory that is mapped once more.
+    /// Memory in no sum: managed memory, which may be on the host; imported memory, which counts where it is exported;
+    /// and memory that is mapped again.
     pub outside: Vec<OwnerRow>,
 }
 
 impl DeviceOwners {
-    /// Returns the bytes that the processes of the table had at the peak beside those of one owner: what the driver has for them,
-    /// and other libraries. `None` if the device reported nothing, or if the owner had nothing.
+    /// Returns the bytes that the processes of the table had at the peak in addition to one owner's: the driver's
+    /// memory for them, and other libraries. `None` if the device reported nothing, or if the owner had nothing.
     #[must_use]
     pub fn peak_beside_bytes(&self, owner: &str) -> Option<u64> {
         self.used_peak_bytes?;
@@ -81,7 +82,7 @@ pub enum RowKind {
     Owner,
     /// A part of the driver's own memory.
     Driver,
-    /// What an allocator has and no block has.
+    /// What an allocator holds outside blocks.
     Allocator,
     /// Anonymous memory that was mapped.
     Mapped,
@@ -101,7 +102,7 @@ pub enum RowKind {
     PageRounding,
     /// What other processes use.
     OtherProcesses,
-    /// What is counted for no process.
+    /// What is not attributed to any process.
     NoProcess,
     /// The difference between what the device reports as used and all other rows; negative if these have more.
     Unexplained,
@@ -111,7 +112,7 @@ pub enum RowKind {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OwnerRow {
-    /// The name of the owner, or of what the row is about.
+    /// The name of the owner, or of the subject of the row.
     pub owner: String,
     /// What the row is about.
     pub kind: RowKind,
@@ -122,20 +123,20 @@ pub struct OwnerRow {
     /// visible.
     #[serde(serialize_with = "integer")]
     pub peak_bytes: Option<i128>,
-    /// The stack that asked for the most of it at the peak, or now if there was nothing at the peak.
+    /// The stack that requested the most of it at the peak, or now if there was nothing at the peak.
     #[serde(skip)]
     pub largest: Option<OwnerStack>,
-    /// The stack that asked for the most of it now; `None` if there is nothing now.
+    /// The stack that requested the most of it now; `None` if there is nothing now.
     #[serde(skip)]
     pub largest_now: Option<OwnerStack>,
-    /// The stack that mapped the most of it, of memory of the host that the program mapped itself; at the peak, or now if there
-    /// was nothing at the peak.
+    /// For host memory that the program mapped itself: the stack that mapped the most of it at the peak, or now if
+    /// there was nothing at the peak.
     #[serde(skip)]
     pub mapped: Option<MappedStack>,
-    /// The stack that mapped the most of it now, of such memory.
+    /// For such memory: the stack that mapped the most of it now.
     #[serde(skip)]
     pub mapped_now: Option<MappedStack>,
-    /// The file with the most of it, and its bytes, of the memory of files.
+    /// For file memory: the file with the most of it, and its bytes.
     pub largest_file: Option<String>,
     /// The bytes of that file.
     pub largest_file_bytes: Option<u64>,
@@ -145,11 +146,11 @@ pub struct OwnerRow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OwnerStack {
-    /// The place of its snapshot in the list that was asked about.
+    /// The place of its snapshot in the list.
     pub part: usize,
     /// The stack.
     pub stack: StackIndex,
-    /// The bytes that it asked for.
+    /// The bytes that it requested.
     pub bytes: u64,
 }
 
@@ -159,7 +160,7 @@ fn integer<S: Serializer>(bytes: &Option<i128>, serializer: S) -> Result<S::Ok, 
     bytes.map(saturated).serialize(serializer)
 }
 
-/// What else the kernel says of the processes of a table, now.
+/// The kernel's other figures for the processes of a table, now.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct HostFigures {
@@ -167,20 +168,21 @@ pub struct HostFigures {
     pub swapped_bytes: u64,
     /// The resident bytes in huge pages.
     pub huge_bytes: u64,
-    /// The allocator that serves `malloc` in place of the C library's, by its library: `jemalloc`, `tcmalloc` or `mimalloc`;
+    /// The allocator that replaces the C library's `malloc`, by its library: `jemalloc`, `tcmalloc` or `mimalloc`;
     /// `None` if none is loaded.
     pub allocator: Option<&'static str>,
-    /// The bytes of whole resident pages that `malloc` has and no block touches: what glibc's `malloc_trim(0)` would return.
+    /// The bytes of whole resident pages that `malloc` holds and no block touches: what glibc's `malloc_trim(0)` would
+    /// return.
     pub unused_page_bytes: u64,
-    /// The number of arenas that glibc's `malloc` made for threads, beside the main one.
+    /// The number of arenas that glibc's `malloc` created for threads, in addition to the main one.
     pub n_arenas: u64,
-    /// The resident bytes of these arenas in which no block is.
+    /// The resident bytes of these arenas outside blocks.
     pub arena_unused_bytes: u64,
-    /// What all arenas have unused, less what the one with the most has: what `MALLOC_ARENA_MAX=1` would save at most.
+    /// What all arenas have unused, except for the one with the most: the most that `MALLOC_ARENA_MAX=1` could save.
     pub one_arena_saves_bytes: u64,
-    /// The mean interval in bytes at which a heap was sampled; 0 if every block was recorded. Of a sampled heap blocks are
-    /// estimates, and pages that no sampled block is in count as unused, so that the rows do not add up.
+    /// The mean interval in bytes at which a heap was sampled; 0 if every block was recorded. In a sampled heap, blocks
+    /// are estimates, and pages without a sampled block count as unused, so the rows do not add up.
     pub sample_bytes: u64,
-    /// What the group of the processes (the cgroup) has; `None` if they are in none, or in several.
+    /// The memory of the processes' group (cgroup); `None` if they are in none, or in several.
     pub group: Option<GroupReport>,
 }

@@ -18,7 +18,7 @@ use crate::{
     words::{DeviceId, SeededMap},
 };
 
-/// Returns a table for each device of snapshots that are of one run, one for each process. A device is the same in several
+/// Returns a table for each device in the snapshots of one run, one for each process. A device is the same in several
 /// of them if its UUID is; without UUIDs, if its number is.
 ///
 /// ```
@@ -45,10 +45,10 @@ pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {
     devices.tables()
 }
 
-/// The parts of each device: those with one UUID, or with one number if there is none.
+/// The parts of each device: those with one UUID, or with one number if there is no UUID.
 #[derive(Debug, Default)]
 pub(super) struct Devices<'a> {
-    /// Processes that the kernel was asked about have a table of their own.
+    /// Processes whose memory the kernel reported have a separate table.
     devices: BTreeMap<(DeviceId, String, bool), Vec<Part<'a>>>,
     known: BTreeMap<String, DeviceId>,
 }
@@ -72,7 +72,7 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Returns the moments of a part alone at which a table has it: now, and at the peak.
+/// Returns the moments of a single part at which a table has it: now, and at the peak.
 pub(super) fn points_of(part: &Part<'_>) -> [Option<Moment>; 2] {
     let table = Table { parts: std::slice::from_ref(part) };
     [table.now(), table.peak()].map(|point| point.moments[0])
@@ -87,7 +87,7 @@ fn is_outside(owner: &str) -> bool {
     [MANAGED, IMPORTED, ALIAS].contains(&owner)
 }
 
-/// A point of a run: the moment of each part, `None` of a process that is gone, and the report of the device.
+/// A point of a run: the moment of each part, `None` for a process that no longer exists, and the report of the device.
 struct Point {
     moments: Vec<Option<Moment>>,
     /// The part whose report it is, and the report.
@@ -95,11 +95,11 @@ struct Point {
     time_us: Option<i64>,
 }
 
-/// What one owner has at the two points, and the stacks that asked for it.
+/// What one owner holds at the two points, and the stacks that requested it.
 #[derive(Default)]
 struct Owned {
     bytes: [i128; 2],
-    /// By the part, and the place of the snapshot that has the stack.
+    /// By part, and by the place of the snapshot that has the stack.
     stacks: [SeededMap<(usize, usize, StackIndex), u64>; 2],
 }
 
@@ -156,7 +156,7 @@ impl Table<'_> {
         }
     }
 
-    /// Returns the last report, with the processes that are there then; without reports, the ends of all that end together.
+    /// Returns the last report, with the processes that exist then; without reports, the ends of all that end together.
     fn now(&self) -> Point {
         let latest = self.parts.iter().filter_map(|part| part.last_us).max().unwrap_or(i64::MAX);
         let is_late = |last_us: i64| last_us >= latest.saturating_sub(TOGETHER_US);
@@ -178,7 +178,7 @@ impl Table<'_> {
     fn peak(&self) -> Point {
         let all = self.parts.iter().enumerate();
         let all = all.flat_map(|(at, part)| part.reports.iter().map(move |report| (at, *report)));
-        // Of equal reports the last: what the driver took for itself is recorded as soon as it is seen, and not before.
+        // The last of equal reports: what the driver took for itself is recorded as soon as it is seen, not earlier.
         let used = |(_, timed): &(usize, TimedUsage)| (timed.report.used_bytes, timed.time_us);
         match all.max_by_key(used) {
             Some(report) => self.point(report),
@@ -214,7 +214,7 @@ impl Table<'_> {
                 }
             }
         }
-        // At one time, processes end last.
+        // At the same time, processes end last.
         changes.sort_by_key(|change| (change.time_us, change.moment.is_none(), change.part, change.moment));
         let is_same = |one: &Change, next: &Change| (one.part, one.moment) == (next.part, next.moment);
         let (mut level, mut most, mut best) = (0, 0, 0);
@@ -233,7 +233,7 @@ impl Table<'_> {
         Point { moments, report: None, time_us }
     }
 
-    /// Returns the rows that are not of segments. Those of reports are there if the device has a report.
+    /// Returns the rows outside segments. Those from reports exist if the device has a report.
     fn other_rows(&self, points: &[Point; 2], rows: &[OwnerRow]) -> Vec<OwnerRow> {
         if points.iter().any(|point| point.report.is_none()) {
             return Vec::new();
@@ -283,7 +283,7 @@ impl Table<'_> {
                     held.map(|(holding, _)| i128::from(holding.bytes)).sum::<i128>() + slack + rounding;
             }
         }
-        // To the process that reports, the other recorded ones are others.
+        // To the reporting process, the other recorded processes are others.
         let seen = timed.report.other_processes_bytes;
         others.other_processes = seen.map(|bytes| (i128::from(bytes) - of_recorded).max(0));
         others.no_process = timed.report.no_process_bytes.into();
@@ -304,7 +304,7 @@ struct Others {
     unexplained: i128,
 }
 
-/// What a holding adds to the recorded bytes, or takes from them.
+/// What a holding adds to or removes from the recorded bytes.
 struct Change {
     time_us: Option<i64>,
     part: usize,

@@ -1,5 +1,5 @@
-//! The resident memory of one process at one report: what each owner's blocks have of it, what `malloc` keeps beside them,
-//! and what else is in memory.
+//! The resident memory of one process in one report: each owner's blocks, what `malloc` keeps in addition, and
+//! everything else in memory.
 //!
 //! It is one file because the rows of one report add up only together; nearly half of it are the tests of that.
 
@@ -17,30 +17,31 @@ use crate::{
     words::{AreaKind, ResidentArea, ResidentReport, SeededMap, paths::base_name},
 };
 
-/// What glibc counts for a block beside its bytes, the least that it and its block take, and what their sizes are multiples of.
+/// glibc's overhead per block, the minimum size of a block with it, and the multiple that sizes are rounded to.
 const HEADER_BYTES: u64 = 8;
 const LEAST_CHUNK_BYTES: u64 = 32;
 const CHUNK_ALIGN: u64 = 16;
 
-/// Where glibc's chunk begins before its block, and what it writes at the beginning of a chunk that is free.
+/// How far before its block glibc's chunk starts, and what it writes at the start of a free chunk.
 const BEFORE_BYTES: u64 = 16;
 const FREE_HEADER_BYTES: u64 = 48;
 
-/// The least and the largest page of a kernel; what is given back to it is whole pages.
+/// The smallest and the largest page size of a kernel; memory is returned to it in whole pages.
 const LEAST_PAGE_BYTES: u64 = 4 << 10;
 const MOST_PAGE_BYTES: u64 = 64 << 10;
 
 /// The most reports of a process that are used, the last ones: a recorder writes sixteen.
 const MOST_REPORTS: usize = 64;
 
-/// The owner of what `malloc` has and no block has.
+/// The owner of what `malloc` holds outside blocks.
 pub(super) const MALLOC_FREE: &str = "malloc, unused";
 pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
 
-/// What the program maps itself, where nothing else is known of it.
+/// The owner of what the program maps itself, if nothing else is known.
 const ANONYMOUS: &str = "anonymous maps";
 
-/// What the libraries of allocators that programs load instead of the C library's begin with, and what these are called.
+/// The prefixes of libraries whose allocators programs load instead of the C library's, and the names of these
+/// allocators.
 const ALLOCATORS: [(&str, &str); 3] =
     [("libjemalloc", "jemalloc"), ("libtcmalloc", "tcmalloc"), ("libmimalloc", "mimalloc")];
 
@@ -50,28 +51,28 @@ pub(super) struct Sight {
     pub(super) time_us: i64,
     /// The report, without its areas.
     pub(super) report: ResidentReport,
-    /// The resident bytes, where a page of `n` processes counts as an `n`th.
+    /// The resident bytes, where a page shared by `n` processes counts as an `n`th.
     pub(super) shared_out_bytes: u64,
     /// The resident bytes in huge pages.
     pub(super) huge_bytes: u64,
     pub(super) rows: Vec<SightRow>,
-    /// The allocator that is loaded beside the C library's, and serves in its place.
+    /// The loaded allocator that replaces the C library's.
     pub(super) allocator: Option<&'static str>,
-    /// What `malloc` could give back: whole pages that are resident and have nothing of a block.
+    /// What `malloc` could return: whole resident pages without any part of a block.
     pub(super) unused_page_bytes: u64,
-    /// What each arena of `malloc` has and no block has; one of them is that of the main thread.
+    /// What each arena of `malloc` holds outside blocks; one of them is the main thread's.
     pub(super) unused_of_arenas: BTreeMap<String, u64>,
 }
 
-/// Bytes of one owner, or of one kind.
+/// The bytes of one owner, or of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct SightRow {
     pub(super) kind: RowKind,
     pub(super) owner: Text,
     pub(super) bytes: u64,
-    /// The same, where a page of `n` processes counts as an `n`th.
+    /// The same, where a page shared by `n` processes counts as an `n`th.
     pub(super) shared_out_bytes: u64,
-    /// The stack that asked for the most of it.
+    /// The stack that requested the most of it.
     pub(super) largest: Option<(StackIndex, u64)>,
     /// The stack that mapped the most of it.
     pub(super) mapped: Option<MappedStack>,
@@ -79,8 +80,8 @@ pub(super) struct SightRow {
     pub(super) file: Option<(String, u64)>,
 }
 
-/// Returns a sight for each report of a heap, oldest first. `moment_at` finds the moment of a time. Of a time before the events,
-/// `earlier` is what owners had at the peak, with the time of the first event.
+/// Returns a reading for each report of a heap, oldest first. `moment_at` finds the moment of a time. For a time before
+/// the events, `earlier` has what owners had at the peak, with the time of the first event.
 pub(super) fn sights(
     reports: &[ResidentReport],
     lives: &Lives,
@@ -110,8 +111,8 @@ pub(super) fn sights(
 /// The blocks that are live at one moment, by address.
 struct Blocks<'a> {
     live: Vec<&'a Life>,
-    /// The addresses of all blocks of the history, rising, if the allocator is not glibc's. A mapping of that with none of the
-    /// live blocks is still the allocator's if it ever had one; glibc's own mappings say what they are.
+    /// The addresses of all blocks of the history, rising, if the allocator is not glibc's. Its mapping without a live
+    /// block is still the allocator's if it ever had one; glibc's own mappings can be recognised.
     all: Vec<u64>,
 }
 
@@ -126,13 +127,14 @@ impl<'a> Blocks<'a> {
         Blocks { live, all }
     }
 
-    /// Returns whether a mapping of another allocator than glibc's ever had a block.
+    /// Returns whether a mapping of an allocator other than glibc's ever had a block.
     fn had_one(&self, range: &Range<u64>) -> bool {
         let first = self.all.partition_point(|address| *address < range.start);
         self.all.get(first).is_some_and(|address| *address < range.end)
     }
 
-    /// Adds rows of what the program mapped itself of the `left` bytes of an area, by who did. Returns what is left then.
+    /// Adds rows for what the program mapped itself, by owner, out of the `left` bytes of an area. Returns what is left
+    /// then.
     fn add_mapped(
         &self,
         rows: &mut Rows,
@@ -197,7 +199,7 @@ impl<'a> Blocks<'a> {
                     blocks.iter().map(|life| header_bytes(life)).fold(0, u64::saturating_add).min(left);
                 rows.add(RowKind::Allocator, MALLOC_HEADERS, headers, area);
                 left -= headers;
-                // What the recorder asked of `malloc` is among the rest.
+                // What the recorder requested from `malloc` is in the rest.
                 let own = recorder_bytes.min(left);
                 rows.add(RowKind::Recorder, "memreel", own, area);
                 (left, recorder_bytes) = (left - own, recorder_bytes - own);
@@ -219,7 +221,7 @@ impl<'a> Blocks<'a> {
             }
         }
         owners.into_iter().for_each(|owners| rows.give_to(owners));
-        // Which pages no block is in is not known of a sampled heap, nor where only sums are known.
+        // Which pages have no block is not known for a sampled heap, nor where only sums are known.
         let is_sampled = self.live.iter().any(|life| life.represented_bytes != life.requested_bytes);
         if is_sampled || owners.is_some() {
             (unused_page_bytes, unused_of_arenas) = (0, BTreeMap::new());
@@ -259,21 +261,21 @@ fn estimated(bytes: u64, life: &Life) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
-/// Returns what glibc's `malloc` takes for a block beyond its bytes.
+/// Returns the bytes that glibc's `malloc` takes for a block beyond its own.
 fn header_bytes(life: &Life) -> u64 {
     let chunk = life.requested_bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(CHUNK_ALIGN);
     chunk.map_or(0, |chunk| chunk.max(LEAST_CHUNK_BYTES) - life.requested_bytes)
 }
 
-/// Returns whether all blocks of a mapping are chunks that glibc mapped for them alone. The kernel makes one mapping of such a
-/// chunk and what a program mapped beside it.
+/// Returns whether all blocks of a mapping are chunks that glibc mapped individually. The kernel merges such a chunk
+/// with an adjacent mapping of the program.
 fn has_mapped_chunks(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> bool {
     let is_mapped = |life: &&Life| life.address.0 % page_bytes == BEFORE_BYTES;
     let may_be = matches!(area.kind, AreaKind::Anonymous | AreaKind::Stack);
     may_be && !blocks.is_empty() && blocks.iter().all(is_mapped)
 }
 
-/// Returns what is resident of the pages of such chunks, beside their blocks.
+/// Returns the resident part of such chunks' pages outside their blocks.
 fn beside_mapped(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
     let beside = |life: &&Life| {
         let start = life.address.0 - BEFORE_BYTES;
@@ -299,8 +301,8 @@ fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
 /// The arena of the main thread.
 pub(super) const MAIN_ARENA: &str = "[heap]";
 
-/// Returns which arena of `malloc` an area is of, and whether it is the free chunk behind all others, which `malloc_trim` gives
-/// back of the main arena alone.
+/// Returns the arena of `malloc` that an area belongs to, and whether it is the free chunk after all others, which
+/// `malloc_trim` returns only for the main arena.
 fn arena(area: &ResidentArea) -> Option<(&str, bool)> {
     let is_arena = area.kind == AreaKind::Malloc && area.name.starts_with('[');
     let name = Some(&*area.name).filter(|_| is_arena)?;
@@ -317,14 +319,15 @@ fn allocator(areas: &[ResidentArea]) -> Option<&'static str> {
     libraries.filter_map(name_of).map(|(_, name)| *name).next()
 }
 
-/// Returns the bytes of a page where the areas are from: all of them, and the holes in them, begin and end with one.
+/// Returns the page size of the areas' machine in bytes: all areas, and the holes in them, start and end at a page
+/// boundary.
 fn page_bytes(areas: &[ResidentArea]) -> u64 {
     let ranges = areas.iter().flat_map(|area| area.holes.iter().chain([&area.range]));
     let ends = ranges.fold(MOST_PAGE_BYTES, |all, range| all | range.start | range.end);
     (1 << ends.trailing_zeros()).max(LEAST_PAGE_BYTES)
 }
 
-/// Returns the bytes of resident pages that no block touches, with what is before each.
+/// Returns the bytes of resident pages that no block touches, with what precedes each.
 fn whole_pages(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
     let (mut bytes, mut at) = (0, area.range.start);
     let mut add = |from: u64, to: u64| {
@@ -344,7 +347,7 @@ fn whole_pages(area: &ResidentArea, blocks: &[&Life], page_bytes: u64) -> u64 {
     bytes
 }
 
-/// Adds what a file may have as any number.
+/// Adds numbers from a file, which may have any value.
 fn add(sum: &mut u64, bytes: u64) {
     *sum = sum.saturating_add(bytes);
 }
@@ -354,7 +357,7 @@ fn largest(stacks: SeededMap<StackIndex, u64>) -> Option<(StackIndex, u64)> {
     stacks.into_iter().max_by_key(|(stack, bytes)| (*bytes, Reverse(*stack)))
 }
 
-/// Rows that are added up.
+/// Rows that are summed.
 #[derive(Default)]
 struct Rows(BTreeMap<(RowKind, Text), Row>);
 
@@ -364,7 +367,7 @@ struct Row {
     shared_out_bytes: u64,
     stacks: SeededMap<StackIndex, u64>,
     mapped: SeededMap<StackIndex, u64>,
-    /// The stack with the most, of blocks of which the sums alone are known.
+    /// The stack with the most, for blocks that are known only as sums.
     of_sums: Option<MappedStack>,
     files: BTreeMap<String, u64>,
 }
@@ -397,8 +400,8 @@ impl Rows {
         row
     }
 
-    /// Gives owners what is resident of blocks whose addresses are not known: as much as they have, and first of what would be
-    /// unused otherwise. If less is resident, each has the same share of what it asked for.
+    /// Gives owners the resident part of blocks whose addresses are not known: as much as they have, starting with what
+    /// would otherwise be unused. If less is resident, each has the same share of what it requested.
     fn give_to(&mut self, owners: &BTreeMap<Text, OfOwner>) {
         let asked: u128 = owners.values().map(|of| u128::from(of.bytes)).sum();
         let (mut given, mut shared_out) = (0_u64, 0_u64);
@@ -494,7 +497,7 @@ mod tests {
         assert_eq!(page_bytes(&[area(1..3, None)]), 4 << 10, "no address of pages");
     }
 
-    /// Of what owners asked for, less may be resident, or more with what `malloc` keeps.
+    /// Of what owners requested, less may be resident, or more including what `malloc` keeps.
     #[test]
     fn owners_get_what_is_resident_of_their_sums() {
         let area = |kind, resident_bytes| ResidentArea { kind, resident_bytes, ..ResidentArea::default() };
@@ -549,7 +552,7 @@ mod tests {
         };
         let of = |name: &str, bytes: u64| (name.to_owned(), bytes);
         assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous maps", 0xB_F000)]);
-        // The memory of another allocator: the rest is its own.
+        // The memory belongs to another allocator: the rest is its own.
         assert_eq!(rows(0x11_0040), [of(MALLOC_HEADERS, 16), of(MALLOC_FREE, 0xB_FFF0)]);
     }
 
@@ -583,7 +586,7 @@ mod tests {
             sight.rows.iter().map(|row| row.owner.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(owner(vec![heap.clone(), library]), [MALLOC_FREE]);
-        // glibc's mapping for the block is gone, and another of the program is in its place.
+        // glibc's mapping for the block is gone, and another mapping of the program is in its place.
         assert_eq!(owner(vec![heap]), ["anonymous maps"]);
     }
 
@@ -619,7 +622,7 @@ mod tests {
         assert_eq!(of(AreaKind::Code, "/usr/lib/not-libjemalloc.so"), None);
     }
 
-    /// A file may have any numbers; without blocks of which some are sampled, the rows add up to the areas.
+    /// A file may have any numbers; without sampled blocks, the rows add up to the areas.
     #[test]
     fn rows_add_up_to_the_areas_whatever_the_numbers_are() {
         let snapshot = Snapshot::default();

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::model::Text;
 
-/// Returns the table of parts that are the heaps of processes; `None` if the kernel reported of none of them.
+/// Returns the table of parts that are heaps of processes; `None` if the kernel reported on none of them.
 pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
     let latest = parts.iter().filter_map(|part| part.sights.last()).map(|sight| sight.time_us).max()?;
     let points = [now(parts, latest), peak(parts)];
     let is_alone = parts.len() == 1;
     let used = points.each_ref().map(|point| bytes_of(point, is_alone));
-    // The kernel knows the peak of a process, and the looks are beside it.
+    // The kernel knows the peak of a process; the readings are close to it.
     let peak_bytes = match &points[1][..] {
         [(_, sight)] if is_alone => parts[0].sights.last().unwrap_or(sight).report.peak_bytes.max(used[1]),
         _ => used[1],
@@ -63,16 +63,16 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
     })
 }
 
-/// A moment of a run: the last look at each process that is there, with the place of its part.
+/// A moment of a run: the last reading of each process that exists, with the place of its part.
 type Point<'a> = Vec<(usize, &'a Sight)>;
 
-/// Returns the last looks at the processes that end together with the last one.
+/// Returns the last readings of the processes that end together with the last one.
 fn now<'a>(parts: &'a [Part<'_>], latest: i64) -> Point<'a> {
     let last = parts.iter().enumerate().filter_map(|(at, part)| Some((at, part.sights.last()?)));
     last.filter(|(_, sight)| sight.time_us >= latest.saturating_sub(TOGETHER_US)).collect()
 }
 
-/// Returns the looks of the moment at which all processes together had the most.
+/// Returns the readings at the moment when all processes together had the most.
 fn peak<'a>(parts: &'a [Part<'_>]) -> Point<'a> {
     let at = |time_us: i64| -> Point<'a> {
         let is_there = |part: &&Part<'_>| part.last_us.is_none_or(|last_us| time_us <= last_us);
@@ -89,7 +89,7 @@ fn peak<'a>(parts: &'a [Part<'_>]) -> Point<'a> {
     points.max_by_key(|point| bytes_of(point, parts.len() == 1)).unwrap_or_default()
 }
 
-/// Returns the resident bytes of a point; of several processes, memory that they share counts once.
+/// Returns the resident bytes of a point; memory that several processes share counts once.
 fn bytes_of(point: &[(usize, &Sight)], is_alone: bool) -> u64 {
     let of_sight = |(_, sight): &(usize, &Sight)| match is_alone {
         true => sight.report.resident_bytes,
@@ -102,7 +102,7 @@ fn bytes_of(point: &[(usize, &Sight)], is_alone: bool) -> u64 {
 #[derive(Default)]
 struct Sums {
     bytes: [i128; 2],
-    /// The stacks and the files with the most, at each point, with the part of the stack.
+    /// The largest stacks and files at each point, with the part of the stack.
     stacks: [Option<OwnerStack>; 2],
     mapped: [Option<MappedStack>; 2],
     files: [Option<(String, u64)>; 2],
@@ -167,7 +167,7 @@ impl Sums {
 fn figures(parts: &[Part<'_>], point: &[(usize, &Sight)]) -> HostFigures {
     let sum =
         |bytes: fn(&Sight) -> u64| point.iter().map(|(_, sight)| bytes(sight)).fold(0, u64::saturating_add);
-    // Processes of one group have its figures of nearly the same time; the last ones count.
+    // The processes of one group report its figures at nearly the same time; the last ones count.
     let groups =
         point.iter().max_by_key(|(_, sight)| sight.time_us).and_then(|(_, sight)| sight.report.group);
     HostFigures {
@@ -183,12 +183,12 @@ fn figures(parts: &[Part<'_>], point: &[(usize, &Sight)]) -> HostFigures {
     }
 }
 
-/// Returns what each arena of threads, beside the main one, has unused.
+/// Returns the unused bytes of each arena of threads, in addition to the main one.
 fn of_threads(sight: &Sight) -> impl Iterator<Item = u64> {
     sight.unused_of_arenas.iter().filter(|(name, _)| *name != MAIN_ARENA).map(|(_, bytes)| *bytes)
 }
 
-/// Returns what would be unused less if all threads had one arena: what one thread keeps, the others could use.
+/// Returns how much less would be unused if all threads had one arena: what one thread keeps, the others could use.
 fn one_arena_saves_bytes(sight: &Sight) -> u64 {
     let all = sight.unused_of_arenas.values().copied();
     all.clone().fold(0, u64::saturating_add) - all.max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Blocks of pinned memory that may be larger than their requests, because PyTorch rounds these up to powers of two.
+//! Blocks of pinned memory that may be larger than their requests, because PyTorch rounds those up to powers of two.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Rounded {
 }
 
 impl Rounded {
-    /// Returns those of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
+    /// Returns the rounded blocks of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
     pub(super) fn of(device: DeviceId, name: &str, holdings: &[(Holding, Text)]) -> Rounded {
         let is_rounded = |(holding, owner): &&(Holding, Text)| {
             let is_torch = device == DeviceId::HOST || (name == PINNED && &**owner == "pytorch");

@@ -1,8 +1,8 @@
-//! The table of a run of many processes, whose snapshots are added one after the other and need not be kept.
+//! The table of a run of many processes, whose snapshots are added one by one and need not be kept.
 //!
-//! Of each process the table keeps what its owners held at some moments. These are all moments at which something changed,
-//! or, if there are too many, the most of each of equal spans of time, and always those that a table of this process alone
-//! is about. So a table of one process is that of [`owners`](super::owners), and memory has a limit.
+//! For each process the table keeps what its owners held at some moments. These are all moments at which something
+//! changed or, if there are too many, the maximum of each of equal spans of time, and always those that a table of only
+//! this process shows. So a table of one process equals that of [`owners`](super::owners), and memory is bounded.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::{
     words::SeededMap,
 };
 
-/// How many moments of a process are kept at first, and at least.
+/// How many moments of a process are kept at first, and at the minimum.
 const MOST_MOMENTS: usize = 256;
 const LEAST_MOMENTS: usize = 4;
 
-/// How many holdings all processes have together, 48 bytes each; with more, fewer moments are kept.
+/// How many holdings all processes have together, 48 bytes each; beyond that, fewer moments are kept.
 const MOST_HOLDINGS: usize = 1 << 17;
 
 /// The owners of the memory of a run, of any number of processes in bounded memory.
@@ -39,7 +39,7 @@ const MOST_HOLDINGS: usize = 1 << 17;
 #[derive(Debug)]
 pub struct RunOwners {
     devices: Devices<'static>,
-    /// Has the stacks alone.
+    /// A snapshot with only the stacks.
     stacks: Snapshot,
     n_added: usize,
     most_moments: usize,
@@ -73,14 +73,14 @@ impl RunOwners {
         }
     }
 
-    /// Returns a table for each device, as [`owners`](super::owners) does. The parts are in the order in which they were
-    /// added; the stacks are those of [`RunOwners::stacks`], whose place is 0.
+    /// Returns a table for each device, as [`owners`](super::owners) does. The parts are in the order in which they
+    /// were added; their stacks are in [`RunOwners::stacks`], whose place is 0.
     #[must_use]
     pub fn tables(&self) -> Vec<DeviceOwners> {
         self.devices.tables()
     }
 
-    /// Returns a snapshot that has the stacks of the tables and nothing else.
+    /// Returns a snapshot with only the stacks of the tables.
     #[must_use]
     pub fn stacks(&self) -> &Snapshot {
         &self.stacks
@@ -90,8 +90,8 @@ impl RunOwners {
         self.devices.parts_mut().map(|part| part.holdings.len()).sum()
     }
 
-    /// Keeps of the stacks of each owner the largest at the moments that a table of this part alone is about; of an owner that
-    /// held nothing then, the one that asked for the most.
+    /// Keeps, of each owner's stacks, the largest at the moments that a table of only this part shows; for an owner
+    /// that held nothing then, the one that requested the most.
     fn with_own_stacks<'a>(&mut self, mut part: Part<'a>, snapshot: &Snapshot) -> Part<'a> {
         let mut all = largest(part.holdings.iter());
         let mut found: Vec<StackIndex> = Vec::new();
@@ -135,7 +135,7 @@ fn stacks_of(sights: &mut [Sight]) -> impl Iterator<Item = &mut (StackIndex, u64
     sights.iter_mut().flat_map(|sight| &mut sight.rows).filter_map(|row| row.largest.as_mut())
 }
 
-/// Returns the stack of each owner that asked for the most.
+/// Returns the stack of each owner that requested the most.
 fn largest<'h>(holdings: impl Iterator<Item = &'h (Holding, Text)>) -> BTreeMap<&'h Text, StackIndex> {
     let mut sums: BTreeMap<(&Text, StackIndex), u64> = BTreeMap::new();
     for (holding, owner) in holdings {
@@ -205,8 +205,8 @@ fn levels(changes: &[i128], stack: Option<StackIndex>) -> impl Iterator<Item = H
     found.into_iter()
 }
 
-/// Returns the moments to keep, rising: the start, the end, those of a table of this part alone, and of each span of time
-/// that with the most bytes.
+/// Returns the moments to keep, rising: the start, the end, those of a table of only this part, and the moment with the
+/// most bytes in each span of time.
 fn moments(part: &Part<'_>, most: usize) -> Vec<Moment> {
     let mut kept = vec![Moment::START, part.end()];
     kept.extend(points_of(part).into_iter().flatten());
@@ -235,8 +235,8 @@ fn moments(part: &Part<'_>, most: usize) -> Vec<Moment> {
     kept
 }
 
-/// Returns the span of a change by its number and its moment: one for each, or spans of equal time; of changes at one time,
-/// spans of equal number.
+/// Returns the span of a change by its number and its moment: one for each, or spans of equal time; for changes at the
+/// same time, spans of equal number.
 fn spans<'p>(part: &'p Part<'_>, n_changes: usize, n_spans: usize) -> impl Fn(usize, Moment) -> usize + 'p {
     let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
     let first_us = part.times.get(0).unwrap_or(0);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn memory_has_a_limit() {
         let mut run = RunOwners { most_holdings: 500, ..RunOwners::default() };
-        // One process after the other; the tenth has the most.
+        // One process after another; the tenth has the most.
         for nth in 0..100 {
             run.add(&process(10_000_000 * (nth + 1), if nth == 9 { 2000 } else { 1000 }));
             assert!(run.n_holdings() <= 500 || run.most_moments == LEAST_MOMENTS, "{}", run.n_holdings());

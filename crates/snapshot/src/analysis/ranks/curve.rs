@@ -1,4 +1,4 @@
-//! The memory of a rank by the clock: the most of each stretch of time since its first event.
+//! The memory of a rank over time: the maximum in each stretch since its first event.
 
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ impl ClockCurve {
             self.widen();
         }
         let at = usize::try_from(since_us / self.width_us).unwrap_or(0);
-        // Nothing happens in a stretch without events.
+        // In a stretch without events, nothing happens.
         let new_len = self.peaks_bytes.len().max(at + 1);
         self.peaks_bytes.resize(new_len, before_bytes);
         self.peaks_bytes[at] = self.peaks_bytes[at].max(bytes);

@@ -1,4 +1,4 @@
-//! What one rank did, in few bytes.
+//! Summarises what one rank did, in few bytes.
 
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub struct RankFigures {
     pub peak: Totals,
     /// The time of the peak in microseconds; 0 if it is not known.
     pub peak_us: i64,
-    /// The scope of the peak's event; empty outside of any scope.
+    /// The scope of the peak's event; empty outside any scope.
     pub peak_scope: String,
     /// The most reserved bytes.
     pub reserved_bytes: u64,
@@ -57,7 +57,7 @@ pub struct RankFigures {
     pub waste_bytes: u64,
     /// The figures of the end.
     pub end: Totals,
-    /// The owners of the reserved memory at the peak, the largest first; none if the stacks do not name them
+    /// The owners of the reserved memory at the peak, largest first; none if the stacks do not name them
     /// ([`Owners::are_known`]).
     pub owners: Vec<Holder>,
     /// The sites of the blocks at the peak, the largest first.
@@ -78,7 +78,7 @@ pub struct RankFigures {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Its name: an owner, or the innermost calls of a stack, which are the same in every rank.
+    /// The name of an owner, or the innermost calls of a stack, which are the same in every rank.
     pub name: String,
     /// The bytes.
     pub bytes: u64,
@@ -92,11 +92,11 @@ pub struct RankOom {
     pub entry: usize,
     /// The number of all that failed.
     pub n_ooms: usize,
-    /// Its bytes.
+    /// The requested bytes.
     pub requested_bytes: u64,
     /// Its time in microseconds; 0 if it is not known.
     pub time_us: i64,
-    /// Its scope; empty outside of any scope.
+    /// Its scope; empty outside any scope.
     pub scope: String,
     /// Its step, as in `in step#3` ([`step_of`]); empty before the first.
     pub step: String,
@@ -152,7 +152,7 @@ fn holders(history: &DeviceHistory<'_>, groups: Vec<Group>) -> Vec<Holder> {
         };
         Holder { name, bytes: group.bytes }
     });
-    // Stacks that differ only further out have one name.
+    // Stacks that differ only further out have the same name.
     let mut holders: Vec<Holder> = Vec::new();
     for holder in named {
         match holders.iter_mut().find(|known| known.name == holder.name) {

@@ -1,6 +1,6 @@
 //! The rank that the path of a file names.
 
-/// Returns the number behind the last `rank` in the name of a file, or else in the nearest folder that has one.
+/// Returns the number after the last `rank` in the name of a file, or otherwise in the nearest folder that has one.
 ///
 /// ```
 /// use memreel::analysis::ranks::rank_of;

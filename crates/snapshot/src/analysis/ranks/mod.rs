@@ -1,4 +1,4 @@
-//! Many ranks of one run: what each did, in few bytes, and which differ from the others.
+//! Compares many ranks of one run: what each did, in few bytes, and which differ from the others.
 //!
 //! ```text
 //! snapshot ─► figures (one rank, with steps and curve) ─► outliers (all ranks, against the usual one) ─► why

@@ -1,4 +1,4 @@
-//! Which ranks differ from the others.
+//! Finds the ranks that differ from the others.
 
 use serde::Serialize;
 
@@ -9,10 +9,10 @@ use super::{
 };
 use crate::words::SeededMap;
 
-/// The fewest ranks among which one can be far from what is usual.
+/// The fewest ranks among which one can be called unusual.
 pub const MIN_RANKS: usize = 3;
 
-/// What the comparison with the other ranks found about one.
+/// The result of comparing one rank with the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct RankVerdict {
@@ -35,18 +35,18 @@ impl RankVerdict {
         self.whys.iter().any(|why| matches!(why, Why::OutOfMemory { .. }))
     }
 
-    /// Returns the most bytes by which it differs.
+    /// Returns the largest difference in bytes.
     #[must_use]
     pub fn apart_bytes(&self) -> u64 {
         self.whys.iter().map(Why::apart_bytes).max().unwrap_or(0)
     }
 }
 
-/// Compares each rank with the median of all, and returns a verdict for each, in their order.
+/// Compares each rank with the median of all, and returns a verdict for each, in order.
 ///
-/// If the requests of at most half of the ranks failed, the median is that of the others. A rank differs if a figure is more
-/// than a twentieth away from the median, and more than four times as far as the ranks usually are. Of fewer than three
-/// ranks none is usual, but one whose requests failed is compared with those whose did not.
+/// If the requests of at most half of the ranks failed, the median is that of the others. A rank differs if a figure is
+/// more than a twentieth away from the median, and more than four times as far as the ranks usually are. With fewer
+/// than three ranks, none is usual, but one whose requests failed is compared with those without failures.
 #[must_use]
 pub fn outliers(ranks: &[RankFigures]) -> Vec<RankVerdict> {
     let n_failed = ranks.iter().filter(|rank| rank.oom.is_some()).count();
@@ -177,12 +177,12 @@ fn clock(ranks: &[&RankFigures], width_us: u64) -> Vec<Usual> {
 /// What is usual of each holder.
 struct Holders<'r> {
     usual: SeededMap<&'r str, Usual>,
-    /// The names in the order in which a rank without them is furthest.
+    /// The names, ordered by how unusual it is for a rank to lack them.
     missed: Vec<&'r str>,
 }
 
 impl<'r> Holders<'r> {
-    /// A rank that does not name a holder holds nothing by it.
+    /// A rank that does not name a holder counts as 0 bytes for it.
     fn new(ranks: &[&'r RankFigures], of: impl Fn(&'r RankFigures) -> &'r Vec<Holder>) -> Holders<'r> {
         let mut figures = SeededMap::<&str, Vec<u64>>::default();
         for holder in ranks.iter().flat_map(|rank| of(rank)) {
@@ -204,7 +204,7 @@ impl<'r> Holders<'r> {
         let own = holders.iter().map(|holder| (&*holder.name, holder.bytes));
         let is_missed = |name: &&&str| !holders.iter().any(|holder| holder.name == ***name);
         let is_far = |name: &&&str| self.usual[**name].is_far(0, whole);
-        // All others that it misses are less far.
+        // All others that it lacks are less unusual.
         let missed = self.missed.iter().take_while(|name| self.usual[**name].median > 0);
         let missed = missed.filter(is_missed).find(is_far);
         let all = own.chain(missed.map(|name| (*name, 0)));
@@ -212,7 +212,7 @@ impl<'r> Holders<'r> {
             let usual = self.usual.get(name).unwrap_or(&nothing);
             usual.is_far(bytes, whole).then_some((name, bytes, usual.median))
         });
-        // Of two that are as far, the one whose name comes first.
+        // If two are equally far, the one whose name comes first.
         let furthest =
             far.max_by_key(|(name, bytes, median)| (bytes.abs_diff(*median), std::cmp::Reverse(*name)));
         furthest.map(|(name, bytes, median)| (name.to_owned(), bytes, median))

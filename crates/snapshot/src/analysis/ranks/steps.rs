@@ -14,7 +14,7 @@ const MAX_STEPS: usize = 1000;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RankStep {
-    /// Its name; of several with one name each has its number, as in `step#3`.
+    /// The name of the scope; if several have the same name, each has its number, as in `step#3`.
     pub name: String,
     /// The moment before its first event.
     pub event: Moment,
@@ -24,7 +24,7 @@ pub struct RankStep {
     pub peak_bytes: u64,
 }
 
-/// Returns the first steps of a history, and how many there are in all.
+/// Returns the first steps of a history, and the number of all.
 pub(super) fn steps(history: &DeviceHistory<'_>, scopes: &Scopes<'_>) -> (Vec<RankStep>, usize) {
     let outer = scopes.steps();
     let n_steps = outer.len();

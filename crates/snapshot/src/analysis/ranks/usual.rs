@@ -1,9 +1,9 @@
 //! What is usual: the median of a figure over the ranks, and how far ranks usually are from it.
 
-/// A figure is far if it differs from the median by more than this part of the whole: one in twenty.
+/// A figure is far if it differs from the median by more than this fraction of the whole: one in twenty.
 const FAR: u64 = 20;
 
-/// It must also be further from the median than this number of usual distances.
+/// It must also be further from the median than this many usual distances.
 const DISTANCES: u64 = 4;
 
 /// The median of a figure and the median of the distances to it.
@@ -27,14 +27,14 @@ impl Usual {
         Some(Usual { median, distance })
     }
 
-    /// Returns whether a figure is far from the median, as a part of a whole.
+    /// Returns whether a figure is far from the median, relative to a whole.
     pub(super) fn is_far(&self, figure: u64, whole: u64) -> bool {
         let distance = figure.abs_diff(self.median);
         distance > whole / FAR && distance > self.distance.saturating_mul(DISTANCES)
     }
 }
 
-/// Returns the median of figures and of more that are equal: their value, and how many they are.
+/// Returns the median of figures and of further equal ones, given by their value and number.
 fn median(figures: &mut [u64], (value, n_equal): (u64, usize)) -> Option<u64> {
     figures.sort_unstable();
     let n_before = figures.partition_point(|figure| *figure < value);

@@ -11,7 +11,7 @@ use crate::analysis::Bytes;
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[non_exhaustive]
 pub enum Why {
-    /// Requests failed, and those of most ranks did not.
+    /// Requests failed, but not in most ranks.
     OutOfMemory {
         /// The number of requests that failed.
         n_ooms: usize,
@@ -24,48 +24,48 @@ pub enum Why {
     },
     /// The most active memory.
     Peak {
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The most reserved memory.
     Reserved {
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The reserved memory in no block at the peak.
     Waste {
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The active memory at the end.
     End {
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The peak of a step, the first that is far from the usual one.
     Step {
         /// The step.
         name: String,
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The peak of a stretch of time, the first that is far from the usual one.
     Clock {
-        /// Its begin, in microseconds since the rank's first event.
+        /// The start, in microseconds since the rank's first event.
         since_us: u64,
-        /// That of the rank.
+        /// The bytes of the rank.
         bytes: u64,
-        /// That of the median rank.
+        /// The bytes of the median rank.
         usual_bytes: u64,
     },
     /// The memory of a site at the peak.
@@ -111,8 +111,8 @@ impl Why {
         }
     }
 
-    /// Returns where the difference begins: the name of a step, or a time since the rank's first event, as in `12.583 s`.
-    /// `None` for a figure of the whole history.
+    /// Returns where the difference starts: the name of a step, or a time since the rank's first event, as in
+    /// `12.583 s`. `None` for a figure of the whole history.
     #[must_use]
     pub fn begin(&self) -> Option<String> {
         match self {
@@ -124,7 +124,7 @@ impl Why {
         }
     }
 
-    /// Returns the bytes of the rank and of the median rank; `None` of a failure.
+    /// Returns the bytes of the rank and of the median rank; `None` for a failure.
     #[must_use]
     pub fn figures(&self) -> Option<(u64, u64)> {
         match self {

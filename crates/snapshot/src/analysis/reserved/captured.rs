@@ -1,4 +1,4 @@
-//! The sites whose memory is that of captured graphs.
+//! Finds the sites whose memory belongs to captured graphs.
 
 use super::pool_use::PoolOf;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl DeviceHistory<'_> {
-    /// Returns the sites that hold at a moment mostly memory of captured graphs. A graph is captured once and has its memory as long
-    /// as it lives, so that many of them are no leak.
+    /// Returns the sites that hold mostly memory of captured graphs at a moment. A graph is captured once and keeps its
+    /// memory as long as it lives, so many of them are not a leak.
     pub(crate) fn captured_sites(&self, moment: Moment) -> SeededSet<Site> {
         let is_of_graph = |pool: PoolId| PoolOf::id(pool) == PoolOf::Graph;
         let named = || self.entries().iter().filter_map(|entry| pool_of_entry(self.snapshot(), entry));

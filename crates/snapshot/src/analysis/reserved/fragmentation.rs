@@ -1,4 +1,4 @@
-//! Memory that is held from the device and not used, between blocks and within them.
+//! Measures device memory that is held but not used, between blocks and within them.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Fragmentation {
     pub totals: Totals,
     /// The figures of the first moment with the most reserved bytes.
     pub most_reserved: Totals,
-    /// The figures of the first moment with the most reserved bytes in no block.
+    /// The figures of the first moment with the most reserved bytes outside blocks.
     pub most_unused: Totals,
     /// The free bytes in segments at the moment.
     pub free_bytes: u64,
@@ -35,12 +35,12 @@ pub struct Fragmentation {
     pub largest_free_bytes: u64,
     /// The free bytes in segments without blocks.
     pub empty_bytes: u64,
-    /// Those of them that emptying the cache would return to the device: not the ones of private pools.
+    /// Those of them that emptying the cache would return to the device, which excludes private pools.
     pub returnable_bytes: u64,
-    /// The request that failed, or the largest one after the moment; `None` if there is neither, or if nothing is free in
-    /// segments that could serve it.
+    /// The request that failed, or the largest one after the moment; `None` if there is neither, or if segments that it
+    /// could use have nothing free.
     pub wanted: Option<Wanted>,
-    /// Segments with free bytes and with blocks that could serve this request, or all of them without one; those with the most
+    /// Segments with free bytes and with blocks that this request could use, or all of them without a request; most
     /// free bytes first.
     pub pinned: Vec<PinnedSegment>,
     /// What the segments of each stream hold.
@@ -53,8 +53,8 @@ pub struct Fragmentation {
     pub idle_pools: Vec<IdlePool>,
 }
 
-/// A private pool that no block uses. PyTorch 2.13 and earlier keep the memory of a captured graph's pool for ever if the
-/// capture failed, and emptying the cache does not return it.
+/// A private pool that no block uses. PyTorch 2.13 and earlier keep the memory of a captured graph's pool for ever if
+/// the capture failed; emptying the cache does not return it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct IdlePool {
@@ -67,8 +67,8 @@ pub struct IdlePool {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the memory that is held and not used: the gaps and the pinned segments of a moment, and
-    /// the moments with the most of it.
+    /// Returns the memory that is held but not used: the gaps and the pinned segments of a moment, and the moments with
+    /// the most of it.
     #[must_use]
     pub fn fragmentation(&self, moment: Moment) -> Fragmentation {
         let segments = self.layout(moment);

@@ -1,5 +1,5 @@
-//! Memory that is free on several streams, reserved for one call: each piece serves requests of its own stream alone
-//! (docs/caching-allocator.md 2.2), so that a program which makes a stream each time reserves memory each time.
+//! Finds memory that is free on several streams, reserved for one call. Each piece can only be used by requests on its
+//! own stream (docs/caching-allocator.md 2.2), so a program that creates a stream each time reserves memory each time.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -12,7 +12,7 @@ use crate::{
     words::{Bytes, PoolId, SeededSet, StreamId},
 };
 
-/// The streams that keep free memory which was reserved for one call.
+/// The streams that keep free memory that was reserved for one call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct IdleStreams {
@@ -33,18 +33,18 @@ pub struct IdleStreams {
     pub most_in_use_bytes: u64,
 }
 
-/// Fewer streams are those that a program has for different work.
+/// Fewer streams may be for different work.
 const FEWEST: usize = 3;
 
-/// A stream is idle if less than this part of its memory is in use, one in this number.
+/// A stream is idle if less than this fraction of its memory is in use, one in this number.
 const IDLE: u64 = 8;
 
-/// Less than this part of what is reserved is no finding, one in this number.
+/// Less than this fraction of what is reserved is not reported, one in this number.
 const LEAST: u64 = 20;
 
 impl DeviceHistory<'_> {
-    /// Returns the calls for which several streams keep free memory at a moment, the one with the most free bytes first. Private
-    /// pools do not count.
+    /// Returns the calls for which several streams keep free memory at a moment, most free bytes first. Private pools
+    /// do not count.
     #[must_use]
     pub fn idle_streams(&self, moment: Moment) -> Vec<IdleStreams> {
         self.idle_streams_of(&self.layout(moment), moment, None)

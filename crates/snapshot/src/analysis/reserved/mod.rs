@@ -1,4 +1,4 @@
-//! Which memory is reserved and not in use, where it is, and what keeps it.
+//! Finds which memory is reserved but not in use, where it is, and what keeps it.
 
 mod captured;
 mod segment_sum;

@@ -1,4 +1,4 @@
-//! Segments that blocks keep from being returned to the device, or from being free in one piece.
+//! Finds segments that blocks keep from being returned to the device, or from being free in one piece.
 
 use std::cmp::Reverse;
 
@@ -28,8 +28,8 @@ pub struct PinnedSegment {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the segments with free bytes and with blocks at a moment that could serve a request, or all of them, those with
-    /// the most free bytes first.
+    /// Returns the segments with free bytes and with blocks at a moment that a request could use, or all of them; most
+    /// free bytes first.
     #[must_use]
     pub fn pinned_at(&self, moment: Moment, wanted: Option<&Wanted>) -> Vec<PinnedSegment> {
         let segments = self.layout(moment);
@@ -39,7 +39,7 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// Returns those of some segments that have free bytes and blocks, the ones with the most free bytes first.
+/// Returns those of the given segments that have free bytes and blocks, most free bytes first.
 pub(crate) fn pinned<'s, 'a: 's>(
     segments: impl Iterator<Item = &'s SegmentLayout<'a>>,
 ) -> Vec<PinnedSegment> {
@@ -51,7 +51,7 @@ pub(crate) fn pinned<'s, 'a: 's>(
 fn of_segment(segment: &SegmentLayout<'_>) -> Option<PinnedSegment> {
     let (free_bytes, used_bytes) = (segment.free_bytes(), segment.used_bytes());
     let largest = segment.blocks.iter().max_by_key(|life| life.bytes)?;
-    // A rest of this size serves no request of the large pool: it is not even split off (docs/caching-allocator.md 2.4).
+    // A remainder of this size is useless in the large pool: it is not even split off (docs/caching-allocator.md 2.4).
     let least = if segment.range.kind == Some(PoolKind::Small) { 0 } else { SMALL_MAX_BYTES };
     (free_bytes > least).then_some(PinnedSegment {
         range: segment.range,

@@ -1,4 +1,4 @@
-//! What each pool holds, and what returns the free memory of it to the device (docs/caching-allocator.md 2.5).
+//! What each pool holds, and how to return its free memory to the device (docs/caching-allocator.md 2.5).
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::{
     words::PoolId,
 };
 
-/// What made a pool.
+/// The creator of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum PoolOf {
@@ -24,7 +24,7 @@ pub enum PoolOf {
 }
 
 impl PoolOf {
-    /// Returns what made a pool.
+    /// Returns the creator of a pool.
     #[must_use]
     pub fn id(pool: PoolId) -> PoolOf {
         match pool {
@@ -44,7 +44,7 @@ impl PoolOf {
         }
     }
 
-    /// Returns what returns the segments without a block to the device, in words.
+    /// Returns how to return segments without a block to the device, in words.
     #[must_use]
     pub fn returned_by(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ pub struct PoolUse {
     /// The pool. Segments whose pool is not known count as the default pool's.
     #[serde(rename = "pool_id")]
     pub pool: PoolId,
-    /// What made it.
+    /// Its creator.
     pub kind: PoolOf,
     /// What its segments hold.
     #[serde(flatten)]
@@ -80,8 +80,8 @@ pub struct PoolUse {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns what the segments of each pool hold at a moment: of the default pool, and then of private pools, those with the
-    /// most free bytes first.
+    /// Returns what the segments of each pool hold at a moment: of the default pool, then of private pools, most free
+    /// bytes first.
     #[must_use]
     pub fn pool_uses(&self, moment: Moment) -> Vec<PoolUse> {
         self.uses_of_pools(&self.layout(moment))

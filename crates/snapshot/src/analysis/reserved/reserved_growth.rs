@@ -1,4 +1,4 @@
-//! Growth of reserved memory: each step takes more from the device, and no more is in use.
+//! Finds growth of reserved memory: each step takes more from the device, although no more is in use.
 
 use serde::Serialize;
 
@@ -28,7 +28,8 @@ pub struct ReservedGrowth {
     /// The end of the repeat before the first of these.
     #[serde(rename = "began_event")]
     pub began: Moment,
-    /// The number of segments, or mapped pieces of them, that were reserved since for the call and are held.
+    /// The number of segments, or of their mapped pieces, that were reserved since then for the call and are still
+    /// held.
     #[serde(rename = "segments")]
     pub n_segments: usize,
     /// The bytes of these.
@@ -38,10 +39,10 @@ pub struct ReservedGrowth {
 /// Growth in fewer repeats may be the start of a program.
 const FEWEST: usize = 3;
 
-/// Growth below this part of what is reserved is no finding, one in this number.
+/// Growth below this fraction of what is reserved is not reported, one in this number.
 const LEAST: u64 = 20;
 
-/// Of the repeats, the last one in this number must be among those in which it grew.
+/// It must have grown in at least one of the last repeats, one in this number of all.
 const LAST: usize = 4;
 
 impl DeviceHistory<'_> {
@@ -63,7 +64,7 @@ impl DeviceHistory<'_> {
         let [(first_reserved, first), .., (reserved_bytes, last)] = levels[..] else { return None };
         let bytes = last.saturating_sub(first);
         let is_recent = *rises.last()? + levels.len().div_ceil(LAST) >= levels.len();
-        // Otherwise it is what more blocks in use waste.
+        // Otherwise it is due to what more blocks in use waste.
         let is_most = bytes >= reserved_bytes.saturating_sub(first_reserved) / 2;
         if rises.len() < FEWEST || !is_recent || !is_most || bytes < (reserved_bytes / LEAST).max(1) {
             return None;
@@ -72,8 +73,8 @@ impl DeviceHistory<'_> {
         Some(ReservedGrowth { site, bytes, n_repeats: rises.len(), began, n_segments, site_bytes })
     }
 
-    /// Returns the bytes that are reserved at some moments, and how many of them are beyond the most that was in blocks until
-    /// then.
+    /// Returns the bytes that are reserved at some moments, and how many of them exceed the most that was in blocks
+    /// until then.
     fn reserved_beyond_use(&self, moments: &[Moment]) -> Vec<(u64, u64)> {
         let (mut levels, mut most) = (Vec::with_capacity(moments.len()), 0);
         let mut next = moments.iter().peekable();
@@ -86,8 +87,8 @@ impl DeviceHistory<'_> {
         levels
     }
 
-    /// Returns the call for which the most was reserved between two moments that is held at the end, with the number of pieces
-    /// and their bytes.
+    /// Returns the call for which the most was reserved between two moments and is still held at the end, with the
+    /// number of pieces and their bytes.
     fn most_reserved_between(&self, first: Moment, last: Moment) -> Option<(Site, usize, u64)> {
         let mut calls = SameCalls::new(self);
         let mut sums: SeededMap<Site, (u64, usize)> = SeededMap::default();

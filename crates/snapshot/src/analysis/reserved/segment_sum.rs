@@ -1,4 +1,4 @@
-//! Sums of segments that share a property, such as their stream or their pool.
+//! Sums segments that share a property, such as their stream or their pool.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct SegmentSum {
     pub n_segments: usize,
     /// Their bytes.
     pub reserved_bytes: u64,
-    /// The bytes of their blocks, with what rounding adds.
+    /// The bytes of their blocks, including rounding.
     pub block_bytes: u64,
     /// Their free bytes.
     pub free_bytes: u64,
@@ -69,7 +69,7 @@ pub(super) fn sums_by<K: Ord + Copy>(
         }
     }
     let mut sites: Vec<_> = of_sites.into_iter().collect();
-    // Of each key the last one has the most.
+    // The last one for each key has the most.
     sites.sort_by_key(|(_, bytes)| *bytes);
     for ((key, site), _) in sites {
         sums.entry(key).and_modify(|sum| sum.site = site);

@@ -1,4 +1,4 @@
-//! What the segments of each stream hold: a free block serves requests of its own stream alone.
+//! What the segments of each stream hold: only requests on its stream can use a free block.
 
 use std::cmp::Reverse;
 
@@ -23,7 +23,7 @@ pub struct StreamUse {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns what the segments of each stream hold at a moment, those with the most free bytes first.
+    /// Returns what the segments of each stream hold at a moment, most free bytes first.
     #[must_use]
     pub fn stream_uses(&self, moment: Moment) -> Vec<StreamUse> {
         self.uses_of_streams(&self.layout(moment))

@@ -1,4 +1,4 @@
-//! Memory that the program has freed and that waits for a stream or an event.
+//! Finds memory that the program has freed and that waits for a stream or an event.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::{
     words::{Bytes, DeviceId},
 };
 
-/// The blocks whose free waits at a moment.
+/// The blocks that are pending at a moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Waiting {
@@ -25,11 +25,11 @@ pub struct Waiting {
     pub is_of_host: bool,
 }
 
-/// Less than this part of what is allocated or waits is no finding, one in this number.
+/// Less than this fraction of what is allocated or pending is not reported, one in this number.
 const LEAST: u64 = 4;
 
 impl DeviceHistory<'_> {
-    /// Returns the blocks whose free waits at a moment, if they are a good part of those in use.
+    /// Returns the blocks that are pending at a moment, if they are a good part of those in use.
     #[must_use]
     pub fn waiting(&self, moment: Moment) -> Option<Waiting> {
         let totals = self.totals_at(moment);

@@ -1,4 +1,4 @@
-//! The request for which free memory matters: the one that failed, or the largest that is still to come.
+//! Finds the request for which free memory matters: the one that failed, or the largest that is still to come.
 
 use serde::Serialize;
 
@@ -9,19 +9,19 @@ use crate::{
     words::{Action, PoolId, PoolKind, StreamId, torch::pool_kind},
 };
 
-/// A request, and which segments could serve it.
+/// A request, and which segments it could use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Wanted {
     /// The number of its event.
     pub event: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Whether it failed.
     pub has_failed: bool,
     /// Its stream.
     pub stream: StreamId,
-    /// The kind of pool that serves it.
+    /// The kind of pool that it uses.
     pub kind: PoolKind,
     /// Its pool. `None` if the file does not name it (before PyTorch 2.12) and has private pools; then the default pool
     /// counts.
@@ -35,7 +35,7 @@ impl Wanted {
         range.pool.is_none_or(|found| found == self.pool.unwrap_or(PoolId::DEFAULT))
     }
 
-    /// Returns whether a segment could serve it: one of its stream, its kind of pool and its pool.
+    /// Returns whether it could use a segment: one of its stream, its kind of pool and its pool.
     #[must_use]
     pub fn is_served_by(&self, range: &SegmentRange) -> bool {
         range.stream == self.stream
@@ -60,7 +60,7 @@ impl DeviceHistory<'_> {
         })
     }
 
-    /// Returns the last request that failed, or else the largest one after a moment; `None` if there is neither.
+    /// Returns the last request that failed, or otherwise the largest one after a moment; `None` if there is neither.
     #[must_use]
     pub fn wanted_at(&self, moment: Moment) -> Option<Wanted> {
         let entries = self.entries();
@@ -68,7 +68,7 @@ impl DeviceHistory<'_> {
         let failed = entries.iter().rposition(is(Action::Oom));
         let later = || {
             let later = entries.iter().enumerate().skip(moment.n_entries());
-            // Of several that are as large, the first.
+            // The first, if several are equally large.
             let largest =
                 later.rev().filter(|(_, entry)| is(Action::Alloc)(entry)).max_by_key(|(_, entry)| entry.size);
             largest.map(|(event, _)| event)

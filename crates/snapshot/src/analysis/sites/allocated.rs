@@ -1,4 +1,4 @@
-//! What each site allocated: in the events of a history, or by the sums of a recorder over a whole run.
+//! What each site allocated: in the events of a history, or in the sums of a recorder over a whole run.
 
 use super::{
     same_calls::SameCalls,
@@ -19,7 +19,7 @@ impl DeviceHistory<'_> {
         self.by_calls(self.new_lives(Moment::START))
     }
 
-    /// Returns the same groups with the most bytes of each that were live at once in the history.
+    /// Returns the same groups, each with the most bytes that were live at once in the history.
     #[must_use]
     pub fn allocated_with_peaks(&self) -> Vec<Group> {
         let mut groups = self.allocated();

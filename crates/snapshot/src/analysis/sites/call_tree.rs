@@ -18,10 +18,9 @@ pub struct Branch {
     /// The number of lines above it that lead to it. A call that accounts for all bytes of its caller has
     /// the depth of the caller.
     pub depth: usize,
-    /// The call, of several frames with the same name, file and line the first; `None` for blocks without a
-    /// stack.
+    /// The call; if several frames have the same name, file and line, the first. `None` for blocks without a stack.
     pub frame: Option<FrameIndex>,
-    /// The requested bytes of the blocks that it and everything that it called allocated.
+    /// The requested bytes of the blocks that it allocated, directly or through its callees.
     pub bytes: u64,
     /// The number of these blocks.
     pub n_blocks: usize,
@@ -32,8 +31,8 @@ pub struct Branch {
     pub n_left_out: usize,
 }
 
-/// The most calls from the outermost inward that the tree of [`DeviceHistory::tree`] has. A small file can have stacks
-/// of a million calls, each of which would be a line.
+/// The most calls from the outermost inward in the tree of [`DeviceHistory::tree`]. A small file can have stacks of a
+/// million calls, each of which would be a line.
 pub const MAX_CALLS: usize = 1024;
 
 impl DeviceHistory<'_> {
@@ -63,7 +62,7 @@ impl DeviceHistory<'_> {
 
 /// The calls of a stack, the outermost first, with the sums of its blocks.
 struct Chain {
-    /// The place of the stack among all: of two equal branches, the one with the earlier stack comes first.
+    /// The place of the stack among all: if two branches are equal, the one with the earlier stack comes first.
     place: u32,
     /// `None` for blocks without a stack.
     calls: Box<[Option<FrameIndex>]>,
@@ -86,7 +85,7 @@ impl Chain {
     }
 }
 
-/// Some stacks that begin with the same calls, with the number of these calls.
+/// Stacks that start with the same calls, with the number of these calls.
 #[derive(Clone, Debug)]
 struct Branching {
     chains: Range<usize>,
@@ -96,8 +95,8 @@ struct Branching {
     continues: bool,
 }
 
-/// Returns the lines of the tree of stacks, which are sorted by their calls. It does not recurse, because stacks of a
-/// file can have any depth, and keeps no node of the tree.
+/// Returns the lines of the tree of stacks, which are sorted by their calls. It does not recurse, because stacks in a
+/// file can have any depth, and keeps no nodes of the tree.
 fn branches_of(chains: &[Chain], least_bytes: u64) -> Vec<Branch> {
     let mut lines = Vec::with_capacity(chains.iter().map(|chain| chain.calls.len()).max().unwrap_or(0));
     let bytes = |range: &Range<usize>| {

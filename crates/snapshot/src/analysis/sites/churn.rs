@@ -1,4 +1,4 @@
-//! Sites that allocate and free the same size again and again.
+//! Finds sites that allocate and free the same size again and again.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ChurnSite {
-    /// The stack, or the size where there is none.
+    /// The stack, or the size if there is none.
     #[serde(skip)]
     pub site: Site,
     /// How often a block was allocated and freed within the history.
@@ -21,7 +21,7 @@ pub struct ChurnSite {
     pub n_cycles: usize,
     /// The bytes that each block requested.
     pub size_bytes: u64,
-    /// The bytes that all of them requested; of a sampled heap an estimate.
+    /// The bytes that all of them requested; an estimate for a sampled heap.
     pub bytes: u64,
     /// The mean number of entries from a block's alloc to the end of its free.
     #[serde(rename = "mean_life_events")]
@@ -42,7 +42,7 @@ impl AtSite for ChurnSite {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the sites with at least two cycles of alloc and free, those with the most cycles first.
+    /// Returns the sites with at least two cycles of alloc and free, most cycles first.
     #[must_use]
     pub fn churn(&self) -> Vec<ChurnSite> {
         let is_cycle = |life: &&Life| !life.is_from_before() && life.until != Moment::NEVER;
@@ -90,7 +90,7 @@ impl Cycle {
 }
 
 impl ChurnSite {
-    /// Sums up the cycles of one site, of which there is at least one; they are sorted.
+    /// Sums the cycles of one site, of which there is at least one; they are sorted.
     fn new(cycles: &[Cycle]) -> ChurnSite {
         let size_bytes = cycles[0].size_bytes;
         let of_stacks = || cycles.chunk_by(|one, other| one.stack == other.stack);

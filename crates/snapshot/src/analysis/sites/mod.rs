@@ -1,4 +1,4 @@
-//! Which calls hold the memory, allocated it or gave it back, and how such a call is told from another.
+//! Groups memory by the calls that hold it, allocated it or freed it, and distinguishes such calls.
 
 mod owner_groups;
 mod site;

@@ -1,7 +1,7 @@
-//! What a history allocates from a moment on, counted in the order of the program's requests.
+//! Counts what a history allocates from a moment on, in the order of the program's requests.
 //!
-//! A block counts from its alloc until its free is requested. When the free completes depends on the work that the GPU
-//! has queued, and would make the same program's figures differ from run to run.
+//! A block counts from its alloc until its free is requested. The moment when the free completes depends on the work
+//! that the GPU has queued, and would make the figures of the same program differ from run to run.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct NewBlocks {
-    /// The last event that is not counted; `None` in JSON if all are.
+    /// The last event that is not counted; `None` in JSON if all are counted.
     #[serde(rename = "since_event")]
     pub since: Moment,
     /// The number of events after it.
@@ -24,12 +24,12 @@ pub struct NewBlocks {
     /// The first moment at which the program holds the most bytes of new blocks.
     #[serde(rename = "peak_event")]
     pub peak: Moment,
-    /// The bytes that were requested for the new blocks that it holds then.
+    /// The requested bytes of the new blocks that it holds then.
     pub peak_bytes: u64,
     /// The number of these blocks.
     #[serde(rename = "peak_blocks")]
     pub n_at_peak: usize,
-    /// The bytes that were requested for the new blocks that it holds at the end of the history.
+    /// The requested bytes of the new blocks that it holds at the end of the history.
     pub left_bytes: u64,
     /// The number of these blocks.
     #[serde(rename = "left_blocks")]
@@ -41,7 +41,7 @@ pub struct NewBlocks {
 /// Bytes and blocks that the program holds.
 #[derive(Clone, Copy, Default)]
 struct Held {
-    // A sum of absurd sizes stays exact.
+    // A sum of absurd sizes remains exact.
     bytes: u128,
     n_blocks: usize,
 }
@@ -91,7 +91,7 @@ impl DeviceHistory<'_> {
     #[must_use]
     pub fn new_blocks(&self, since: Moment) -> NewBlocks {
         let (mut held, mut peak, mut at) = (Held::default(), Held::default(), since);
-        // The changes of one entry are of one moment, frees first.
+        // The changes of one entry share its moment, frees first.
         for of_entry in self.changes_after(since).chunk_by(|one, next| one.0 == next.0) {
             for (_, is_alloc, bytes) in of_entry {
                 held.change(*is_alloc, *bytes);
@@ -123,7 +123,7 @@ impl DeviceHistory<'_> {
         self.lives().iter().filter(move |life| life.from > since)
     }
 
-    /// Returns when a new block is allocated, with true, or its free is requested, with false, and its bytes; in order.
+    /// Returns when a new block is allocated (true) or its free is requested (false), and its bytes; in order.
     fn changes_after(&self, since: Moment) -> Vec<(Moment, bool, u64)> {
         let mut changes = Vec::new();
         for life in self.new_lives(since) {

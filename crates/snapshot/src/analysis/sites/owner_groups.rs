@@ -1,4 +1,4 @@
-//! Memory by its owner: at a moment, and the most that each had at any.
+//! Memory by owner: at a moment, and the most that each had at any moment.
 
 use serde::Serialize;
 
@@ -35,7 +35,8 @@ pub(super) struct Owned {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns what is held from the device over time. Of a heap, whose segments were not requested, these are its blocks.
+    /// Returns the device memory that is held over time. For a heap, whose segments were not requested, these are its
+    /// blocks.
     pub(crate) fn holdings(&self) -> Vec<Holding> {
         match has_requests(self.snapshot(), self.device(), self.segments(), self.entries()) {
             true => holdings(self.segments(), self.entries()),
@@ -43,7 +44,7 @@ impl DeviceHistory<'_> {
         }
     }
 
-    /// Returns what each owner holds from the device at a moment.
+    /// Returns how much device memory each owner holds at a moment.
     pub(super) fn owned_at(&self, moment: Moment) -> Vec<Owned> {
         let mut owners = Owners::new(self.snapshot());
         let mut all: SeededMap<Text, (Owned, SeededSet<StackIndex>)> = SeededMap::default();
@@ -60,8 +61,8 @@ impl DeviceHistory<'_> {
         all.into_values().map(|(owned, _)| owned).collect()
     }
 
-    /// Returns the most bytes that each owner held from the device, by its name. The owner of memory is the first library in
-    /// the stack of the request that is not the driver's or a runtime's (docs/owners.md).
+    /// Returns the most device memory that each owner held, by name. The owner is the first library in the stack of the
+    /// request that is not the driver or a runtime (docs/owners.md).
     #[must_use]
     pub fn owner_peaks(&self) -> Vec<OwnerPeak> {
         let mut owners = Owners::new(self.snapshot());

@@ -1,10 +1,9 @@
-//! Which stacks are one site: those whose identifying frames have the same names, files and lines.
+//! Decides which stacks are one site: those whose identifying frames have the same names, files and lines.
 //!
-//! A file holds more stacks than a reader can tell apart. Their frames may differ in further keys, in the
-//! order of their keys, or only in frames that are hidden or do not identify the code that allocated
-//! ([`ShownFrames::identifying`]). Every question adds up the blocks of such stacks, so that one line of
-//! code, called in one way, is one site in each answer. Of its stacks, the site names the one with the most
-//! bytes, or in `churn` with the most cycles.
+//! A file has more stacks than a reader can distinguish. Their frames may differ in further keys, in the order of their
+//! keys, or only in frames that are hidden or do not identify the code that allocated ([`ShownFrames::identifying`]).
+//! Every question sums the blocks of such stacks, so that one line of code, called in one way, is one site in each
+//! answer. The site names the stack with the most bytes, or in `churn` with the most cycles.
 
 use std::collections::hash_map::Entry;
 
@@ -68,7 +67,7 @@ impl<'h, 'a> SameCalls<'h, 'a> {
         }
     }
 
-    /// Adds up results about the same site; the first of them names the stack.
+    /// Sums results about the same site; the first of them names the stack.
     pub(crate) fn add_up<T>(
         &mut self,
         results: Vec<T>,

@@ -17,7 +17,7 @@ pub enum Site {
     /// The stack of the allocation; of several stacks with the same identifying frames, the one with the
     /// most bytes.
     Stack(StackIndex),
-    /// The requested size, of blocks without a stack.
+    /// The requested size, for blocks without a stack.
     Size(u64),
     /// A function.
     Function {
@@ -37,13 +37,13 @@ pub enum Site {
     },
     /// A stream.
     Stream(StreamId),
-    /// A pool; `None` of blocks whose pool the file does not name.
+    /// A pool; `None` for blocks whose pool the file does not name.
     Pool(Option<PoolId>),
     /// A scope; empty for blocks outside of all scopes.
     Scope(ScopePath),
-    /// The name of a block; of a block with several names, all of them.
+    /// The name of a block; all names if it has several.
     Name(BlockNames),
-    /// The library or the program that asked for memory of the device (docs/owners.md).
+    /// The library or the program that requested device memory (docs/owners.md).
     Owner(Text),
     /// Blocks without a stack, among functions.
     NoStack,

@@ -1,4 +1,4 @@
-//! What is found about the memory of one call, as a sentence with what to do.
+//! Findings about the memory of one call, as a sentence with advice.
 
 use super::with_frames::AtSite;
 
@@ -7,7 +7,7 @@ pub trait SiteFinding: AtSite {
     /// Returns what was found, in one sentence; `by` is the text of the call.
     fn finding(&self, by: &str) -> String;
 
-    /// Returns what to do; `None` if the finding says it.
+    /// Returns what to do; `None` if the finding states it.
     fn advice(&self) -> Option<&'static str> {
         None
     }

@@ -1,4 +1,4 @@
-//! Which sites of several snapshots are one: stacks by the texts of their frames, because their numbers differ.
+//! Matches sites across snapshots: stacks by the texts of their frames, because their numbers differ.
 
 use super::site::Site;
 use crate::{
@@ -25,11 +25,11 @@ pub(crate) struct SiteKeys<'a> {
     generated: TextIds<'a>,
 }
 
-/// What is added to the number of a function in a generated file.
+/// The offset added to the number of a function in a generated file.
 const GENERATED: u64 = 1 << 32;
 
 impl<'a> SiteKeys<'a> {
-    /// Returns the key of a site; `shown` is of its snapshot.
+    /// Returns the key of a site; `shown` belongs to its snapshot.
     pub(crate) fn of(&mut self, site: &Site, shown: &ShownFrames<'a>) -> SiteKey {
         match site {
             Site::Stack(stack) => {
@@ -41,9 +41,9 @@ impl<'a> SiteKeys<'a> {
         }
     }
 
-    /// Returns the number of a frame: frames with the same name, file and line have the same. The files that torch.compile
-    /// generates have a hash of their content as their name, so that they differ from run to run: of these the function
-    /// counts.
+    /// Returns the number of a frame: frames with the same name, file and line have the same number. Files that
+    /// torch.compile generates are named by a hash of their content, which differs from run to run: for these only the
+    /// function counts.
     fn frame(&mut self, frame: &'a Frame) -> u64 {
         if is_generated(&frame.filename) {
             GENERATED | u64::from(self.generated.id(&frame.name))
@@ -53,8 +53,9 @@ impl<'a> SiteKeys<'a> {
     }
 }
 
-/// Returns whether torch.compile generated a file: it is in the compiler's own folder of the system's temporary files, or in a cache
-/// elsewhere, where `cg/ccgln3….py` is named by 51 characters of a hash behind a `c`, and its folder by the first two of them.
+/// Returns whether torch.compile generated a file: it is in the compiler's own folder of the system's temporary files,
+/// or in a cache elsewhere, where the name of `cg/ccgln3….py` is a `c` and 51 characters of a hash, and its folder is
+/// named by the first two of them.
 fn is_generated(filename: &str) -> bool {
     const HASH: usize = 51;
     let path = with_slashes(filename);

@@ -1,4 +1,4 @@
-//! What holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
+//! Shows what holds the memory at a moment: by stack, function, file or scope, or as a tree of calls.
 
 use std::hash::Hash;
 
@@ -38,7 +38,7 @@ pub enum By {
     Stream,
     /// The pool ([`Pools`](crate::analysis::Pools)).
     Pool,
-    /// The library or the program that asked for memory of the device: not of blocks, but of segments.
+    /// The library or the program that requested device memory: groups segments, not blocks.
     Owner,
 }
 
@@ -49,14 +49,13 @@ pub struct Group {
     /// The site.
     #[serde(skip)]
     pub site: Site,
-    /// The bytes that were requested for them ([`Life::represented_bytes`]); of a function or a file, those that it
+    /// The bytes that were requested for them ([`Life::represented_bytes`]); for a function or a file, those that it
     /// requested itself.
     pub bytes: u64,
     /// The number of blocks.
     #[serde(rename = "blocks")]
     pub n_blocks: usize,
-    /// Of a function or a file, the bytes that it and everything that it called requested; otherwise
-    /// the same as `bytes`.
+    /// For a function or a file, the bytes that it and its callees requested; otherwise the same as `bytes`.
     pub total_bytes: u64,
     /// The number of recorded stacks among them; 0 for a scope.
     #[serde(rename = "stacks", skip_serializing_if = "is_zero")]
@@ -65,14 +64,13 @@ pub struct Group {
     /// of the allocations.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "texts")]
     pub names: Vec<Text>,
-    /// Of what was allocated over a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once.
+    /// For what was allocated over a whole run ([`DeviceHistory::groups_of`]), the most bytes that were live at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// Whether `peak_bytes`, if there is one, is only known not to be exceeded: the peaks of several stacks need not have come
-    /// at one time.
+    /// Whether `peak_bytes`, if there is one, is only an upper bound: the peaks of several stacks need not coincide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_is_at_most: Option<bool>,
-    /// What the peak is at least, and what the group had when the device had the most.
+    /// The lower bound of the peak, and what the group had when the device had the most.
     #[serde(skip)]
     pub(crate) least_peak_bytes: u64,
     #[serde(skip)]
@@ -86,8 +84,7 @@ impl AtSite for Group {
 }
 
 impl DeviceHistory<'_> {
-    /// Returns the groups of the blocks in use at a moment, the largest first; [`By::Owner`] groups what is held from the
-    /// device.
+    /// Returns the groups of the blocks in use at a moment, the largest first; [`By::Owner`] groups device memory.
     ///
     /// A function's own bytes are those of the stacks whose innermost identifying frame
     /// ([`ShownFrames::identifying`](crate::analysis::ShownFrames::identifying)) is in the function. Its total counts each block
@@ -134,7 +131,7 @@ impl DeviceHistory<'_> {
         self.by_calls(self.lives_at(moment).filter(|life| life.is_allocated_at(moment)))
     }
 
-    /// Returns the groups of the blocks whose free waits for a stream at a moment, by stack, the largest first.
+    /// Returns the groups of the blocks that are pending at a moment, by stack, largest first.
     #[must_use]
     pub fn pending_at(&self, moment: Moment) -> Vec<Group> {
         self.by_calls(self.lives_at(moment).filter(|life| !life.is_allocated_at(moment)))
@@ -206,7 +203,7 @@ impl Group {
         }
     }
 
-    /// Returns the segments of an owner; the number of blocks is that of segments.
+    /// Returns the group of an owner's segments; the number of blocks is that of segments.
     fn of_owner(owned: Owned) -> Group {
         let Owned { owner, bytes, n_holdings, n_stacks } = owned;
         Group { bytes, total_bytes: bytes, n_blocks: n_holdings, n_stacks, ..Group::new(Site::Owner(owner)) }
@@ -238,7 +235,7 @@ pub(crate) fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Drops the names that a group has already.
+/// Drops the names that a group already has.
 fn keep_names_once(groups: &mut [Group]) {
     let several: Vec<&mut Group> = groups.iter_mut().filter(|group| group.names.len() > 1).collect();
     let mut ids = TextIds::default();
@@ -250,8 +247,8 @@ fn keep_names_once(groups: &mut [Group]) {
     }
 }
 
-/// Groups blocks by the functions, the files or the lines of frames. It looks at each stack once, with the sum of its blocks,
-/// and at each text once.
+/// Groups blocks by the functions, files or lines of frames. It examines each stack once, with the sum of its blocks,
+/// and each text once.
 pub(crate) fn by_frame(history: &DeviceHistory<'_>, of_stacks: Vec<Group>, by: By) -> Vec<Group> {
     let snapshot = history.snapshot();
     let shown = history.shown_frames();

@@ -1,4 +1,4 @@
-//! Results with the frames of the stacks that they refer to, in the form that serialises.
+//! Results with the frames of the stacks that they refer to, in serialisable form.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ enum Form<'a> {
 }
 
 impl<'a> SiteFrames<'a> {
-    /// Looks up the frames of a site; `shown` is of the site's snapshot.
+    /// Looks up the frames of a site; `shown` belongs to the site's snapshot.
     #[must_use]
     pub fn new(site: &'a Site, shown: &ShownFrames<'a>) -> SiteFrames<'a> {
         SiteFrames(match site {
@@ -87,7 +87,7 @@ pub struct WithFrames<'a, T> {
 }
 
 impl<'a, T: AtSite> WithFrames<'a, T> {
-    /// Looks up the frames of a result's site; `shown` is of the site's snapshot.
+    /// Looks up the frames of a result's site; `shown` belongs to the site's snapshot.
     #[must_use]
     pub fn new(result: &'a T, shown: &ShownFrames<'a>) -> WithFrames<'a, T> {
         let frames = |site: &'a Site| match site {

@@ -1,4 +1,4 @@
-//! Who had an address: every block and every piece of the device's memory that covered it, in the order of the events.
+//! Who had an address: every block and every piece of device memory that covered it, in the order of the events.
 
 use std::ops::Range;
 
@@ -13,12 +13,12 @@ use crate::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AddressHistory<'h> {
-    /// The events, in their order; what was there before the history is first.
+    /// The events, in order; what was there before the history comes first.
     pub events: Vec<AddressEvent<'h>>,
-    /// The blocks that covered a byte of the range, in the order in which they begin, each with its pool if that is
+    /// The blocks that covered a byte of the range, in the order in which they start, each with its pool if that is
     /// known.
     pub owners: Vec<(&'h Life, Option<PoolId>)>,
-    /// The ranges that are held from the device at the moment of the question and cover a byte of the range, by address.
+    /// The ranges of device memory that are held at the moment in question and cover a byte of the range, by address.
     pub held: Vec<SegmentRange>,
     /// The private pools that have a part of the range at that moment. A captured graph reads and writes in its pool whenever it
     /// is replayed, whether a block covers the address or not; a `MemPool` is the program's own ([`PoolOf`](crate::analysis::PoolOf)).
@@ -29,7 +29,7 @@ pub struct AddressHistory<'h> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AddressEvent<'h> {
-    /// The moment right after the event; [`Moment::START`] of what was there before the history.
+    /// The moment right after the event; [`Moment::START`] for what was there before the history.
     pub moment: Moment,
     /// What happened.
     pub what: AddressChange<'h>,
@@ -39,21 +39,21 @@ pub struct AddressEvent<'h> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum AddressChange<'h> {
-    /// Memory was held from the device before the history.
+    /// Device memory was held before the history.
     Held(SegmentRange),
     /// Memory came from the device or went back to it: `segment_alloc`, `segment_free`, `segment_map`, `segment_unmap`.
     Memory(&'h TraceEntry),
-    /// A block was allocated, or was there before the history; the number is its place among the owners.
+    /// A block was allocated, or existed before the history; the number is its place among the owners.
     Alloc(usize),
     /// The program freed it.
     FreeRequested(usize),
-    /// It was free.
+    /// The block was free.
     FreeCompleted(usize),
 }
 
 impl DeviceHistory<'_> {
-    /// Returns every owner of a range of addresses over time, and who holds it from the device at a moment. Of a block that is free at the
-    /// end, only the least size after rounding is known.
+    /// Returns every owner of a range of addresses over time, and what device memory it is part of at a moment. For a
+    /// block that is free at the end, only the minimum size after rounding is known.
     ///
     /// ```
     /// use memreel::{Address, DeviceId, Reel, analysis::DeviceHistory, recorder::Recording};
@@ -113,8 +113,8 @@ impl DeviceHistory<'_> {
 }
 
 impl AddressEvent<'_> {
-    /// The order of what has one moment: an event ends one block before it begins another, and a block that was freed
-    /// before the history was in use before.
+    /// The order of events at one moment: one block ends before another starts, and a block that was freed before the
+    /// history was in use before.
     fn rank(&self) -> u8 {
         match self.what {
             AddressChange::Held(_) | AddressChange::Memory(_) => 0,

@@ -5,8 +5,8 @@
 //!     0
 //! ```
 //!
-//! Everything but sorting takes time linear in the trace: the blocks' lives are found once, and each
-//! question then filters them.
+//! Everything except sorting takes time linear in the trace: the blocks' lives are found once, and each question then
+//! filters them.
 
 use std::{
     collections::BTreeSet,
@@ -40,13 +40,13 @@ pub struct Totals {
     /// The moment.
     #[serde(rename = "event")]
     pub moment: Moment,
-    /// The requested bytes of the blocks that the program holds; of a sampled heap an estimate
+    /// The requested bytes of the blocks that the program holds; for a sampled heap an estimate
     /// ([`Life::represented_bytes`]), as in the next field.
     pub allocated_bytes: u64,
     /// The requested bytes of these and of the blocks whose free waits for a stream. The viewer's
     /// timeline draws this figure.
     pub active_bytes: u64,
-    /// The bytes of the blocks in use, with the least that rounding can have added ([`Life::bytes`]).
+    /// The bytes of the blocks in use, with the minimum that rounding can have added ([`Life::bytes`]).
     pub rounded_bytes: u64,
     /// The bytes that are held from the device.
     pub reserved_bytes: u64,
@@ -55,19 +55,19 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns the bytes that are held from the device and in no block: cached, or wasted.
+    /// Returns the bytes of device memory that are held outside blocks: cached, or wasted.
     #[must_use]
     pub fn unused_bytes(&self) -> u64 {
         self.reserved_bytes.saturating_sub(self.rounded_bytes)
     }
 
-    /// Returns the bytes that rounding adds to the blocks in use, at the least.
+    /// Returns the minimum number of bytes that rounding adds to the blocks in use.
     #[must_use]
     pub fn rounding_bytes(&self) -> u64 {
         self.rounded_bytes.saturating_sub(self.active_bytes)
     }
 
-    /// Applies what happens to a block at the moment.
+    /// Applies a block's change at a moment.
     fn change(&mut self, life: &Life) {
         if life.from == self.moment {
             self.add(life);
@@ -125,9 +125,9 @@ pub struct DeviceHistory<'a> {
     segments: Vec<&'a Segment>,
     lives: Lives,
     start: Totals,
-    /// Made when a name is first asked for.
+    /// Computed at the first use of a name.
     names: OnceLock<BlockNameTable>,
-    /// Judged when it is first asked for, because that takes a walk over all moments.
+    /// Computed at the first use, because it takes a walk over all moments.
     trust: OnceLock<Trust>,
     earlier_peak: OnceLock<Option<Box<EarlierPeak>>>,
 }
@@ -186,7 +186,8 @@ impl<'a> DeviceHistory<'a> {
         &self.shared
     }
 
-    /// Returns the frames of the snapshot, judged. All devices of a snapshot share them ([`Histories`](super::Histories)).
+    /// Returns the judged frames of the snapshot. All devices of a snapshot share them
+    /// ([`Histories`](super::Histories)).
     #[must_use]
     pub fn shown_frames(&self) -> ShownFrames<'a> {
         let shown = self.shared.shown();
@@ -231,8 +232,8 @@ impl<'a> DeviceHistory<'a> {
         &self.segments
     }
 
-    /// Returns the time between the first entry and the last, in microseconds; `None` if no times were recorded. Entries that
-    /// could not be dated have the time of a neighbour.
+    /// Returns the time between the first entry and the last, in microseconds; `None` if no times were recorded.
+    /// Entries without a time have that of a neighbour.
     #[must_use]
     pub fn span_us(&self) -> Option<i64> {
         let times = Times::new(self.entries);
@@ -247,19 +248,19 @@ impl<'a> DeviceHistory<'a> {
         self.entries.len().checked_sub(1).map_or(Moment::START, Moment::after)
     }
 
-    /// Returns every block that was ever in use, those from before the history included.
+    /// Returns every block that was ever in use, including those from before the history.
     #[must_use]
     pub fn lives(&self) -> &[Life] {
         &self.lives.all
     }
 
-    /// Returns the life that an entry begins, frees or ends.
+    /// Returns the life that an entry starts, frees or ends.
     #[must_use]
     pub fn life_of(&self, entry: usize) -> Option<&Life> {
         self.life_number(entry).map(|number| &self.lives.all[number])
     }
 
-    /// The place in [`DeviceHistory::lives`] of the life that an entry begins, frees or ends.
+    /// Returns the place in [`DeviceHistory::lives`] of the life that an entry starts, frees or ends.
     pub(crate) fn life_number(&self, entry: usize) -> Option<usize> {
         let life = *self.lives.of_entry.get(entry)?;
         (life != NONE).then_some(life as usize)
@@ -284,7 +285,7 @@ impl<'a> DeviceHistory<'a> {
         self.name_texts(life).into_iter().map(|name| &**name).collect()
     }
 
-    /// Like [`DeviceHistory::names_of`], as texts that results share.
+    /// Like [`DeviceHistory::names_of`], as text that results share.
     pub(crate) fn name_texts(&self, life: &Life) -> Vec<&'a Text> {
         self.texts_of_names(&self.name_numbers(life)).collect()
     }
@@ -310,7 +311,7 @@ impl<'a> DeviceHistory<'a> {
         self.lives.all.iter().filter(move |life| life.is_active_at(moment))
     }
 
-    /// Returns the ranges that are held from the device at a moment, by address.
+    /// Returns the ranges of device memory that are held at a moment, by address.
     #[must_use]
     pub fn segments_at(&self, moment: Moment) -> Vec<SegmentRange> {
         segments::at(self.snapshot, &self.segments, self.entries, moment)
@@ -338,7 +339,8 @@ impl<'a> DeviceHistory<'a> {
         totals
     }
 
-    /// Returns the peak of the whole run, if the file says that more was in use before its events than at any moment of them.
+    /// Returns the peak of the whole run, if the file shows that more was in use before its events than at any moment
+    /// of them.
     #[must_use]
     pub fn earlier_peak(&self) -> Option<&EarlierPeak> {
         let recorded = self.shared.records.recorded(self.device);
@@ -355,8 +357,8 @@ impl<'a> DeviceHistory<'a> {
 
     /// Returns the figures of the first moment at which `figure` is highest.
     ///
-    /// Moments between the allocation of a segment and that of the block for which it was allocated
-    /// do not count, because the whole segment would seem unused.
+    /// Moments between the allocation of a segment and that of the block for which it was allocated do not count,
+    /// because the whole segment would appear unused.
     pub fn highest(&self, figure: impl Fn(&Totals) -> u64) -> Totals {
         self.highest_until(self.end(), figure)
     }
@@ -372,8 +374,8 @@ impl<'a> DeviceHistory<'a> {
         best
     }
 
-    /// Returns the figures of the first moment with the most bytes in use in the scopes with a name, and in those inside
-    /// them; `None` without such a scope. The moment at which a scope begins is in it.
+    /// Returns the figures of the first moment with the most bytes in use in the scopes with a name, and in those
+    /// inside them; `None` without such a scope. The moment at which a scope starts belongs to it.
     #[must_use]
     pub fn peak_in(&self, scope: &str) -> Option<Totals> {
         let is_in = self.scopes().entries_in(scope);
@@ -477,8 +479,8 @@ impl<'a> DeviceHistory<'a> {
         }
     }
 
-    /// Whether memory was taken from the device, and no entry is about a block in it. Allocations that
-    /// were filtered out are another reason for it.
+    /// Returns whether memory was taken from the device, but no entry is about a block in it. Another reason for that
+    /// is that allocations were filtered out.
     fn lacks_block_events(&self) -> bool {
         let is_of_block = |entry: &TraceEntry| {
             matches!(entry.action, Some(Action::Alloc | Action::FreeRequested | Action::FreeCompleted))

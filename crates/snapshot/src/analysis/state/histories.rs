@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{device_history::DeviceHistory, shared::Shared};
 use crate::{model::Snapshot, words::DeviceId};
 
-/// The histories of a snapshot's devices. What they share is found once, when it is first needed.
+/// The histories of a snapshot's devices. What they share is computed once, when it is first needed.
 ///
 /// ```
 /// # use memreel::{Reel, recorder::Recording};

@@ -1,4 +1,4 @@
-//! Holdings: which stack asked for which memory of the device, and from when to when it was held.
+//! Holdings: which stack requested which device memory, and how long it was held.
 
 use crate::{
     history::{Joining, Life, Moment, RangeValue, Ranges, insert_free, undo_segment_event},
@@ -6,7 +6,7 @@ use crate::{
     words::{Action, Address, DeviceId},
 };
 
-/// Memory that one request took from the device and one gave back, or the part of it that shares both.
+/// Device memory that one request took and one release returned, or the part of it that shares both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Holding {
     pub(crate) bytes: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Holding {
     pub(crate) stack: Option<StackIndex>,
     /// The moment from which it is held; [`Moment::START`] if it was held before the history.
     pub(crate) from: Moment,
-    /// The moment at which it was given back; [`Moment::NEVER`] if not within the history.
+    /// The moment at which it was returned; [`Moment::NEVER`] if not within the history.
     pub(crate) until: Moment,
 }
 
@@ -32,10 +32,10 @@ struct Held {
     stack: Option<StackIndex>,
 }
 
-/// Each range was given back at one moment, so none is one with its neighbour.
+/// Each range was returned at one moment, so none is merged with its neighbour.
 impl RangeValue for Held {}
 
-/// Returns the holdings of a device, those that ended last first. Entries that contradict the segments are undone as far as
+/// Returns the holdings of a device, latest end first. Entries that contradict the segments are undone as far as
 /// possible, as in [`segments::at`](super::segments::at).
 pub(crate) fn holdings(segments: &[&Segment], entries: &[TraceEntry]) -> Vec<Holding> {
     let (mut ranges, mut all) = (Ranges::default(), Vec::new());
@@ -51,7 +51,7 @@ pub(crate) fn holdings(segments: &[&Segment], entries: &[TraceEntry]) -> Vec<Hol
                 all.push(Holding { bytes, stack, from: Moment::after(number), until: held.until });
             });
         } else {
-            // A range that a later one overlaps is not there for it.
+            // For it, a range that a later one overlaps does not exist.
             let held = Held { until: Moment::after(number), stack: None };
             let _ = undo_segment_event(&mut ranges, entry, held, Joining::Apart);
         }
@@ -65,8 +65,8 @@ pub(crate) fn holdings(segments: &[&Segment], entries: &[TraceEntry]) -> Vec<Hol
     all
 }
 
-/// Returns the holdings of a device whose blocks are all that is known of it, such as a process's heap: its segments are
-/// pages without a request of their own.
+/// Returns the holdings of a device of which only the blocks are known, such as a process's heap: its segments are
+/// pages that were not requested.
 pub(crate) fn of_blocks(lives: &[Life]) -> Vec<Holding> {
     let holding = |life: &Life| Holding {
         bytes: life.represented_bytes,
@@ -77,8 +77,8 @@ pub(crate) fn of_blocks(lives: &[Life]) -> Vec<Holding> {
     lives.iter().map(holding).collect()
 }
 
-/// Returns whether requests for memory of the device are known: of a segment, by an event or in the file. Of a heap there
-/// are events of segments too, which nothing requested.
+/// Returns whether requests for device memory are known: for a segment, by an event or in the file. A heap has segment
+/// events too, which nothing requested.
 pub(crate) fn has_requests(
     snapshot: &Snapshot,
     device: DeviceId,
@@ -97,7 +97,7 @@ fn known(stack: Option<StackIndex>) -> Option<StackIndex> {
     stack.filter(|stack| *stack != StackTable::EMPTY)
 }
 
-/// Returns the end of what an entry took. A segment that the file has with another size is one request nevertheless.
+/// Returns the end of what an entry took. A segment that has another size in the file is one request nevertheless.
 fn taken_end(ranges: &Ranges<Held>, entry: &TraceEntry) -> Address {
     match ranges.get(entry.address) {
         Some(span) if entry.action == Some(Action::SegmentAlloc) => span.end.max(entry.end()),
@@ -157,7 +157,8 @@ mod tests {
                 });
                 states.push(pages.clone());
             }
-            // The ring lost the first entries, so what they mapped has the stack of its segment, if it is there at the end.
+            // The ring lost the first entries, so what they mapped has the stack of its segment, if it exists at the
+            // end.
             let lost = n_before.min(entries.len());
             let segments: Vec<Segment> = pages.iter().map(|(page, stack)| segment(*page, *stack)).collect();
             let segments: Vec<&Segment> = segments.iter().collect();

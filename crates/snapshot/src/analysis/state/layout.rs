@@ -16,8 +16,8 @@ pub struct SegmentLayout<'a> {
     pub range: SegmentRange,
     /// The blocks in use, by address.
     pub blocks: Vec<&'a Life>,
-    /// The gaps between them, by address. Only the least rounding of blocks that are freed before the end
-    /// is known, so gaps may be a little too large.
+    /// The gaps between them, by address. Only the minimum rounding of blocks that are freed before the end is known,
+    /// so gaps may be a little too large.
     pub gaps: Vec<Gap>,
 }
 
@@ -72,7 +72,7 @@ impl DeviceHistory<'_> {
             .collect()
     }
 
-    /// Returns the blocks in use at a moment that begin in no segment, by address: the trace has them, and the file
+    /// Returns the blocks in use at a moment that start in no segment, by address: the trace has them, but the file
     /// lacks their segments.
     #[must_use]
     pub fn outside_segments(&self, moment: Moment) -> Vec<&Life> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::history::Moment;
 
-/// Returns the most bytes of each key at any moment, and the first moment at which it had them, given the changes. Changes at
-/// one moment are one.
+/// Returns the most bytes of each key at any moment, and the first moment at which it had them, given the changes.
+/// Changes at the same moment count together.
 pub(crate) fn highest_levels<K: Ord + Clone>(
     mut changes: Vec<(Moment, i128, K)>,
 ) -> BTreeMap<K, (u64, Moment)> {

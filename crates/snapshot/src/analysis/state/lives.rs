@@ -1,4 +1,4 @@
-//! The blocks of one device, with the moments from and to which they were in use.
+//! The blocks of one device, with the moments from and until which they were in use.
 //!
 //! If the first event of an address is a free, there was a block before the history. The same is true if
 //! no event names an address and its block is in use at the end. Together these are all blocks that were
@@ -19,12 +19,12 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     pub(crate) all: Vec<Life>,
-    /// For each entry, the life that it begins, frees or ends.
+    /// For each entry, the life that it starts, frees or ends.
     pub(super) of_entry: Vec<u32>,
-    /// The second life that an entry ends or begins, because its address was allocated again or is in
-    /// use at the end without an event.
+    /// The second life that an entry ends or starts, because its address was allocated again or is in use at the end
+    /// without an event.
     pub(super) second_of: SeededMap<u32, u32>,
-    /// The number of entries and blocks that contradict the entries before them.
+    /// The number of entries and blocks that contradict earlier entries.
     pub(super) n_contradictions: usize,
     pub(super) first_contradiction: Option<usize>,
     /// The number of blocks that end with the request of their free, because the trace has no completions.
@@ -33,7 +33,7 @@ pub(crate) struct Lives {
     pub(super) named_by: SeededMap<(Address, Moment), Vec<u32>>,
     walk: Forward,
     free_stacks: FreeStacks,
-    /// The number of blocks whose free was completed, or waits at the end, and was never requested.
+    /// The number of blocks whose free was completed or is pending at the end, but was never requested.
     pub(super) n_unrequested: usize,
     has_requests: bool,
     has_completions: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    /// Reads the entries and the segments of a device, of which `recorded` says more.
+    /// Reads the entries and the segments of a device; `recorded` has further facts about it.
     pub(crate) fn new(entries: &[TraceEntry], segments: &[&Segment], recorded: RecordedSettings) -> Lives {
         let has = |action| entries.iter().any(|entry| entry.action == Some(action));
         let mut lives = Lives {
@@ -67,7 +67,7 @@ impl Lives {
         lives
     }
 
-    /// Lets sampled blocks stand for others of their size.
+    /// Makes sampled blocks stand for others of their size.
     fn weigh(&mut self, recorded: RecordedSettings) {
         if recorded.weight_bytes > 0 {
             for life in &mut self.all {
@@ -76,7 +76,7 @@ impl Lives {
         }
     }
 
-    /// Has the blocks with some stacks count nothing: their memory is that of others.
+    /// Makes the blocks with some stacks count nothing, because their memory counts elsewhere.
     pub(super) fn count_elsewhere(&mut self, is_elsewhere: impl Fn(StackIndex) -> bool) {
         for life in self.all.iter_mut().filter(|life| life.stack.is_some_and(&is_elsewhere)) {
             life.represented_bytes = 0;
@@ -120,10 +120,10 @@ impl Lives {
         }
     }
 
-    /// Keeps the entry at which a block gets a name.
+    /// Records the entry at which a block gets a name.
     fn name(&mut self, now: Moment, entry: &TraceEntry) {
         let from = match self.walk.spot(entry.address) {
-            // The block is from before the history; its life begins with a later entry or with its end.
+            // The block is from before the history; its life starts with a later entry or with its end.
             None => Moment::START,
             Some(spot) if spot.state == State::Free => return,
             Some(spot) => self.life(spot.life).from,
@@ -155,7 +155,7 @@ impl Lives {
         self.first_contradiction = self.first_contradiction.or(entry);
     }
 
-    /// Returns a life from before the history to its end, with the figures of an entry.
+    /// Returns a life from before the history until its end, with the figures of an entry.
     fn begun_by(&self, entry: &TraceEntry) -> Life {
         let rounded = entry.size.max(1).checked_next_multiple_of(self.rounding_bytes);
         Life::unbounded(entry.address, entry.size, rounded.unwrap_or(entry.size), entry.stream)
@@ -214,7 +214,7 @@ impl Lives {
         }
     }
 
-    /// Takes the size and the stack of a life that reaches the end from its block.
+    /// Sets the size and the stack of a life that reaches the end to its block's.
     fn settle(&mut self, life: u32, block: &Block) {
         let is_pending = block.state == Some(BlockState::ActivePendingFree);
         let life = self.life(life);
@@ -223,7 +223,7 @@ impl Lives {
         let is_requested = life.requested != Moment::NEVER;
         let entry = life.from.entry();
         if is_pending && !is_requested && !self.has_requests {
-            // Requests are not recorded, so the moment of this one is not known.
+            // Requests are not recorded, so the moment of this one is unknown.
             self.n_unrequested += 1;
         } else if is_requested != is_pending {
             self.contradiction(entry);
@@ -250,7 +250,8 @@ impl Lives {
         }
     }
 
-    /// Takes the stacks of blocks from before the history from their frees, which have the stacks of their allocations.
+    /// Sets the stacks of blocks from before the history to those of their frees, which have the stacks of the
+    /// allocations.
     fn name_the_freed(&mut self, entries: &[TraceEntry]) {
         let nameless = self.all.iter_mut().filter(|life| life.is_from_before() && life.stack.is_none());
         for life in nameless {
@@ -260,8 +261,8 @@ impl Lives {
     }
 }
 
-/// Returns the number that block sizes are multiples of: 512, or 1 if the blocks at the end show that the
-/// allocator is not PyTorch's.
+/// Returns the number that block sizes are multiples of: 512, or 1 if the blocks at the end show that it is not
+/// PyTorch's allocator.
 fn rounding_bytes(segments: &[&Segment]) -> u64 {
     let mut blocks = segments.iter().flat_map(|segment| &segment.blocks);
     let is_torch = blocks.all(|block| block.size.is_multiple_of(BLOCK_BYTES));

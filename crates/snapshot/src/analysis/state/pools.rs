@@ -1,4 +1,4 @@
-//! The pools of blocks: the one that a block's entry names, or that of the segment that is there at the end.
+//! Finds the pools of blocks: the one named by a block's entry, or that of the segment at its address at the end.
 
 use super::device_history::DeviceHistory;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Pools<'h, 'a> {
     history: &'h DeviceHistory<'a>,
-    /// By address, with the moment from which the segment is there.
+    /// By address, with the moment from which the segment exists.
     segments: Vec<(&'a Segment, Moment)>,
 }
 
@@ -42,7 +42,7 @@ impl<'h, 'a> Pools<'h, 'a> {
             let after = self.segments.partition_point(|(segment, _)| segment.address <= life.address);
             let (segment, from) = self.segments[..after].last()?;
             let is_in = life.address < segment.address.saturating_add(segment.total_size);
-            // A block that ended before was in another segment at this address.
+            // A block that ended earlier was in another segment at this address.
             (is_in && *from < life.until).then_some(segment.pool)
         })
     }

@@ -1,4 +1,4 @@
-//! The most that was in use over a whole run, as the sums of a recorder have it of the events that its ring lost too.
+//! The peak of a whole run, from the recorder's sums, which include events that its ring lost.
 
 use crate::{
     model::{AllocatedOfRun, RecordedSettings, Snapshot},
@@ -20,7 +20,7 @@ pub struct EarlierPeak {
 }
 
 impl EarlierPeak {
-    /// Returns the peak of a device, if it was higher than what its events have. `recorded` is about the device.
+    /// Returns the peak of a device, if it was higher than that of its events. `recorded` is about the device.
     pub(crate) fn of(
         snapshot: &Snapshot,
         device: DeviceId,
@@ -34,8 +34,8 @@ impl EarlierPeak {
     }
 }
 
-/// Returns the sums of a whole run with the most bytes in use, if the file says, and has not all of the run's events itself. Of a
-/// window that was cut out of a history, its own peak counts.
+/// Returns the sums of a whole run with the most bytes in use, if the file has them and lacks some of the run's events.
+/// For a window that was cut out of a history, its own peak counts.
 pub(super) fn of_run(
     snapshot: &Snapshot,
     device: DeviceId,

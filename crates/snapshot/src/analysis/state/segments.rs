@@ -1,4 +1,4 @@
-//! The segments of a device at any moment: those of the end, with the later entries undone.
+//! Reconstructs the segments of a device at any moment: those at the end, with later entries undone.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::{
     words::{Action, Address, PoolId, PoolKind, StreamId},
 };
 
-/// A range of memory that is held from the device.
+/// A range of device memory that is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SegmentRange {
@@ -16,7 +16,7 @@ pub struct SegmentRange {
     pub address: Address,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The stream whose requests it serves.
+    /// The stream whose requests use it.
     pub stream: StreamId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
@@ -76,7 +76,7 @@ impl SegmentRange {
     }
 }
 
-/// Ranges are merged only after all entries are undone, so that undoing a mapping removes its range alone.
+/// Ranges are merged only after all entries are undone, so that undoing a mapping removes only its range.
 impl RangeValue for SegmentRange {}
 
 /// Returns the ranges at a moment, by address. Entries that contradict the segments are undone as far as
@@ -104,8 +104,8 @@ pub(super) fn at(
     merged
 }
 
-/// Adds the stacks of ranges that have none, because they were given back before the end or are pages behind the first ones:
-/// of the last entry that took a part of them.
+/// Adds the stacks of ranges that have none, because they were returned before the end or are pages after the first
+/// ones: the stack of the last entry that took a part of them.
 fn add_stacks(ranges: &mut [SegmentRange], entries: &[TraceEntry]) {
     let mut n_without = ranges.iter().filter(|range| range.is_nameless()).count();
     for entry in entries.iter().rev() {

@@ -15,7 +15,7 @@ use crate::{
     words::{SeededMap, SeededSet},
 };
 
-/// By the name of a file, the last of its lines that is where it was in another snapshot.
+/// By the name of a file, the last of its lines that did not move from another snapshot.
 pub(crate) type Stayed = SeededMap<Box<str>, u64>;
 
 /// What the histories of one snapshot share.
@@ -27,9 +27,9 @@ pub(crate) struct Shared<'a> {
     frames: OnceLock<Vec<FrameIndex>>,
     files: OnceLock<SeededSet<Text>>,
     names_owners: OnceLock<bool>,
-    /// No other value of the process has this number.
+    /// Unique among these values in the process.
     number: u64,
-    /// The number of the snapshot that it was last compared with, and what stayed where it was.
+    /// The number of the snapshot that it was last compared with, and the lines that stayed in place.
     stayed: Mutex<Option<(u64, Arc<Stayed>)>>,
 }
 
@@ -53,12 +53,12 @@ impl<'a> Shared<'a> {
         self.files.get_or_init(|| frames().map(|frame| frame.filename.clone()).collect())
     }
 
-    /// Returns whether stacks name owners; `look` finds it out.
+    /// Returns whether stacks name owners; `look` determines it.
     pub(crate) fn names_owners(&self, look: impl FnOnce(&Snapshot) -> bool) -> bool {
         *self.names_owners.get_or_init(|| look(self.records.snapshot()))
     }
 
-    /// Returns which lines are where they were in another snapshot; `find` finds it out, once for all devices.
+    /// Returns which lines did not move from another snapshot; `find` determines it, once for all devices.
     pub(crate) fn stayed(&self, other: &Shared<'_>, find: impl FnOnce() -> Stayed) -> Arc<Stayed> {
         let mut known = self.stayed.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {

@@ -1,4 +1,4 @@
-//! Allocated, active and reserved bytes over a history, in a given number of points.
+//! Allocated, active and reserved bytes over a history, at a given number of points.
 
 use serde::Serialize;
 
@@ -39,8 +39,8 @@ impl DeviceHistory<'_> {
         let n_points = n_points.max(1).min(if axis == Axis::Events { n_moments } else { usize::MAX });
         let (first, last) = (time(Moment::START), time(self.end()));
         let span = (i128::from(last) - i128::from(first) + 1).max(1);
-        // The stretch that a moment is in, and whether the state before it holds in that stretch too. An
-        // entry that is older than the one before stays in its stretch.
+        // The stretch that a moment is in, and whether the state before it holds in that stretch too. An entry that is
+        // older than the previous one remains in its stretch.
         let place = |moment: Moment| match axis {
             Axis::Events => (moment.n_entries() * n_points / n_moments, false),
             Axis::Time => {

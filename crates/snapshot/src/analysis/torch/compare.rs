@@ -1,4 +1,4 @@
-//! The segments of each of two snapshots that the other does not have (`docs/snapshot-format.md` 4.5).
+//! Finds the segments of two snapshots that only one of them has (`docs/snapshot-format.md` 4.5).
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Blocks as folded stacks, the lines from which tools draw flame graphs (`docs/snapshot-format.md` 4.4).
+//! Prints blocks as folded stacks, the lines from which tools draw flame graphs (`docs/snapshot-format.md` 4.4).
 
 use std::fmt;
 
@@ -20,8 +20,8 @@ pub enum Grouping {
 
 /// The folded stack of a block, without its bytes.
 ///
-/// It displays as one text, which can be far longer than the file of a
-/// snapshot: each text repeats the names and frames that many stacks share.
+/// It prints as one text, which can be far longer than the file of a snapshot: each text repeats the names and frames
+/// that many stacks share.
 #[derive(Debug)]
 pub struct FoldedStack<'a> {
     prefix: &'a str,
@@ -29,7 +29,7 @@ pub struct FoldedStack<'a> {
     calls: Calls<'a>,
 }
 
-/// What is behind the state of a folded stack.
+/// What follows the state in a folded stack.
 #[derive(Debug)]
 enum Calls<'a> {
     /// A word of PyTorch's tool.
@@ -78,7 +78,7 @@ pub fn folded<E>(
     Ok(())
 }
 
-/// Makes the lines of blocks.
+/// Creates the lines of blocks.
 #[derive(Debug)]
 pub(crate) struct Folder<'a> {
     snapshot: &'a Snapshot,

@@ -1,4 +1,4 @@
-//! Which releases of PyTorch can have written a snapshot, by its keys (`docs/snapshot-format.md` 1.11).
+//! Determines which PyTorch releases can have written a snapshot, by its keys (`docs/snapshot-format.md` 1.11).
 
 use std::fmt;
 
@@ -33,15 +33,15 @@ const SINCE: [(u8, Place, &str); 10] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Releases {
-    /// The first, as the number behind `2.`.
+    /// The first release, as the number after `2.`.
     pub first: u8,
-    /// The last; `None` if the keys allow every later one.
+    /// The last release; `None` if the keys allow every later one.
     pub last: Option<u8>,
 }
 
 impl Releases {
-    /// Reads the keys of a snapshot. `None` if memreel wrote or made it, if it has neither segments nor events, or if it lacks a key
-    /// of an earlier release, so that another program wrote it.
+    /// Reads the keys of a snapshot. `None` if memreel wrote or derived it, if it has neither segments nor events, or
+    /// if it lacks a key of an earlier release, so that another program wrote it.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Option<Releases> {
         let is_own =
@@ -55,7 +55,7 @@ impl Releases {
         if entry.is_none() && segment.is_none() {
             return None;
         }
-        // The segments alone, as `memory_snapshot()` returns them, have no other top.
+        // Only the segments alone, as `memory_snapshot()` returns them, have no other top-level keys.
         let has_top = snapshot.top_level != TopLevel::SegmentList;
         let has = |(_, place, key): &(u8, Place, &str)| match place {
             Top if !has_top => None,
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of an entry with these keys beside those of PyTorch 2.0, and of top-level keys.
+    /// A file with an entry that has these keys in addition to those of PyTorch 2.0, and with top-level keys.
     fn releases(keys: &[&str], top: &[&str]) -> Option<String> {
         let mut entry = json!({"action": "alloc", "addr": 4096, "size": 512, "stream": 0});
         keys.iter().for_each(|key| entry[key] = json!(1));

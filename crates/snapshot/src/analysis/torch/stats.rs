@@ -1,4 +1,4 @@
-//! How the segments are filled, page by page, as PyTorch's tool counts it (`docs/snapshot-format.md` 4.2).
+//! How the segments are filled, page by page, as counted by PyTorch's tool (`docs/snapshot-format.md` 4.2).
 
 use serde::{Serialize, Serializer};
 
@@ -21,7 +21,7 @@ const MOST_PAGES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SegmentStats {
-    /// The number of segments, the small ones included.
+    /// The number of segments, including small ones.
     pub n_segments: usize,
     /// The bytes that are held from the device.
     #[serde(serialize_with = "in_64_bits")]
@@ -36,8 +36,8 @@ pub struct SegmentStats {
     pub page_bytes: u64,
     /// Segments of at least a page, by size and then by the bytes in use.
     pub segments: Vec<SegmentMap>,
-    /// The number of these that are not drawn: together with those before them they would have more than 2^20
-    /// pages (20 TiB).
+    /// The number of these that are not drawn: together with earlier ones they would have more than 2^20 pages (20
+    /// TiB).
     #[serde(skip)]
     pub n_not_drawn: usize,
 }
@@ -46,10 +46,10 @@ pub struct SegmentStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FreeBytes {
-    /// Bytes in blocks that the program does not hold, those that wait for a stream included.
+    /// Bytes in blocks that are not allocated, including pending ones.
     #[serde(rename = "external", serialize_with = "in_64_bits")]
     pub external_bytes: i128,
-    /// Bytes within blocks that the program holds, because sizes are rounded.
+    /// Bytes lost within allocated blocks, because sizes are rounded.
     #[serde(rename = "internal", serialize_with = "in_64_bits")]
     pub internal_bytes: i128,
 }
@@ -67,7 +67,7 @@ impl FreeBytes {
         self.external_bytes + self.internal_bytes
     }
 
-    /// Returns the percentage of the free bytes that rounding lost; `None` if nothing is free.
+    /// Returns the percentage of the free bytes that was lost to rounding; `None` if nothing is free.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn internal_percent(self) -> Option<f64> {
@@ -83,7 +83,7 @@ pub struct SegmentMap {
     pub address: Address,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The stream that it serves.
+    /// The stream whose requests use it.
     pub stream: StreamId,
     /// The free bytes in it.
     #[serde(rename = "free_bytes")]
@@ -94,7 +94,7 @@ pub struct SegmentMap {
     pub pages: Option<String>,
 }
 
-/// Counts the segments of one device, or of all.
+/// Counts the segments of one device, or of all devices.
 ///
 /// ```
 /// # let reel = memreel::Reel::builder().build()?;
@@ -141,7 +141,7 @@ impl DeviceHistory<'_> {
     }
 }
 
-/// Returns the bytes of the blocks that the program holds, rounding included.
+/// Returns the bytes of the allocated blocks, including rounding.
 fn held_bytes(segment: &Segment) -> u128 {
     let held = segment.blocks.iter().filter(|block| block.state == Some(BlockState::ActiveAllocated));
     held.map(|block| u128::from(block.size)).sum()
@@ -152,8 +152,7 @@ fn held_bytes(segment: &Segment) -> u128 {
 struct Map {
     allocated_bytes: i128,
     free: FreeBytes,
-    /// The beginning and the end of each range in bytes from the segment's beginning. The end is within
-    /// the block.
+    /// The start and the end of each range in bytes from the segment's start. The end is within the block.
     ranges: Vec<(u64, u64)>,
 }
 
@@ -184,7 +183,7 @@ impl Map {
         let mut filled = vec![0.0_f64; pages.len()];
         for ((start, end), letter) in self.ranges.iter().zip((b'a'..=b'z').cycle()) {
             let first = start / PAGE_BYTES;
-            // An empty range marks the page that it is in, unless it is at the beginning of the page.
+            // An empty range marks the page that it is in, unless it is at the start of the page.
             let past = if *end == 0 { 0 } else { (end - 1) / PAGE_BYTES + 1 };
             for page in first..past.min(n_pages) {
                 let from = (*start).max(page * PAGE_BYTES);

@@ -1,5 +1,6 @@
-//! The options of PyTorch's allocator: since which release, under which variable, and where they act. Every line of settings that
-//! is advised comes from here, so that it acts on the reader's machine (docs/caching-allocator.md, section 8).
+//! The options of PyTorch's allocator: since which release, under which variable, and where they have an effect. Every
+//! advised line of settings comes from here, so that it works on the user's machine (docs/caching-allocator.md, section
+//! 8).
 
 use super::release::Releases;
 use crate::model::{Snapshot, Value};
@@ -10,9 +11,9 @@ use crate::model::{Snapshot, Value};
 pub struct AllocatorOption {
     /// Its name.
     pub name: &'static str,
-    /// The first release that takes it, as the number behind `2.`. Earlier ones refuse it.
+    /// The first release that accepts it, as the number after `2.`. Earlier releases reject it.
     pub since: u8,
-    /// Whether it acts on Windows.
+    /// Whether it has an effect on Windows.
     pub is_on_windows: bool,
 }
 
@@ -45,14 +46,14 @@ pub const ALLOCATOR_OPTIONS: [AllocatorOption; 21] = [
     option("expandable_segments_reserve_by_class", 15),
 ];
 
-/// The variable that every release reads; deprecated, and before the other if both are set.
+/// The variable that every release reads; deprecated, but wins if both are set.
 const OLD: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
 /// The variable since 2.8. It has all options since 2.10: 2.9.1 ignores `expandable_segments` in it.
 const NEW: &str = "PYTORCH_ALLOC_CONF";
 const NEW_SINCE: u8 = 10;
 
-/// What wrote a snapshot, as far as the snapshot shows it, and so will read settings.
+/// The program that wrote a snapshot, as far as the snapshot shows it, and that will read settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SettingsReader {
@@ -63,17 +64,17 @@ pub enum SettingsReader {
         /// Whether it runs on Windows.
         is_windows: bool,
     },
-    /// A PyTorch of which nothing else is known: `memreel record` recorded it.
+    /// A PyTorch about which nothing else is known: `memreel record` recorded it.
     UnknownTorch,
-    /// memreel's own allocator, which takes all options.
+    /// memreel's own allocator, which accepts all options.
     Memreel,
-    /// Another program, or PyTorch on another accelerator, with its name if the snapshot shows it: none of the options is known
-    /// to act.
+    /// Another program, or PyTorch on another accelerator, with its name if the snapshot shows it: no option is known
+    /// to have an effect.
     Other(Option<&'static str>),
 }
 
 impl SettingsReader {
-    /// Finds out what wrote a snapshot.
+    /// Determines what wrote a snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> SettingsReader {
         let has_file = |part: &str| snapshot.stacks.all_frames().any(|frame| frame.filename.contains(part));
@@ -86,7 +87,7 @@ impl SettingsReader {
         let other = other_writer(snapshot);
         match Releases::of(snapshot) {
             Some(releases) if other.is_none() => {
-                // An earlier one would have refused the settings of the run.
+                // An earlier release would have rejected the settings of the run.
                 let conf = snapshot
                     .allocator_settings()
                     .and_then(|settings| settings.get("PYTORCH_CUDA_ALLOC_CONF"));
@@ -99,12 +100,12 @@ impl SettingsReader {
         }
     }
 
-    /// Returns whether it takes every option of a settings text, and each acts. All take the empty text.
+    /// Returns whether it accepts every option of a settings text, and each has an effect. All accept the empty text.
     #[must_use]
     pub fn takes(&self, conf: &str) -> bool {
         let (first, is_windows) = match self {
             SettingsReader::Torch { releases, is_windows } => (releases.first, *is_windows),
-            // What came later may be refused.
+            // A later option may be rejected.
             SettingsReader::UnknownTorch => (2, false),
             SettingsReader::Memreel => (u8::MAX, false),
             SettingsReader::Other(_) => return conf.is_empty(),
@@ -115,7 +116,7 @@ impl SettingsReader {
         })
     }
 
-    /// Returns the variable that it reads, or both names where the release decides.
+    /// Returns the variable that it reads, or both names if the release decides.
     #[must_use]
     pub fn variable(&self) -> &'static str {
         match self {
@@ -127,7 +128,7 @@ impl SettingsReader {
         }
     }
 
-    /// Returns the line that sets it, to be copied; `None` if an option would be refused or would not act.
+    /// Returns the line that sets it, to be copied; `None` if an option would be rejected or would have no effect.
     #[must_use]
     pub fn line(&self, conf: &str) -> Option<String> {
         if conf.is_empty() || !self.takes(conf) {
@@ -147,7 +148,7 @@ pub fn line_since(conf: &str) -> String {
     format!("{NEW}={conf} (PyTorch 2.{since} and later)")
 }
 
-/// Returns the first release that takes a settings text, as far as its options are known.
+/// Returns the first release that accepts a settings text, as far as its options are known.
 fn since(conf: &str) -> Option<u8> {
     let known = names(conf).filter_map(|name| ALLOCATOR_OPTIONS.iter().find(|option| option.name == name));
     known.map(|option| option.since).max()
@@ -188,8 +189,8 @@ pub(crate) fn limiting_option(conf: &str) -> Option<&str> {
     LIMITS.iter().find_map(of)
 }
 
-/// Returns what wrote a snapshot of an accelerator that is not CUDA's or HIP's: Ascend's frames are of `torch_npu`; MLX's traces
-/// have no segments, although blocks are in use at their ends.
+/// Returns what wrote a snapshot of an accelerator that is not CUDA's or HIP's: Ascend's frames are in `torch_npu`;
+/// MLX's traces have no segments, although blocks are in use at their ends.
 fn other_writer(snapshot: &Snapshot) -> Option<&'static str> {
     let is_npu = |text: &str| text.contains("torch_npu") || text.contains("_npu::");
     let mut frames = snapshot.stacks.all_frames();
@@ -225,7 +226,7 @@ mod tests {
         {
             assert_eq!(line(reader, expandable), Some(format!("{variable}={expandable}")));
         }
-        // What a release refuses, or what has no effect there, is no advice.
+        // An option that a release rejects, or that has no effect there, is not advised.
         assert_eq!(line(torch(5, 7, false), "large_segment_size_mb:64"), None);
         assert_eq!(line(torch(10, 11, false), "large_segment_size_mb:64"), None, "2.10 may have written it");
         assert!(line(torch(11, 11, false), "large_segment_size_mb:64").is_some());

@@ -1,4 +1,4 @@
-//! A trace under short names, as PyTorch's tool prints it, with or without the tool's errors
+//! Prints a trace with short names, as PyTorch's tool does, with or without the tool's errors
 //! (`docs/snapshot-format.md` 4.3).
 
 use std::{
@@ -16,9 +16,9 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Naming {
-    /// A name is used again after its block or segment is freed. The second free of a block has no name.
+    /// A name is reused after its block or segment is freed. The second free of a block has no name.
     Recycled,
-    /// As in PyTorch's tool, a name is never used again, and freed segments keep their addresses.
+    /// As in PyTorch's tool, a name is never reused, and freed segments keep their addresses.
     PyTorch,
 }
 
@@ -66,7 +66,7 @@ pub struct TraceLine<'a> {
     pub entry: &'a TraceEntry,
     /// The name of the block or segment at its address; `None` if there is none.
     pub name: Option<ShortName>,
-    /// The segment of an allocated block; [`Home::Unknown`] for entries of other actions.
+    /// The segment of an allocated block; [`Home::Unknown`] for entries with other actions.
     pub home: Home,
 }
 
@@ -81,7 +81,7 @@ pub fn trace_lines(
     TraceNames::new(snapshot, naming).lines(device)
 }
 
-/// The segments of a snapshot at the end, for the names of the entries of its devices.
+/// The final segments of a snapshot, for naming the entries of its devices.
 #[derive(Debug)]
 pub struct TraceNames<'a> {
     naming: Naming,
@@ -91,7 +91,7 @@ pub struct TraceNames<'a> {
 }
 
 impl<'a> TraceNames<'a> {
-    /// Takes a snapshot, and the way in which its blocks get their names.
+    /// Creates it from a snapshot and the way in which its blocks get their names.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot, naming: Naming) -> TraceNames<'a> {
         TraceNames { naming, records: ByDevice::new(snapshot), of_all: OnceLock::new() }
@@ -210,7 +210,7 @@ impl Names {
     }
 }
 
-/// The name of a range. If several ranges cover an address, it belongs to the one that was added first.
+/// The name of a range. If several ranges cover an address, it belongs to the first that was added.
 #[derive(Clone, Copy, Debug)]
 struct Named<T> {
     name: T,

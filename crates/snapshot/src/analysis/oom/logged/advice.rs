@@ -1,4 +1,4 @@
-//! What to do about the causes of a message. Lines of PyTorch's settings are those of the table of options.
+//! Advice on the causes in a message. The lines with PyTorch's settings come from the table of options.
 
 use super::LoggedOom;
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     log::Program,
 };
 
-/// `max_split_size_mb` is above this.
+/// `max_split_size_mb` must be above this.
 const LEAST_SPLIT_MIB: u64 = 20;
 
 impl LoggedOom<'_> {
-    /// Returns what to do about a limit that these bytes would have needed.
+    /// Returns what to do about a limit, given the bytes that would have been needed.
     pub(super) fn limit_advice(&self, needed_bytes: u64) -> String {
         let needed = Bytes(needed_bytes);
         match self.message.program {
@@ -74,7 +74,7 @@ impl LoggedOom<'_> {
             );
             return (Some(advice), Some(expandable.to_owned()));
         }
-        // Before expandable segments: blocks of the size of the request are kept whole.
+        // Comes before expandable segments: blocks of the size of the request are kept whole.
         let mib = (self.message.requested_bytes >> 20).saturating_sub(1);
         let conf = format!("max_split_size_mb:{mib}");
         let line = self.reader.line(&conf).filter(|_| mib > LEAST_SPLIT_MIB);
@@ -89,7 +89,7 @@ impl LoggedOom<'_> {
         }
     }
 
-    /// Returns what to do about memory of others.
+    /// Returns what to do about other processes' memory.
     pub(super) fn occupied_advice(&self, outside_bytes: u64) -> String {
         let of_others = self.parts.others_bytes();
         if of_others > outside_bytes / 2 {
@@ -102,7 +102,7 @@ impl LoggedOom<'_> {
             .to_owned()
     }
 
-    /// Returns what to do about a device that is full, or without the figures that tell the cause.
+    /// Returns what to do about a full device, or about a message without the figures that show the cause.
     #[must_use]
     pub fn full_advice(&self) -> String {
         let asked_bytes = self.message.requested_bytes;

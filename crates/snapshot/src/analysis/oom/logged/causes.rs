@@ -16,9 +16,9 @@ use crate::{
 };
 
 impl LoggedOom<'_> {
-    /// Returns the causes in the order of [`Explanation::causes`](super::super::Explanation::causes): memory that could not be used
-    /// and memory of others, the most bytes first, then a limit, or what is in use without another cause, and at the end the minor ones. None if the
-    /// message does not have the figures that decide, or lacks its end.
+    /// Returns the causes in the order of [`Explanation::causes`](super::super::Explanation::causes): memory that could
+    /// not be used and memory of others, the most bytes first, then a limit, or what is in use without another cause,
+    /// and at the end the minor ones. None if the message lacks the figures that decide, or its end.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         let limited = self.limited();
@@ -147,7 +147,7 @@ impl LoggedOom<'_> {
     /// Returns the size of what is in use as the cause.
     fn full(&self, report: &OomReport) -> Cause {
         let bytes = report.totals.active_bytes;
-        // What is free in private pools serves no other request.
+        // Free memory in private pools is not available to other requests.
         let usable_bytes = report.free_here_bytes.saturating_add(report.usable_device_bytes());
         let elsewhere = if report.free_elsewhere_bytes > 0 { " outside of private pools" } else { "" };
         let more = match report.requested_bytes.saturating_sub(usable_bytes) {
@@ -159,7 +159,7 @@ impl LoggedOom<'_> {
         Cause { kind: CauseKind::Full, bytes, finding, advice: Some(self.full_advice()), conf: None }
     }
 
-    /// Returns the cause of a message without an end, if the processes that it names have enough for the request.
+    /// Returns the cause of a message without an end, if the processes that it names hold enough for the request.
     fn occupied_of_cut(&self) -> Option<Cause> {
         let (message, others) = (self.message, &self.parts.others);
         let bytes = others.iter().map(|other| other.bytes).fold(0, u64::saturating_add);
@@ -177,7 +177,7 @@ impl LoggedOom<'_> {
         })
     }
 
-    /// Returns the cause of a message that has what is free, or a limit below the request, and no more.
+    /// Returns the cause of a message that only has what is free, or a limit below the request.
     fn too_large(&self) -> Option<Cause> {
         let (message, asked) = (self.message, self.message.requested_bytes);
         let what = match (message.limit_bytes, message.free_bytes) {
@@ -196,14 +196,14 @@ impl LoggedOom<'_> {
         Some(Cause { kind: CauseKind::Full, bytes, finding, advice: Some(self.full_advice()), conf: None })
     }
 
-    /// Whether the figures are those of one pool that its program took from the device at the start.
+    /// Returns whether the figures describe one pool that the program took from the device at the start.
     pub(super) fn is_of_pool(&self) -> bool {
         matches!(self.message.program, Program::Xla | Program::TensorFlow)
     }
 }
 
-/// Whether the program would have failed a little later without a cause, as for one of a file. How many such requests the free
-/// memory would have served is at most its bytes by theirs.
+/// Returns whether the program would have failed a little later without a cause, as for a cause in a file. The number
+/// of such requests that the free memory would have satisfied is at most its bytes divided by theirs.
 fn is_minor(report: &OomReport, cause: &Cause) -> bool {
     let could_hold = report.could_hold_bytes();
     let n_requests = cause.bytes / report.requested_bytes.max(1);

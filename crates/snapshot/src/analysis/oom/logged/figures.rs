@@ -1,4 +1,4 @@
-//! The figures of a message with their names, and what limits them.
+//! The figures of a message with their names, and their limitations.
 
 use super::LoggedOom;
 use crate::{analysis::Bytes, log::Program, words::torch::LARGE_SEGMENT_BYTES};
@@ -50,7 +50,7 @@ impl LoggedOom<'_> {
         rows
     }
 
-    /// PyTorch prints the segment for which it asked the device.
+    /// PyTorch prints the segment that it requested from the device.
     fn request_note(&self) -> &'static str {
         let is_torch = matches!(self.message.program, Program::Torch | Program::Memreel);
         match self.message.requested_bytes {
@@ -60,7 +60,8 @@ impl LoggedOom<'_> {
         }
     }
 
-    /// Returns the releases that print this form of the message: `PyTorch 2.5 or later`; `None` if it does not tell.
+    /// Returns the releases that print this form of the message: `PyTorch 2.5 or later`; `None` if it does not show
+    /// that.
     #[must_use]
     pub fn releases(&self) -> Option<String> {
         let (first, last) = self.message.releases?;
@@ -70,7 +71,7 @@ impl LoggedOom<'_> {
         })
     }
 
-    /// Returns what limits the figures, one sentence each.
+    /// Returns the limitations of the figures, one sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let message = self.message;
@@ -112,7 +113,7 @@ impl LoggedOom<'_> {
         notes
     }
 
-    /// Whether the free memory and the request differ by less than their rounding.
+    /// Returns whether the free memory and the request differ by less than their rounding.
     fn is_close(&self) -> bool {
         self.report.as_ref().is_some_and(|report| {
             let asked = report.requested_bytes;

@@ -1,4 +1,4 @@
-//! A failed request that only a message in a log is known of: why it failed, as far as the message has the figures.
+//! Explains a failed request that is known only from a message in a log, as far as the message has the figures.
 
 mod advice;
 mod causes;
@@ -55,8 +55,8 @@ impl<'m> LoggedOom<'m> {
         self.message
     }
 
-    /// Returns the calls of the traceback before the message that tell who asked: the innermost, and the first `n` in files of the
-    /// program's own; empty without a traceback.
+    /// Returns the calls of the traceback before the message that show who requested: the innermost, and the first `n`
+    /// in the program's own files; empty without a traceback.
     #[must_use]
     pub fn asked_by(&self, n: usize) -> Vec<String> {
         let frames: Vec<Frame> = self.message.calls.iter().map(frame).collect();
@@ -71,7 +71,7 @@ fn frame(call: &LoggedCall) -> Frame {
     Frame { name: name.as_str().into(), filename: filename.as_str().into(), line: *line, ..Frame::default() }
 }
 
-/// Returns what is known of the PyTorch that printed a message, and so of the settings that it reads.
+/// Returns what is known of the PyTorch that printed a message, and thus of the settings that it reads.
 fn settings_reader(message: &Message) -> SettingsReader {
     let is_cuda = matches!(message.accelerator.as_deref(), Some("CUDA" | "HIP"));
     match (message.program, message.releases) {
@@ -84,13 +84,13 @@ fn settings_reader(message: &Message) -> SettingsReader {
     }
 }
 
-/// Returns the report of a failed request of which a message is known. What the message has of free memory counts as here,
-/// because it does not say of which stream and pool it is; that of private pools is elsewhere.
+/// Returns the report of a failed request that is known from a message. The message does not name the stream and pool
+/// of its free memory, so it counts as usable; that of private pools counts as elsewhere.
 fn report(message: &Message) -> Option<OomReport> {
     let (device_bytes, free_here, elsewhere, reserved, total) = match message.program {
         Program::Torch | Program::Memreel => {
             let free_here = message.unallocated_bytes?;
-            // Of a message that lost what the device has free, the rest may decide.
+            // If a message lost what the device has free, the rest may decide.
             let is_decided = free_here >= message.requested_bytes;
             let free = message.free_bytes.or(is_decided.then_some(0))?;
             let elsewhere = message.private_pool_bytes.unwrap_or(0);

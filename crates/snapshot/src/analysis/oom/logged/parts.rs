@@ -1,17 +1,17 @@
-//! The memory of a device by who has it, as far as a message says.
+//! The memory of a device by who holds it, as far as a message shows.
 
 use crate::log::{Message, OtherProcess, Program};
 
 /// The memory of a device in parts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Parts {
-    /// What this process has outside of its allocator: CUDA's context, libraries.
+    /// What this process holds outside its allocator: CUDA's context, libraries.
     pub(super) context_bytes: Option<u64>,
-    /// The process that is probably this one under another PID: in a container its own is not the host's.
+    /// The process that is probably this one under another PID: a container's PIDs differ from the host's.
     pub(super) guessed: Option<OtherProcess>,
     /// The other processes, the largest first.
     pub(super) others: Vec<OtherProcess>,
-    /// What the parts leave of the device.
+    /// The part of the device that is not accounted for.
     pub(super) unexplained_bytes: Option<u64>,
     /// By how much the parts exceed the device.
     pub(super) excess_bytes: u64,
@@ -28,7 +28,7 @@ impl Parts {
         let guessed = match (message.process_bytes, reserved) {
             (None, Some(reserved)) => {
                 let least = reserved.saturating_sub(message.rounding_bytes);
-                // The smallest that has room for what the allocator has.
+                // The smallest process that can contain what the allocator holds.
                 others.iter().rposition(|other| other.bytes >= least).map(|at| others.remove(at))
             }
             _ => None,

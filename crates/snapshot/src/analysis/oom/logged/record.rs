@@ -1,4 +1,4 @@
-//! What to record, so that the next failure has more than a message.
+//! Suggests what to record, so that the next failure leaves more than a message.
 
 use super::LoggedOom;
 use crate::log::Program;
