@@ -45,7 +45,7 @@ pub(super) fn write(snapshot: &Snapshot, has_stacks: bool, sink: &mut impl io::W
     out.finish()
 }
 
-/// The texts of cells. Many lines have the same ones, so each text is made once, if all of them fit in memory.
+/// The texts of cells. Many lines share them, so each text is created once, if all of them fit in memory.
 struct Cells<'a> {
     snapshot: &'a Snapshot,
     shown: ShownFrames<'a>,

@@ -63,7 +63,7 @@ impl<'a> SameTexts<'a> {
     }
 }
 
-/// A stack with its bytes.
+/// A stack with its number of bytes.
 struct Line<'a> {
     stacks: &'a StackTable,
     /// The outermost first; equal frames have equal numbers.

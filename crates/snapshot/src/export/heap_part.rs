@@ -5,7 +5,7 @@ use crate::model::{Snapshot, StackIndex};
 /// What one device of one process holds.
 #[derive(Clone, Debug)]
 pub struct HeapPart<'a> {
-    /// Has the stacks.
+    /// The snapshot with the stacks.
     pub snapshot: &'a Snapshot,
     /// The blocks and the bytes of each stack.
     pub held: Vec<(Option<StackIndex>, u64, u64)>,

@@ -1,4 +1,4 @@
-//! What several processes hold at one time, as one profile of pprof.
+//! Writes what several processes hold at one time as one pprof profile.
 
 use std::io;
 

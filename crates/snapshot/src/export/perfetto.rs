@@ -1,4 +1,4 @@
-//! Chrome's trace events: a process for each device, counters of its bytes, slices of its blocks and scopes.
+//! Writes Chrome's trace events: a process for each device, counters of its bytes, slices for its blocks and scopes.
 //!
 //! A block is an asynchronous slice from its alloc to its `free_completed`, named by the innermost
 //! function that identifies its allocation. A block in use before or after the history begins or ends with it.
@@ -59,7 +59,7 @@ struct Writer<'a, W> {
 }
 
 impl<'a, W: Write> Writer<'a, W> {
-    /// Begins an event, up to its further keys; [`Writer::end_event`] follows those.
+    /// Starts an event, up to its further keys; [`Writer::end_event`] follows those.
     fn event(&mut self, kind: &str, device: usize, time_us: i64) -> &mut Out<'a, W> {
         let time = time_us.saturating_sub(self.begin_us);
         let before = if std::mem::take(&mut self.is_first) { "\n{\"ph\":\"" } else { ",\n{\"ph\":\"" };
@@ -73,7 +73,7 @@ impl<'a, W: Write> Writer<'a, W> {
             .text(",")
     }
 
-    /// Ends an event; returns whether the sink still takes events.
+    /// Ends an event; returns whether the sink still accepts events.
     fn end_event(&mut self) -> bool {
         self.out.text("}");
         self.out.spill()

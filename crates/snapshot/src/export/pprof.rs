@@ -55,7 +55,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut impl io::Write) -> io::Resul
     write_parts(&[part], 0, span, sink)
 }
 
-/// Writes what is in use in several snapshots at a time.
+/// Writes what is in use in several snapshots at one time.
 pub(super) fn write_in_use(
     parts: &[HeapPart<'_>],
     time_us: u64,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A message as it grows.
+/// A message that is being built.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 

@@ -81,7 +81,7 @@ impl<'a, W: Write> Out<'a, W> {
     }
 }
 
-/// Texts that are made once and used many times, by the numbers of stacks or shapes.
+/// Texts that are created once and used many times, by the numbers of stacks or shapes.
 ///
 /// They have a limit in bytes together: a file can have many records with one long text, whose texts all together would
 /// not fit in memory. Beyond it a text is made again for each use.

@@ -1,4 +1,4 @@
-//! Why a device has no history, or none to speak of, and which call was missing or too late.
+//! Why a device has no history, or hardly any, and which call was missing or too late.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,15 +12,15 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Absence {
-    /// There is no memory either: the process had not used the device.
+    /// There is no memory either, because the process had not used the device.
     Unused,
-    /// The file has no traces at all, as what `memory_snapshot()` returns.
+    /// The file has no traces at all, like the result of `memory_snapshot()`.
     SegmentsOnly,
     /// Blocks have no stacks: PyTorch's history was off.
     Off,
     /// Blocks have stacks, but there is no event: only the state was recorded, or the traces were left out of the file.
     StateOnly,
-    /// The same in a format before that of PyTorch 2.11, which leaves no events out.
+    /// The same in a format before PyTorch 2.11's, which does not leave out events.
     Erased,
     /// There is one event, and memory from before it: the ring held one, or recording began right before the end.
     OneEvent,
@@ -81,7 +81,7 @@ fn has_stack(segment: &Segment) -> bool {
 }
 
 impl fmt::Display for Absence {
-    /// Writes what was missing, and what records it.
+    /// Prints what was missing, and how to record it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CALL: &str = "torch.cuda.memory._record_memory_history";
         match self {

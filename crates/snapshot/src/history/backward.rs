@@ -1,13 +1,12 @@
-//! The backward walk: segment events undone from the final state, entry by entry from the end of a trace.
+//! The backward walk: undoes segment events from the final state, entry by entry from the end of a trace.
 //!
 //! [`final_ranges`] has the ranges of the final segments. The caller undoes entries from the last to the
 //! first with [`undo_segment_event`], and keeps the blocks in use in a [`Live`](super::Live) if it undoes
 //! those too.
 //!
-//! A step that the later entries rule out is an [`Obstacle`]; the caller decides what follows:
-//! `validate` reports it and goes on, `fix` removes it by an event that must have been there and
-//! tries again, or drops the entry, and `analysis` takes what is there. A caller that must look before it
-//! changes anything asks [`segment_obstacle`].
+//! A step that later entries contradict is an [`Obstacle`]; the caller decides what follows. `validate` reports it and
+//! continues, `fix` removes it by adding an event that must have existed and tries again, or drops the entry, and
+//! `analysis` uses what exists. A caller that must check before it changes anything calls [`segment_obstacle`].
 
 use super::ranges::{RangeValue, Ranges, Span};
 use crate::{
@@ -24,7 +23,7 @@ pub(crate) enum Origin {
     Entry(usize),
 }
 
-/// A range that the device gave. Expandable neighbours of one stream are one range, as mapping makes them.
+/// A range that the device provided. Adjacent expandable ranges of one stream are one range, as mapping creates them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DeviceRange {
     pub stream: StreamId,
@@ -33,7 +32,7 @@ pub(crate) struct DeviceRange {
 }
 
 impl DeviceRange {
-    /// The range that a segment event takes or gives back; `number` is the entry's.
+    /// Returns the range that a segment event takes or releases; `number` is the entry's.
     pub(crate) fn from_entry(entry: &TraceEntry, number: usize) -> DeviceRange {
         let is_expandable = matches!(entry.action, Some(Action::SegmentMap | Action::SegmentUnmap));
         DeviceRange { stream: entry.stream, is_expandable, origin: Origin::Entry(number) }
@@ -85,7 +84,7 @@ pub(crate) fn final_ranges<'s>(
     ranges
 }
 
-/// Whether a range that is inserted becomes one with its neighbours.
+/// Whether an inserted range is merged with its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joining {
     /// It becomes one with a neighbour of the same value.
@@ -94,7 +93,7 @@ pub enum Joining {
     Apart,
 }
 
-/// Inserts a range where nothing overlaps it, and returns whether it did.
+/// Inserts a range if nothing overlaps it, and returns whether it did.
 pub fn insert_free<R: RangeValue>(
     ranges: &mut Ranges<R>,
     start: Address,

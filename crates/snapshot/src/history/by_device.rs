@@ -1,4 +1,4 @@
-//! The segments and annotations of each device, found in one pass over a snapshot.
+//! Finds the segments and annotations of each device in one pass over a snapshot.
 //!
 //! A merged file can have thousands of devices. A question that filtered all segments once for each of them would take
 //! time that is quadratic in the file.
@@ -10,7 +10,7 @@ use crate::{
     words::{DeviceId, SeededMap},
 };
 
-/// The records of each device of one snapshot. Each list is made when it is first asked for.
+/// The records of each device of one snapshot. Each list is created when it is first needed.
 #[derive(Debug)]
 pub struct ByDevice<'a> {
     snapshot: &'a Snapshot,
@@ -51,12 +51,12 @@ impl<'a> ByDevice<'a> {
         own.chain(host.filter(move |_| device == DeviceId::HOST))
     }
 
-    /// Returns what the settings say about the recording of a device.
+    /// Returns what the settings state about the recording of a device.
     pub fn recorded(&self, device: DeviceId) -> RecordedSettings {
         self.all_recorded().of(device)
     }
 
-    /// Returns whether the settings say that all events were recorded, so that a device without events had none.
+    /// Returns whether the settings state that all events were recorded, so that a device without events had none.
     pub fn keeps_events(&self) -> bool {
         self.all_recorded().keeps_events
     }
@@ -65,7 +65,7 @@ impl<'a> ByDevice<'a> {
         self.recorded.get_or_init(|| RecordedDevices::new(self.snapshot))
     }
 
-    /// Returns an allocator setting. Of a key that is there twice, the first counts, as in [`Value::get`].
+    /// Returns an allocator setting. If a key is there twice, the first counts, as in [`Value::get`].
     pub fn setting(&self, key: &str) -> Option<&'a Value> {
         let Some(Value::Dict(pairs)) = self.snapshot.allocator_settings() else { return None };
         let places = self.settings.get_or_init(|| {

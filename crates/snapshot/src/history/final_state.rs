@@ -44,12 +44,12 @@ impl<'a> FinalState<'a> {
         &self.blocks
     }
 
-    /// The block in use that begins at an address; of several the last of the file.
+    /// Returns the block in use that starts at an address; if there are several, the last in the file.
     pub fn block(&self, address: Address) -> Option<&FinalBlock<'a>> {
         self.by_address.get(&address).map(|at| &self.blocks[*at])
     }
 
-    /// The state of the block in use that begins at an address.
+    /// Returns the state of the block in use that starts at an address.
     pub fn state(&self, address: Address) -> Option<BlockState> {
         self.block(address)?.block.state
     }
@@ -87,7 +87,7 @@ pub(crate) fn active_blocks(segment: &Segment) -> impl Iterator<Item = FinalBloc
     )
 }
 
-/// The private pool that an entry names, from PyTorch 2.12 on.
+/// Returns the private pool that an entry names, from PyTorch 2.12 on.
 pub fn pool_of_entry(snapshot: &Snapshot, entry: &TraceEntry) -> Option<PoolId> {
     pool_id(snapshot.shapes.get(entry.shape))
 }

@@ -1,4 +1,4 @@
-//! The forward walk: what each entry of a trace does to the block at its address.
+//! The forward walk: determines what each entry of a trace does to the block at its address.
 //!
 //! ```text
 //!   unknown ──alloc──▶ live ──free_requested──▶ pending ──free_completed──▶ free ──alloc──▶ live
@@ -75,7 +75,7 @@ pub struct Displaced {
     pub was_requested: bool,
 }
 
-/// An entry that the entries before it rule out. It changes nothing in the walk.
+/// An entry that contradicts earlier ones. It changes nothing in the walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contradiction {
     /// `free_requested` of a block whose free is requested already. A completion and an alloc are
@@ -88,7 +88,7 @@ pub enum Contradiction {
     CompletionOfFree,
 }
 
-/// What one entry does.
+/// The effect of one entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// `alloc`: a life begins.
@@ -152,7 +152,7 @@ impl Forward {
         }
     }
 
-    /// The state of an address; `None` if no entry had it.
+    /// Returns the state of an address; `None` if no entry had it.
     #[inline]
     pub fn spot(&self, address: Address) -> Option<Spot> {
         self.spots.get(&address).copied()

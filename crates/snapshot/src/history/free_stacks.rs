@@ -1,11 +1,11 @@
-//! Whether the frees of a trace have the stacks of their allocations.
+//! Determines whether the frees of a trace have the stacks of their allocations.
 //!
 //! They have if it was recorded with context "alloc" (`docs/snapshot-format.md` 2.2). No key of a file
 //! records the context, so the frees whose alloc is known decide.
 
 use crate::model::{StackIndex, StackTable};
 
-/// What the frees of a trace show.
+/// The evidence from the frees of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreeStacks {
     /// A stack that an alloc and its free share.

@@ -54,13 +54,12 @@ pub struct Life {
     pub address: Address,
     /// The bytes that were requested.
     pub requested_bytes: u64,
-    /// The bytes that it counts for in figures: those that were requested; of a sampled heap an unbiased
-    /// estimate of what was requested for all the blocks that it stands for; 0 for memory that is mapped once more and counts
-    /// where it was mapped first.
+    /// The bytes that it counts for in figures: those that were requested; for a sampled heap, an unbiased estimate for
+    /// all the blocks that it stands for; 0 for memory that is mapped again and counts where it was mapped first.
     #[serde(skip)]
     pub represented_bytes: u64,
-    /// The size after rounding, if the block is in use at the end; otherwise the least it can have
-    /// been, a multiple of 512.
+    /// The size after rounding, if the block is in use at the end; otherwise the minimum that it can have been, a
+    /// multiple of 512.
     pub bytes: u64,
     /// The stream that it was allocated on.
     pub stream: StreamId,

@@ -1,8 +1,7 @@
 //! The blocks in use at one point of a walk: a map sorted by address, for a trace whose addresses are all known.
 //!
-//! A walk asks at every event for the neighbour of a block. A B-tree of twenty thousand blocks costs
-//! four cache misses, three times an event. With the addresses numbered beforehand, a neighbour is
-//! found with a few bits of a bitmap.
+//! A walk needs the neighbour of a block at every event. A B-tree of twenty thousand blocks costs four cache misses,
+//! three times an event. With the addresses numbered beforehand, a neighbour is found with a few bits of a bitmap.
 
 use std::cell::Cell;
 
@@ -55,7 +54,7 @@ impl Places {
 /// No number.
 const NONE: u32 = u32::MAX;
 
-/// A value that takes up a range of addresses.
+/// A value that covers a range of addresses.
 pub trait Extent: Copy {
     /// The first address past it.
     fn end(&self) -> Address;

@@ -5,7 +5,7 @@
 //! layouts.
 #![forbid(unsafe_code)]
 
-// Everything that reads traces asks here, and keeps only its own policy:
+// Everything that reads traces uses these, and keeps only its own policy:
 //
 // | question | answer |
 // | --- | --- |
@@ -20,7 +20,7 @@
 // | are these texts equal? | `TextIds` |
 // | are these frames one call to a reader? | `FrameIds` |
 // | does a free have the stack of its allocation? | `FreeStacks` |
-// | which private pool is it of? | `pool_of_entry` |
+// | which private pool is it in? | `pool_of_entry` |
 // | are the entries in order? | `disorder` |
 // | when was this entry? | `Times` |
 // | how much was reserved at the start? | `reserved_at_start` |

@@ -1,4 +1,4 @@
-//! Whether the entries of a trace are in the order of their times (`docs/snapshot-format.md` 2.4 and 2.5).
+//! Checks whether the entries of a trace are in the order of their times (`docs/snapshot-format.md` 2.4 and 2.5).
 
 use crate::model::TraceEntry;
 
@@ -18,7 +18,7 @@ pub struct Disorder {
     pub n_entries: usize,
 }
 
-/// Returns where a trace stops to be in the order of its times; `None` if it is in order.
+/// Returns where a trace stops being in the order of its times; `None` if it is in order.
 ///
 /// A ring whose size was changed while it held entries writes its parts in the wrong order, and times
 /// run back by as long as it took to fill. Clocks that differ make them run back by up to a

@@ -6,8 +6,8 @@ use crate::words::Address;
 
 /// A value of a [`Ranges`]; it decides whether neighbouring ranges become one.
 pub trait RangeValue: Copy {
-    /// Whether a range with this value and the range right behind it are one range.
-    /// The value of the first is kept.
+    /// Returns whether a range with this value and the range directly after it are one range. The value of the first is
+    /// kept.
     fn joins(&self, _next: &Self) -> bool {
         false
     }
@@ -15,7 +15,7 @@ pub trait RangeValue: Copy {
 
 impl RangeValue for usize {}
 
-/// A range without its beginning.
+/// A range without its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span<T> {
     /// The first address past it.

@@ -1,11 +1,11 @@
-//! The bytes held from the device: by how much an entry changes them, and how many there were at the start.
+//! Computes the bytes of device memory that are held: how an entry changes them, and how many there were at the start.
 
 use crate::{
     model::{Segment, TraceEntry},
     words::Action,
 };
 
-/// Returns the bytes that an entry takes from the device; negative if it gives them back.
+/// Returns the bytes that an entry takes from the device; negative if it returns them.
 #[inline]
 pub fn change(entry: &TraceEntry) -> i128 {
     match entry.action {
@@ -30,7 +30,7 @@ pub fn reserved_at_start<'s>(entries: &[TraceEntry], segments: impl IntoIterator
     u64::try_from((end - level).max(-lowest)).unwrap_or(u64::MAX)
 }
 
-/// Returns the most bytes held at any moment of a trace that begins with `start_bytes`.
+/// Returns the most bytes held at any moment of a trace that starts with `start_bytes`.
 pub fn reserved_peak(entries: &[TraceEntry], start_bytes: u64) -> u64 {
     let start = i128::from(start_bytes);
     let (_, peak) = entries.iter().fold((start, start), |(level, peak), entry| {

@@ -1,4 +1,4 @@
-//! Ranges of entries that all meet a condition.
+//! Finds ranges of entries that all meet a condition.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ impl Runs {
         }
     }
 
-    /// Passes over an entry that cannot meet the condition: it does not end the range around it.
+    /// Skips an entry that cannot meet the condition; it does not end the range around it.
     pub(crate) fn pass(&mut self) {
         self.n_entries += 1;
         self.n_passed += 1;

@@ -1,4 +1,4 @@
-//! The pairs of annotations that begin and end a scope, found by name.
+//! Pairs the annotations that start and end a scope, by name.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl ScopePair {
     }
 }
 
-/// Returns whether a path is of a scope with a name, and not of a scope inside that.
+/// Returns whether a path is that of a scope with a name, rather than of a scope inside it.
 fn is_scope(path: &str, name: &str) -> bool {
     let before = path.strip_suffix(name).filter(|_| !name.is_empty());
     before.is_some_and(|before| before.is_empty() || before.ends_with('/'))

@@ -1,4 +1,4 @@
-//! The path of a scope: its name behind those of the scopes around it.
+//! The path of a scope: its name after those of the scopes around it.
 //!
 //! Paths share the scopes around them, so that a thousand scopes inside one with a long name do not hold that name a
 //! thousand times. A path is compared as its text, `outer/inner`.

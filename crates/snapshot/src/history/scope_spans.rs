@@ -9,18 +9,18 @@ use crate::words::SeededMap;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ScopeSpan {
-    /// Its name behind those of the scopes around it, with slashes between them.
+    /// Its name after those of the scopes around it, separated by slashes.
     pub path: String,
     /// Its name.
     pub name: String,
-    /// The entries that were recorded in it, those of scopes inside it among them.
+    /// The entries that were recorded in it, including those in scopes inside it.
     pub entries: Range<usize>,
     /// The number of scopes around it.
     pub depth: usize,
 }
 
-/// The most scopes that are around each other. Each has the names of those around it in its path, so that a name of a
-/// hundred thousand slashes would take gigabytes: what is deeper is the name of the innermost.
+/// The most nested scopes. Each path has the names of the scopes around it, so a name of a hundred thousand slashes
+/// would take gigabytes: what is deeper belongs to the name of the innermost.
 const DEEPEST: usize = 100;
 
 impl Scopes<'_> {
@@ -103,7 +103,8 @@ impl Scopes<'_> {
     }
 }
 
-/// Returns the step of an entry: `in step#3`, or `after step#3` if it is outside of the steps; `None` before the first.
+/// Returns the step of an entry: `in step#3`, or `after step#3` if it is outside the steps; `None` before the first
+/// step.
 #[must_use]
 pub fn step_of(steps: &[ScopeSpan], entry: usize) -> Option<String> {
     let step = steps.iter().rev().find(|step| step.entries.start <= entry)?;

@@ -1,4 +1,4 @@
-//! Scopes of a history: the path that is open at a time, and the scope of an entry.
+//! The scopes of a history: the path that is open at a time, and the scope of an entry.
 //!
 //! Entries name their scope in `user_metadata`. Where no entry does, the annotations give it by time: a scope is
 //! open from its START to its END.
@@ -22,7 +22,7 @@ use crate::{
 /// A ring may hold a million STARTs whose ENDs it lost; their paths must stay short.
 const MAX_DEPTH: usize = 16;
 
-/// Why a text does not name the end of one scope.
+/// Why a text does not identify the end of one scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
@@ -191,7 +191,7 @@ impl<'a> Scopes<'a> {
         !self.has_metadata() && self.open.is_empty()
     }
 
-    /// Whether annotations give the scopes, because no entry names one.
+    /// Returns whether annotations define the scopes, because no entry names one.
     pub(crate) fn are_annotated(&self) -> bool {
         !self.has_metadata() && !self.open.is_empty()
     }

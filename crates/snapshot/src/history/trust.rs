@@ -1,4 +1,4 @@
-//! How far the figures of a history can be trusted.
+//! Judges how far the figures of a history can be trusted.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use super::{absence::Absence, by_device::ByDevice};
 use crate::{model::RecordedSettings, words::DeviceId};
 
-/// The facts that decide how far the figures of one device's history can be trusted.
+/// The facts that determine how far the figures of one device's history can be trusted.
 ///
-/// A ring that lost its oldest entries costs no exactness of what follows: what was live before is
-/// known from its frees or from the final state. Only the stacks of those blocks, and whether there
-/// was an earlier peak, are not known.
+/// A ring that lost its oldest entries does not make later figures less exact: what was live before is known from its
+/// frees or from the final state. Only the stacks of those blocks, and whether there was an earlier peak, are not
+/// known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Trust {
@@ -23,43 +23,43 @@ pub struct Trust {
     pub bytes_before: u64,
     /// How many of them have no stack.
     pub n_nameless: usize,
-    /// Whether they are the only blocks without one: every block that was allocated since has its stack.
+    /// Whether only these blocks lack a stack: every block that was allocated since has its stack.
     #[serde(skip)]
     pub names_the_rest: bool,
-    /// Whether blocks that were allocated since lack a stack where others have one, in a program with a backward: its threads have
-    /// no Python stack.
+    /// Whether blocks that were allocated since lack a stack while others have one, in a program with a backward pass,
+    /// whose threads have no Python stack.
     #[serde(skip)]
     pub lacks_in_backward: bool,
     /// Bytes held from the device before the first entry.
     pub reserved_before_bytes: u64,
-    /// Whether the settings say that all events are recorded, so that an empty trace means that none
-    /// happened. PyTorch does not record it.
+    /// Whether the settings state that all events are recorded, so that an empty trace means that none happened.
+    /// PyTorch does not record this.
     pub keeps_events: bool,
-    /// Whether the file says that its recorder lost entries of the device. PyTorch does not record it.
+    /// Whether the file states that its recorder lost entries of the device. PyTorch does not record this.
     pub has_lost: bool,
-    /// How many entries of the device the recorder lost; 0 where the file does not say it. In a file of
-    /// several devices that has only their sum, the sum.
+    /// How many entries of the device the recorder lost; 0 if the file does not state it. In a file of several devices
+    /// that has only their sum, the sum.
     pub n_lost: u64,
-    /// Entries and blocks that contradict the entries before them.
+    /// Entries and blocks that contradict earlier entries.
     pub n_contradictions: usize,
     /// The first such entry.
     pub first_contradiction: Option<usize>,
-    /// The first entry that is older than one before it by more than a millisecond; in a history that
-    /// contradicts itself, by anything. Entries without a time are passed over.
+    /// The first entry that is more than a millisecond older than an earlier one; in a history that contradicts itself,
+    /// any amount older. Entries without a time are skipped.
     pub first_disorder: Option<usize>,
-    /// Frees whose completion is missing, in a trace without any completion. They are taken as
-    /// completed at once, so that memory that waited for a stream counts as free.
+    /// Frees whose completion is missing, in a trace without any completion. They count as completed immediately, so
+    /// pending memory counts as free.
     pub n_uncompleted: usize,
-    /// Frees whose request is missing. They are taken as requested when they complete, so that memory
-    /// that waited for a stream counts as allocated.
+    /// Frees whose request is missing. They count as requested when they complete, so pending memory counts as
+    /// allocated.
     pub n_unrequested: usize,
-    /// Entries that `memreel fix` added or dropped, at places that fit.
+    /// Entries that `memreel fix` added or dropped, at suitable places.
     pub n_fixed: u64,
     /// How many entries of the history are not in the file, because it is a window that `memreel slim` cut.
     pub n_cut: u64,
-    /// Whether memory was taken from the device, and no entry is about a block in it.
+    /// Whether memory was taken from the device, but no entry is about a block in it.
     pub lacks_block_events: bool,
-    /// Whether the trace ends with memory that is held or in use, and there are no segments.
+    /// Whether the trace ends with memory that is held or in use, but there are no segments.
     pub lacks_segments: bool,
     /// Whether more is in use than held at some moment, or more is held at the end than the segments
     /// have, so that segment events are missing.
@@ -68,21 +68,21 @@ pub struct Trust {
     pub min_size_bytes: u64,
     /// Mean sampling interval in bytes; 0 if every allocation was recorded.
     pub sample_bytes: u64,
-    /// How many captures of a stack found the table of stacks full. Their events have one frame that says
-    /// so. It limits who can be named, and not the figures.
+    /// How many captures of a stack found the table of stacks full. Their events have one frame that reports it. It
+    /// limits which callers can be named, but not the figures.
     pub n_stacks_refused: u64,
-    /// Why there is no history, or none to speak of.
+    /// Why there is no history, or hardly any.
     #[serde(skip)]
     pub absence: Option<Absence>,
-    /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, made from the sampled
-    /// ones; otherwise 0.
+    /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, from the sampled ones;
+    /// otherwise 0.
     pub weight_bytes: u64,
-    /// The most bytes that were in use over the whole run, if the recorder knows it of the entries that it lost too.
+    /// The most bytes that were in use over the whole run, if the recorder knows that for the lost entries too.
     #[serde(skip)]
     pub run_peak_bytes: Option<u64>,
 }
 
-/// The confidence in an answer that depends on what was there before the history.
+/// The confidence in an answer that depends on what existed before the history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Confidence {
@@ -151,32 +151,32 @@ impl Trust {
         }
     }
 
-    /// Whether nothing was there before the first entry.
+    /// Returns whether nothing existed before the first entry.
     #[doc(hidden)]
     #[must_use]
     pub fn begins_empty(&self) -> bool {
         !self.has_lost && self.n_before == 0 && self.reserved_before_bytes == 0
     }
 
-    /// Returns whether the history is recorded from its beginning and its figures are exact.
+    /// Returns whether the history is recorded from its start and its figures are exact.
     ///
     /// This decides what `memreel gate --strict`, [`assert_peak!`](crate::assert_peak) and
-    /// [`assert_live!`](crate::assert_live) accept: a whole history begins with nothing held from the
-    /// device, lost no entries, has the events of every allocation and free, and contradicts itself
-    /// nowhere, and is not a window of a longer one. [`Trust::warnings`] and [`Trust::unknown_before`] say why
-    /// a history is not whole.
+    /// [`assert_live!`](crate::assert_live) accept: a whole history starts without held device memory, lost no entries,
+    /// has the events of every allocation and free, does not contradict itself, and is not a window of a longer one.
+    /// [`Trust::warnings`] and [`Trust::unknown_before`] report why a history is not whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.has_history() && self.begins_empty() && self.n_cut == 0 && self.is_exact()
     }
 
-    /// Returns whether the peak is that of the whole run: no entry is missing, or the recorder knows it of those that it lost.
+    /// Returns whether the peak is that of the whole run: no entry is missing, or the recorder knows the peak of those
+    /// that it lost.
     #[must_use]
     pub fn knows_peak(&self) -> bool {
         self.n_cut == 0 && (!self.has_lost || self.run_peak_bytes.is_some())
     }
 
-    /// Whether there are entries, or there are none because nothing happened.
+    /// Returns whether there are entries, or there are none because nothing happened.
     fn has_history(&self) -> bool {
         self.n_entries > 0 || self.keeps_events && self.begins_empty()
     }
@@ -196,10 +196,9 @@ impl Trust {
             && self.sample_bytes == 0
     }
 
-    /// Rates an answer for which the allocations before the history matter, by how much of the
-    /// `reserved_peak_bytes` they account for. If entries were lost, their memory may have been freed before the
-    /// first that is left, so that nothing shows it: then the answer is rated fair at most, and low if more entries
-    /// were lost than kept.
+    /// Rates an answer for which allocations from before the history matter, by their share of `reserved_peak_bytes`.
+    /// If entries were lost, their memory may have been freed before the first remaining one, so that nothing shows it:
+    /// then the answer is at most fair, and low if more entries were lost than kept.
     #[must_use]
     pub fn confidence(&self, reserved_peak_bytes: u64) -> Confidence {
         let before_bytes = self.bytes_before.max(self.reserved_before_bytes);
@@ -220,8 +219,8 @@ impl Trust {
         rated.max(most)
     }
 
-    /// Returns what a reader should know about the figures and the stacks, one sentence each; none if the
-    /// figures are exact and all stacks were kept.
+    /// Returns what users should know about the figures and the stacks, one sentence each; none if the figures are
+    /// exact and all stacks were kept.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -301,8 +300,8 @@ impl Trust {
         all
     }
 
-    /// Returns what is not known of the time before the history, as one sentence; `None` if it is whole or only
-    /// the facts of [`Trust::warnings`] limit it. `bytes` formats a number of bytes.
+    /// Returns what is not known about the time before the history, as one sentence; `None` if it is whole or only the
+    /// facts of [`Trust::warnings`] limit it. `bytes` formats a number of bytes.
     #[must_use]
     pub fn unknown_before<T: fmt::Display>(&self, bytes: impl Fn(u64) -> T) -> Option<String> {
         match self.absence {

@@ -1,17 +1,17 @@
-//! PyTorch's times on the driver's clock.
+//! Converts PyTorch's times to the driver's clock.
 //!
-//! Both are made of the processor's counter and the system's clock, but measured at different times: over hours they
-//! drift apart by milliseconds. A segment begins in both traces a few microseconds apart, which shows by how much.
+//! Both are derived from the processor's counter and the system's clock, but measured at different times: over hours
+//! they drift apart by milliseconds. A segment starts in both traces a few microseconds apart, which shows the drift.
 
 use crate::{
     model::TraceEntry,
     words::{Action, Address, SeededMap},
 };
 
-/// Pairs that differ from most by more than this many microseconds are not of one segment.
+/// Pairs that differ from most by more than this many microseconds do not belong to one segment.
 const FAR_US: i64 = 100_000;
 
-/// Sets PyTorch's times to those of the driver's clock.
+/// Converts PyTorch's times to those of the driver's clock.
 pub(super) fn align(driver: &[TraceEntry], torch: &mut [TraceEntry]) {
     let pairs = pairs(driver, torch);
     if pairs.is_empty() {
@@ -26,19 +26,19 @@ pub(super) fn align(driver: &[TraceEntry], torch: &mut [TraceEntry]) {
         while pairs.get(at + 1).is_some_and(|(next, _)| *next <= number) {
             at += 1;
         }
-        // An entry that could not be dated has the time 0.
+        // An entry without a time has the time 0.
         if entry.time_us != 0 {
             entry.time_us = entry.time_us.saturating_sub(least[at]);
         }
     }
 }
 
-/// The entries of PyTorch that begin segments, each with how much later it is than the driver's entry.
+/// Returns the entries of PyTorch that start segments, each with its delay after the driver's entry.
 fn pairs(driver: &[TraceEntry], torch: &[TraceEntry]) -> Vec<(usize, i64)> {
     let [ours, theirs] = [driver, torch].map(beginnings);
     let mut pairs: Vec<(usize, i64)> = Vec::new();
     for (address, of_torch) in theirs {
-        // Elsewhere one of the traces lacks some, and which is not known.
+        // Otherwise one of the traces lacks some, and it is not known which.
         if let Some(of_driver) = ours.get(&address).filter(|all| all.len() == of_torch.len()) {
             let late = |(driver_at, at): (&usize, usize)| {
                 (at, torch[at].time_us.saturating_sub(driver[*driver_at].time_us))
@@ -54,7 +54,7 @@ fn pairs(driver: &[TraceEntry], torch: &[TraceEntry]) -> Vec<(usize, i64)> {
     pairs
 }
 
-/// By address, the dated entries that begin segments there.
+/// Returns the entries with times that start segments, by address.
 fn beginnings(trace: &[TraceEntry]) -> SeededMap<Address, Vec<usize>> {
     let mut all: SeededMap<Address, Vec<usize>> = SeededMap::default();
     for (number, entry) in trace.iter().enumerate() {

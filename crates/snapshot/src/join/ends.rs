@@ -1,4 +1,5 @@
-//! The final segments of a merged device: PyTorch's, less what the driver took back later, and the driver's others.
+//! Builds the final segments of a merged device: PyTorch's, minus what the driver took back later, and the driver's
+//! others.
 
 use super::lives::Found;
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     words::{Address, BlockState},
 };
 
-/// Makes the final segments, by address.
+/// Builds the final segments, by address.
 pub(super) fn segments(
     driver: Vec<Segment>,
     torch: Vec<Segment>,
@@ -46,7 +47,7 @@ fn with_stack(segment: Segment, found: &Found, shapes: &mut Shapes) -> Segment {
     let Some(stack) = inside.find_map(|(_, stack)| *stack) else { return segment };
     let is_bare = segment.stack.is_none_or(|stack| stack == StackTable::EMPTY);
     let bare = shapes.intern(Shape::segment(false));
-    // PyTorch writes the frames of a segment last, if it has some.
+    // PyTorch writes the frames of a segment last, if it has any.
     let shape = match is_bare && segment.shape == bare {
         true => shapes.intern(Shape::segment(true)),
         false => segment.shape,
@@ -54,7 +55,7 @@ fn with_stack(segment: Segment, found: &Found, shapes: &mut Shapes) -> Segment {
     Segment { stack: Some(stack), shape, ..segment }
 }
 
-/// What remains of a segment of which a part is gone.
+/// Returns the remaining parts of a segment that has lost a part.
 fn rest(segment: &Segment, end: Address, found: &Found) -> Vec<Segment> {
     let mut all = Vec::new();
     let mut at = segment.address;
@@ -70,7 +71,7 @@ fn rest(segment: &Segment, end: Address, found: &Found) -> Vec<Segment> {
     all
 }
 
-/// The blocks of a segment that are in a part of it, which they fill with free ones between them.
+/// Returns the blocks of a segment in a part of it, which they fill together with free blocks.
 fn piece(segment: &Segment, start: Address, end: Address) -> Segment {
     let mut blocks = Vec::new();
     let mut at = start;

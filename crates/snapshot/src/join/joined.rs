@@ -1,7 +1,8 @@
 //! The events of the driver and of PyTorch in one order.
 //!
-//! Each trace keeps its order. Between the two, times decide, unless a pair of events of the same memory says more:
-//! the driver's allocation is before PyTorch's segment, and whatever follows a free of the driver is behind PyTorch's.
+//! Each trace keeps its order. Between the two, times decide, unless a pair of events about the same memory shows more:
+//! the driver's allocation comes before PyTorch's segment, and whatever follows the driver's free comes after
+//! PyTorch's.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ struct Joined<'a> {
     latest_us: i64,
     /// PyTorch's blocks in use at its end, with their streams.
     live: BTreeMap<Address, (StreamId, Block)>,
-    /// An entry whose keys those get that are added.
+    /// An entry whose keys are used for entries that are added.
     pattern: TraceEntry,
     shapes: &'a mut Shapes,
     found: &'a Found,
@@ -86,7 +87,7 @@ impl Joined<'_> {
         }
     }
 
-    /// Replaces the driver's blocks by PyTorch's where PyTorch's history begins.
+    /// Replaces the driver's blocks by PyTorch's where PyTorch's history starts.
     fn begin(&mut self, driver: &Side, start: &Start) {
         let time_us = if start.time_us == i64::MAX { self.latest_us } else { start.time_us };
         let found = self.found;
@@ -129,7 +130,7 @@ impl Joined<'_> {
     }
 
     fn push(&mut self, mut entry: TraceEntry) {
-        // An entry that could not be dated has the time 0.
+        // An entry without a time has the time 0.
         if entry.time_us != 0 {
             self.latest_us = self.latest_us.max(entry.time_us);
             entry.time_us = self.latest_us;

@@ -1,8 +1,8 @@
-//! Which of the driver's allocations are PyTorch's segments.
+//! Finds which of the driver's allocations are PyTorch's segments.
 //!
-//! Both traces are walked together, by time. An allocation of the driver is PyTorch's where a segment of PyTorch begins
-//! over it. The clocks of the two may differ a little, so either event of a pair may come first: what PyTorch's event
-//! has not confirmed yet waits for it. Each pair also says which events of one trace come before which of the other.
+//! Both traces are walked together, by time. An allocation of the driver is PyTorch's if a segment of PyTorch starts
+//! over it. The two clocks may differ a little, so either event of a pair may come first: what PyTorch's event has not
+//! confirmed yet waits for it. Each pair also shows which events of one trace come before which of the other.
 //!
 //! An allocation is in one of these states, which are ranges of [`Walk`]:
 //!
@@ -26,10 +26,10 @@ use crate::{
     words::{Action, Address, BlockState, DeviceId, SeededMap, torch::DRIVER_PAGE_BYTES},
 };
 
-/// The time in microseconds by which an event may seem later than one that it precedes.
+/// The time in microseconds by which an event may appear later than one that it precedes.
 const JITTER_US: i64 = 1000;
 
-/// What PyTorch had when its history began.
+/// The state of PyTorch when its history started.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) segments: Vec<Segment>,
@@ -51,13 +51,13 @@ impl Start {
 struct Life {
     start: Address,
     end: Address,
-    /// The entry that begins it, if the trace has it.
+    /// The entry that starts it, if the trace has it.
     birth: Option<usize>,
     stack: Option<StackIndex>,
     claim: Option<Claim>,
     /// The entry that ends it while PyTorch still has the segment.
     death: Option<usize>,
-    /// PyTorch's entry that gives the segment back.
+    /// PyTorch's entry that releases the segment.
     released: Option<usize>,
 }
 
@@ -65,11 +65,11 @@ struct Life {
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     range: DeviceRange,
-    /// Whether PyTorch had it when its history began.
+    /// Whether PyTorch had it when its history started.
     is_prior: bool,
 }
 
-/// What becomes of an entry of the driver that is about PyTorch's memory.
+/// The outcome for an entry of the driver that is about PyTorch's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     Dropped,
@@ -82,22 +82,22 @@ pub(super) enum Fate {
 pub(super) struct Found {
     /// The driver's entries that are about PyTorch's memory.
     pub(super) fates: SeededMap<usize, Fate>,
-    /// PyTorch's entries that are left out.
+    /// PyTorch's entries to leave out.
     pub(super) hidden_entries: Vec<bool>,
     /// By PyTorch's entry, the driver's stack of the segment that it begins.
     pub(super) stacks: SeededMap<usize, StackIndex>,
     /// By entry, how many entries of the other trace come before it.
     pub(super) driver_after: SeededMap<usize, usize>,
     pub(super) torch_after: SeededMap<usize, usize>,
-    /// How many of the driver's entries are before the beginning of PyTorch's history.
+    /// How many of the driver's entries come before the start of PyTorch's history.
     pub(super) n_before: usize,
     /// The driver's blocks that PyTorch's blocks replace there: the entry of the alloc, and whether the free is requested.
     pub(super) replaced: Vec<(usize, bool)>,
-    /// The driver's allocations, in its trace, that PyTorch had when its history began.
+    /// The driver's allocations in its trace that PyTorch had when its history started.
     pub(super) begun: Ranges<usize>,
     /// The driver's entries that end segments PyTorch still has.
     pub(super) ended: SeededMap<usize, (Address, Address)>,
-    /// What of PyTorch's segments is gone at the end.
+    /// The parts of PyTorch's segments that are gone at the end.
     pub(super) gone: Ranges<usize>,
     /// PyTorch's segments within larger allocations of the driver.
     pub(super) hidden: Ranges<usize>,
@@ -118,7 +118,7 @@ struct Walk<'a> {
     lives: Vec<Life>,
     /// By entry of the driver, the allocation that it is about.
     life_of: Vec<usize>,
-    /// Allocations that are there: those of others, PyTorch's, and those that PyTorch gave back.
+    /// Existing allocations: those of others, PyTorch's, and those that PyTorch released.
     others: Ranges<usize>,
     claimed: Ranges<usize>,
     released: Ranges<usize>,
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
         let mut ranges = final_ranges(driver.segments.iter().enumerate(), Joining::Apart);
         for (number, entry) in driver.trace.iter().enumerate().rev() {
             let given_back = DeviceRange::from_entry(entry, number);
-            // An event that the later ones rule out changes nothing.
+            // An event that later ones contradict changes nothing.
             let _ = undo_segment_event(&mut ranges, entry, given_back, Joining::Apart);
         }
         let mut walk = Walk {
@@ -416,7 +416,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a segment of PyTorch has all of an allocation, whose size may be rounded.
+/// Returns whether a segment of PyTorch covers an allocation, whose size may be rounded.
 fn covers(start: Address, end: Address, of_start: Address, of_end: Address) -> bool {
     let rounded = end.0.checked_next_multiple_of(DRIVER_PAGE_BYTES).map_or(end, Address);
     start <= of_start && of_end <= rounded

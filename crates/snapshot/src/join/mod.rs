@@ -1,4 +1,4 @@
-//! Puts PyTorch's blocks into the driver's segments: two snapshots of one process become one.
+//! Joins PyTorch's blocks with the driver's segments: two snapshots of one process become one.
 //!
 //! The driver's snapshot has every client of the GPU, with one block for each allocation. PyTorch's has the blocks
 //! inside the segments of its own allocator. Both have the same addresses and the same clock.
@@ -26,13 +26,13 @@ use crate::{
 
 /// Joins the snapshot of the driver's allocations with PyTorch's snapshot of the same process.
 ///
-/// PyTorch's segments take the place of the driver's allocations that they are made of, so that no memory counts
-/// twice. Each keeps the driver's stack, which has native frames and so the owner. Events are in the order of their
-/// times. What PyTorch's history does not cover stays the driver's: memory of other libraries, events before the
-/// history began, and events after the dump. A segment that PyTorch had before its history began has one block, the
-/// driver's, until then. Where the driver frees a segment after the dump, the blocks in it are freed too.
+/// PyTorch's segments replace the driver's allocations that they consist of, so that no memory counts twice. Each keeps
+/// the driver's stack, which has native frames and so the owner. Events are in the order of their times. What PyTorch's
+/// history does not cover remains the driver's: memory of other libraries, events before the history started, and
+/// events after the dump. A segment that PyTorch had before its history started has one block, the driver's, until
+/// then. Where the driver frees a segment after the dump, the blocks in it are freed too.
 ///
-/// PyTorch's times are set to the driver's clock, by the segments that begin in both.
+/// PyTorch's times are converted to the driver's clock, using the segments that start in both.
 ///
 /// PyTorch's settings replace those of the same names; memreel's own stay. The time of the dump is the setting
 /// `memreel_torch_time_us`: that of PyTorch's settings, or the last event's. Entries of the action `snapshot` are left

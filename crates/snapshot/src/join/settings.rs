@@ -53,7 +53,7 @@ pub(super) fn merge(merged: &mut Snapshot, torch: &Snapshot, dumped_us: Option<i
     RecordedSettings::store(merged, &recorded);
 }
 
-/// What both say about the recording of each device.
+/// Merges what both state about the recording of each device.
 fn recorded(driver: &Snapshot, torch: &Snapshot) -> Vec<(DeviceId, RecordedSettings)> {
     let [ours, theirs] = [driver, torch].map(RecordedDevices::new);
     let n_devices = driver.device_traces.len().max(torch.device_traces.len());

@@ -1,4 +1,5 @@
-//! What other lines of a log say of the memory: the state of XLA's and TensorFlow's pool, and the buffers of llama.cpp.
+//! Collects what other lines of a log show about the memory: the state of XLA's and TensorFlow's pool, and the buffers
+//! of llama.cpp.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -21,10 +22,10 @@ static FREE: LazyLock<Regex> = LazyLock::new(|| {
 const MAX_DEVICES: usize = 64;
 const MAX_BUFFERS: usize = 16;
 
-/// A pool is of a message this number of lines later at most: its chunks may be listed in between.
+/// A pool belongs to a message at most this number of lines later, because its chunks may be listed in between.
 const NEAR_LINES: u64 = 10_000;
 
-/// What was seen so far.
+/// The facts seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     pool_line: u64,
@@ -49,7 +50,7 @@ impl Context {
             && let (Ok(device), Ok(mib)) = (found[1].parse(), found[2].parse::<u64>())
             && self.free.len() < MAX_DEVICES
         {
-            // A model is loaded anew: what was before is gone.
+            // A model is loaded again: earlier buffers are gone.
             self.buffers.remove(&device);
             self.free.insert(device, mib << 20);
         }

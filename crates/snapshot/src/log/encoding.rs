@@ -1,4 +1,4 @@
-//! The encoding of a log: UTF-8, or UTF-16, in which PowerShell writes what a program prints.
+//! Decodes a log: UTF-8, or UTF-16, in which PowerShell writes a program's output.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) struct Utf16 {
 }
 
 impl Utf16 {
-    /// Returns a decoder if these first bytes are of UTF-16: a byte order mark, or two characters of ASCII.
+    /// Returns a decoder if these first bytes are UTF-16: a byte order mark, or two ASCII characters.
     pub(super) fn of(head: &[u8]) -> Option<Utf16> {
         let is_big_endian = match *head {
             [0xff, 0xfe, ..] => false,

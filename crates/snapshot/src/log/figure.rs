@@ -1,10 +1,10 @@
-//! The figures of messages: sizes, and the words before or after a size that say what it is.
+//! Finds the figures of messages: sizes, and the words around a size that show its meaning.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What a size in a message is.
+/// The meaning of a size in a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Figure {
     Requested,
@@ -15,11 +15,11 @@ pub(super) enum Figure {
     Allocated,
     PrivatePools,
     Unallocated,
-    /// All that the allocator has: allocated or not.
+    /// Everything that the allocator holds, allocated or not.
     Reserved,
-    /// What others than the allocator have.
+    /// What is held outside the allocator.
     Other,
-    /// Known, and of no use here.
+    /// A known size that is not used here.
     Skipped,
 }
 
@@ -27,7 +27,7 @@ use Figure::{
     Allocated, Capacity, Free, Limit, Other, PrivatePools, Process, Requested, Reserved, Skipped, Unallocated,
 };
 
-/// The words before and after a size, and what it is. The first that fits counts.
+/// The words before and after a size, and its meaning. The first match counts.
 const PHRASES: &[(&str, &str, Figure)] = &[
     // PyTorch 2.1 and later; 2.1 has the misspelling.
     ("Tried to allocate ", "", Requested),
@@ -99,7 +99,7 @@ static SIZE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"([0-9][0-9,]*(?:\.[0-9]+)?) ?(bytes|[KMGT]i?B|[KMGT]|B)\b").expect("a constant")
 });
 
-/// Returns the sizes of a text. All programs here count in 1024s, also those that print `GB`.
+/// Returns the sizes in a text. All these programs count in units of 1024, even those that print `GB`.
 pub(super) fn sizes(text: &str) -> impl Iterator<Item = Size> {
     SIZE.captures_iter(text).filter_map(|found| {
         let (whole, number, unit) = (found.get(0)?, found.get(1)?.as_str().replace(',', ""), &found[2]);
@@ -129,14 +129,15 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     bytes.ok().filter(|bytes| *bytes < u64::MAX)
 }
 
-/// Returns what a size is, by the words around it; `None` if they are not known.
+/// Returns the meaning of a size, from the words around it; `None` if they are not known.
 pub(super) fn figure(text: &str, size: &Size) -> Option<Figure> {
     let (before, after) = (&text[..size.start], &text[size.end..]);
     let fits = |(words, then, _): &&(&str, &str, Figure)| before.ends_with(words) && after.starts_with(then);
     PHRASES.iter().find(fits).map(|(_, _, figure)| *figure)
 }
 
-/// Words that say what a size beside them is, in the order in which they count: `unallocated` has `allocated` in it.
+/// Words that show the meaning of a size next to them, in the order in which they are tried: `unallocated` contains
+/// `allocated`.
 const LIKELY: &[(&str, Figure)] = &[
     ("private pool", PrivatePools),
     ("unallocated", Unallocated),
@@ -153,7 +154,7 @@ const LIKELY: &[(&str, Figure)] = &[
     ("total", Capacity),
 ];
 
-/// Returns what a size probably is, by the words of its part of the sentence: of a message whose form is not known.
+/// Returns the probable meaning of a size, from the words in its part of the sentence, for a message of unknown form.
 pub(super) fn likely_figure(text: &str, size: &Size) -> Option<Figure> {
     const ENDS: [char; 7] = ['.', ',', ';', '(', ')', '[', ']'];
     let before = &text[..size.start];
@@ -163,7 +164,7 @@ pub(super) fn likely_figure(text: &str, size: &Size) -> Option<Figure> {
     let after = &after[..after.find(ENDS).unwrap_or(after.len())];
     let has = |part: &str, words: &str| part.to_ascii_lowercase().contains(words);
     let of = |part: &str| LIKELY.iter().find(|(words, _)| has(part, words)).map(|(_, figure)| *figure);
-    // Another size behind it has the words that follow.
+    // Another size after it has the words that follow.
     let after = sizes(after).next().map_or(after, |next| &after[..next.start]);
     match (of(before), of(after)) {
         // Of `2.00 GiB free of 8.00 GiB total`, each has its own word behind it.

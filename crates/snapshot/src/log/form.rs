@@ -1,4 +1,4 @@
-//! The forms of messages: how each begins, and which releases of PyTorch print it.
+//! Recognises the forms of messages: how each starts, and which PyTorch releases print it.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::message::Program;
 
-/// How a message begins.
+/// The start of a message.
 static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?P<torch>\b[A-Z]{2,8} out of memory\b)",
@@ -30,7 +30,7 @@ const PROGRAMS: [(&str, Program); 7] = [
     ("memreel", Program::Memreel),
 ];
 
-/// Returns where messages begin in a line, and whose they are.
+/// Returns where messages start in a line, and their programs.
 pub(super) fn beginnings(line: &str) -> Vec<(usize, Program)> {
     let program = |found: &regex::Captures<'_>| {
         PROGRAMS.iter().find(|(name, _)| found.name(name).is_some()).map(|(_, program)| *program)
@@ -38,7 +38,7 @@ pub(super) fn beginnings(line: &str) -> Vec<(usize, Program)> {
     BEGIN.captures_iter(line).filter_map(|found| Some((found.get(0)?.start(), program(&found)?))).collect()
 }
 
-/// Returns whether a text of a message has the last figure that its program prints.
+/// Returns whether a message's text has the last figure that its program prints.
 pub(super) fn is_complete(program: Program, text: &str) -> bool {
     let has = |words: &str| text.contains(words);
     match program {
@@ -52,8 +52,8 @@ pub(super) fn is_complete(program: Program, text: &str) -> bool {
     }
 }
 
-/// Returns the first and the last release, 2.x, that print a message of PyTorch; `None` for the last if later ones do too.
-/// `before` is the text before the message: the name of the error.
+/// Returns the first and the last release, 2.x, that print a message of PyTorch; `None` for the last if later ones
+/// print it too. `before` is the text before the message: the name of the error.
 pub(super) fn releases(before: &str, text: &str) -> Option<(u8, Option<u8>)> {
     let has = |words: &str| text.contains(words);
     // 2.5 moved the error out of torch.cuda.

@@ -1,4 +1,4 @@
-//! A line of a log: without colours, and without what a launcher or a logger puts before it.
+//! Reads a line of a log without colours and without the prefix of a launcher or a logger.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -12,7 +12,7 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 
-/// One thing that is put before a line: what names the rank, a time, or a level.
+/// A prefix of a line: the rank, a time, or a level.
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^[ \t]*(?:",
@@ -36,10 +36,10 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
 /// The most characters of a rank's name that are kept.
 const MAX_RANK: usize = 64;
 
-/// A line as its program printed it.
+/// A line as printed by its program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Line {
-    /// What printed it, by the prefix: `rank 3`, `pid=123`.
+    /// The process that printed it, according to the prefix: `rank 3`, `pid=123`.
     pub(super) rank: Option<String>,
     /// The rest.
     pub(super) text: String,

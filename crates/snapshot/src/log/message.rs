@@ -1,4 +1,4 @@
-//! A message of a request that failed, with its figures.
+//! The message of a failed request, with its figures.
 
 use serde::{Serialize, Serializer};
 
@@ -44,7 +44,7 @@ impl Serialize for Program {
     }
 }
 
-/// A process that a message names, with the memory that it has of the device.
+/// A process that a message names, with the device memory that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OtherProcess {
@@ -76,53 +76,54 @@ pub struct LoggedCall {
     pub line: u64,
 }
 
-/// A message of a request that failed. A figure that it does not have is `None`.
+/// The message of a failed request. A figure that it lacks is `None`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Message {
-    /// What printed it.
+    /// The program that printed it.
     pub program: Program,
     /// The accelerator that it names: `CUDA`, `HIP`, `XPU`.
     pub accelerator: Option<String>,
-    /// The line of the log, from 1.
+    /// The line in the log, counted from 1.
     pub line: u64,
-    /// The rank, worker or process, by the prefix of the line.
+    /// The rank, worker or process, according to the prefix of the line.
     pub rank: Option<String>,
     /// The device's ordinal.
     pub device: Option<u16>,
-    /// The requested bytes; of PyTorch, the segment that the device refused.
+    /// The requested bytes; for PyTorch, the segment that the device refused.
     pub requested_bytes: u64,
     /// All memory of the device.
     pub capacity_bytes: Option<u64>,
     /// The free memory of the device.
     pub free_bytes: Option<u64>,
-    /// The memory of this process, that of other libraries included.
+    /// The memory of this process, including other libraries.
     pub process_bytes: Option<u64>,
     /// The other processes of the device.
     pub others: Vec<OtherProcess>,
     /// The limit of the process or of its pool.
     pub limit_bytes: Option<u64>,
-    /// The bytes in blocks of the program, those of `private_pool_bytes` included.
+    /// The bytes in allocated blocks, including `private_pool_bytes`.
     pub allocated_bytes: Option<u64>,
     /// Bytes in free blocks of private pools.
     pub private_pool_bytes: Option<u64>,
     /// The bytes that the allocator has and no block uses.
     pub unallocated_bytes: Option<u64>,
-    /// The memory that is in use and the allocator did not provide (MPS).
+    /// Memory in use that the allocator did not provide (MPS).
     pub other_bytes: Option<u64>,
-    /// What other lines say of the memory, by name.
+    /// What other lines show about the memory, by name.
     pub parts: Vec<Part>,
     /// Half of the last digit of the coarsest figure: no figure is off by more.
     pub rounding_bytes: u64,
-    /// The first and the last release, 2.x, that print this form; `None` if it does not tell, or not of PyTorch.
+    /// The first and the last release, 2.x, that print this form; `None` if the form does not show it, or is not
+    /// PyTorch's.
     pub releases: Option<(u8, Option<u8>)>,
     /// The calls of the traceback before it, innermost first; empty without one.
     pub calls: Vec<LoggedCall>,
-    /// Whether it says that the request is larger than a segment may become (`expandable_segments_reserve`).
+    /// Whether it states that the request is larger than a segment may become (`expandable_segments_reserve`).
     pub is_beyond_reserve: bool,
     /// Whether the message ends before its last figure.
     pub is_cut: bool,
-    /// Its parts with figures that are not known to this reader: those of a later version.
+    /// The parts with figures that are not known to this reader, from a later version.
     pub unread: Vec<String>,
 }
 
@@ -160,7 +161,7 @@ impl Message {
         Some(self.allocated_bytes?.saturating_add(self.unallocated_bytes?))
     }
 
-    /// Whether it has the figures of another message: the same failure, printed once more.
+    /// Returns whether it has the figures of another message: the same failure, printed again.
     pub(super) fn repeats(&self, other: &Message) -> bool {
         let unplaced = |message: &Message| Message {
             line: 0,

@@ -1,4 +1,4 @@
-//! The messages of a log: how many, the first and the last, and the last of each rank.
+//! Collects the messages of a log: how many, the first and the last, and the last of each rank.
 
 use super::message::{Message, Program};
 
@@ -9,7 +9,7 @@ const MAX_RANKS: usize = 1024;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OfRank {
-    /// The number of messages, those that repeat the one before not counted.
+    /// The number of messages, not counting those that repeat the previous one.
     pub n_messages: u64,
     /// The line of the first.
     pub first_line: u64,
@@ -17,7 +17,7 @@ pub struct OfRank {
     pub last: Message,
 }
 
-/// What a log has of failed requests.
+/// The failed requests in a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Messages {
@@ -27,7 +27,7 @@ pub struct Messages {
     pub n_long_lines: u64,
     /// The number of messages.
     pub n_messages: u64,
-    /// How many of them have the figures of the one before by the same rank: the same failure, printed again.
+    /// How many of them have the figures of the previous one by the same rank: the same failure, printed again.
     pub n_repeated: u64,
     /// The first message.
     pub first: Option<Message>,
@@ -86,7 +86,7 @@ fn is_of(known: &Message, message: &Message) -> bool {
     (known.program, known.device, &known.rank) == (message.program, message.device, &message.rank)
 }
 
-/// Whether a message is the second line of the one before: ggml prints the exact size there.
+/// Returns whether a message is the second line of the previous one: ggml prints the exact size there.
 fn is_second_line(known: &Message, message: &Message) -> bool {
     message.program == Program::Ggml
         && message.line <= known.line + 2

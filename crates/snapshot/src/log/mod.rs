@@ -1,4 +1,4 @@
-//! Messages of requests that failed, read from the log of a program: those of PyTorch, JAX, TensorFlow, CuPy, ggml and memreel.
+//! Reads messages of failed requests from a program's log: those of PyTorch, JAX, TensorFlow, CuPy, ggml and memreel.
 //!
 //! A log is read line by line in bounded memory: [`Messages::read`] keeps the first and the last message, and the last of each
 //! rank. Why the request failed is another question.

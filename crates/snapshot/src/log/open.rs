@@ -1,4 +1,4 @@
-//! A message that may go on in the next lines: a terminal wrapped it, or its program prints it on several.
+//! A message that may continue on the next lines, because a terminal wrapped it or its program prints it on several.
 
 use super::{
     form::is_complete,
@@ -41,7 +41,7 @@ impl Open {
         self.line
     }
 
-    /// Returns whether it reports that memory was refused, with figures or without: JAX has other errors of this name.
+    /// Returns whether it reports that memory was refused, with or without figures: JAX has other errors of this name.
     pub(super) fn is_refusal(&self) -> bool {
         self.program == Program::Xla && self.text.contains("ut of memory")
     }
@@ -56,7 +56,7 @@ impl Open {
         self.rank.as_deref() == rank
     }
 
-    /// Adds a line. Returns whether it belongs to the message and the message goes on.
+    /// Adds a line. Returns whether it belongs to the message and the message continues.
     pub(super) fn add(&mut self, line: &Line) -> bool {
         const ENDS: [&str; 5] =
             ["Traceback", "File \"", "During handling", "The above exception", "Exception"];

@@ -26,12 +26,12 @@ static OF_PROCESS: LazyLock<Regex> =
 static ALLOCATION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b((?:[a-z_]+ )?[a-z_]+ allocation): *$").expect("a constant"));
 
-/// The most unknown parts that are kept, and the most characters of each.
+/// The most unknown parts that are kept, and the most characters in each.
 const MAX_UNREAD: usize = 8;
 const MAX_PART: usize = 200;
 
-/// Returns the message of a text; `None` if the text has no figure of a request. `before` is what the line has before it.
-/// The first `n_first` bytes are its first line.
+/// Returns the message in a text; `None` if the text has no figure of a request. `before` is the part of the line
+/// before it. The first `n_first` bytes are its first line.
 pub(super) fn message(
     program: Program,
     line: u64,
@@ -49,7 +49,7 @@ pub(super) fn message(
     }
     for size in unknown {
         message.add_unnamed(text, size.start, size.end, size.bytes);
-        // A form of a later version: what the known words did not tell.
+        // The form is from a later version: guess what the known words did not show.
         if program == Program::Torch
             && size.end <= n_first
             && let Some(figure) = likely_figure(text, &size)
@@ -83,7 +83,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds a figure, if it is the first of its kind: a form has each once, and what follows may be another text.
+    /// Adds a figure if it is the first of its kind: a form has each once, and what follows may be other text.
     fn add(&mut self, message: &mut Message, figure: Figure, size: &Size) {
         let into = match figure {
             Figure::Requested => &mut self.requested,
@@ -106,7 +106,7 @@ impl Found {
 }
 
 impl Message {
-    /// Keeps a size without a known phrase around it: that of another process, a sum of XLA's, or what is not known.
+    /// Keeps a size without a known phrase around it: another process's, a sum of XLA's, or one that is not known.
     fn add_unnamed(&mut self, text: &str, start: usize, end: usize, bytes: u64) {
         let before = &text[..start];
         if let Some(pid) = OF_PROCESS.captures(before).and_then(|found| found[1].parse().ok()) {

@@ -18,7 +18,7 @@ const MAX_LINE: usize = 1 << 20;
 /// The most messages that are read at once, one for each rank.
 const MAX_OPEN: usize = 256;
 
-/// What a line has that may be of use; most lines have none of it.
+/// Words that make a line worth reading; most lines have none.
 static WORTH_READING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?-u)out of memory|RESOURCE_EXHAUSTED|Out of memory|OOM when allocating|failed to allocate",
@@ -64,19 +64,19 @@ struct Reader {
     messages: Messages,
     context: Context,
     tracebacks: Tracebacks,
-    /// The beginning of a line whose end was not read yet.
+    /// The start of a line whose end was not read yet.
     partial: Vec<u8>,
     is_long: bool,
     /// Whether the last byte was a carriage return, whose line feed ends the same line.
     was_return: bool,
     open: Vec<Open>,
-    /// A line with the name of the error, whose message begins in the next.
+    /// A line with the name of the error, whose message starts in the next line.
     named: Option<Line>,
 }
 
 impl Reader {
     fn add(&mut self, mut piece: &[u8]) {
-        // Bars of progress end with carriage returns, and a line of them may be of any length.
+        // Progress bars end with carriage returns, and a line of them may have any length.
         while let Some(end) = piece.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let is_end_of_return =
                 piece[end] == b'\n' && self.was_return && end == 0 && self.partial.is_empty();
@@ -136,7 +136,7 @@ impl Reader {
         }
     }
 
-    /// Gives a line to the message of its rank that goes on. A line in which one begins ends it.
+    /// Gives a line to the message of its rank that continues. A line in which a message starts ends it.
     fn go_on(&mut self, line: &Line, begin: Option<usize>) {
         let Some(at) = self.open.iter().position(|open| open.is_of(line.rank.as_deref())) else { return };
         if begin.is_some() || !self.open[at].add(line) {

@@ -1,4 +1,4 @@
-//! The bytes of a tensor of TensorFlow, by its shape and type, which its messages have instead of a size.
+//! Computes the bytes of a TensorFlow tensor from its shape and type, which its messages have instead of a size.
 
 use std::sync::LazyLock;
 

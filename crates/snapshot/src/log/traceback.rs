@@ -1,4 +1,4 @@
-//! The calls of a traceback, which a log has before the message of the error.
+//! Reads the calls of a traceback, which a log has before the error's message.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{line::Line, message::LoggedCall};
 
-/// A call as Python, IPython and rich print it.
+/// A call as printed by Python, IPython and rich.
 static CALL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r#"\bFile "([^"]+)", line ([0-9]+), in (.+)$"#,
@@ -20,7 +20,8 @@ static CALL: LazyLock<Regex> = LazyLock::new(|| {
 const MAX_CALLS: usize = 64;
 const MAX_RANKS: usize = 256;
 
-/// A message is of a traceback whose last call is this number of lines before it at most. Ranks print at once.
+/// A message belongs to a traceback whose last call is at most this number of lines before it. Ranks print at the same
+/// time.
 const NEAR_LINES: u64 = 8;
 const NEAR_LINES_OF_RANK: u64 = 512;
 
@@ -57,7 +58,7 @@ impl Tracebacks {
         }
     }
 
-    /// Returns the calls of the traceback that ends in a message of this line, innermost first.
+    /// Returns the calls of the traceback that ends in a message on this line, innermost first.
     pub(super) fn take(&mut self, number: u64, rank: Option<&str>) -> Vec<LoggedCall> {
         let near = if rank.is_some() { NEAR_LINES_OF_RANK } else { NEAR_LINES };
         let Some(at) = self.0.iter().position(|of| of.rank.as_deref() == rank) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! What was allocated with each stack over a whole recording, whatever its ring lost, as a value of the settings:
-//! `memreel_allocated` of `allocator_settings`.
+//! What was allocated with each stack over a whole recording, whatever its ring lost, stored in the settings:
+//! `memreel_allocated` in `allocator_settings`.
 //!
 //! It is a list with a dictionary for each device: `device`; `frames`, a list of dictionaries like those of events; `stacks`,
 //! a list of lists of numbers: blocks, requested bytes, and the places of the frames in that list, innermost first;
@@ -24,12 +24,13 @@ pub struct Allocated {
     pub n_blocks: u64,
     /// The bytes that were requested for them.
     pub bytes: u64,
-    /// The most of these bytes that were live at once; `None` if the file does not say. Of several stacks of the recording that
-    /// are one in the file, the sum, which is at most that.
+    /// The most of these bytes that were live at once; `None` if the file does not have it. If several stacks of the
+    /// recording are one in the file, the sum, which is an upper bound.
     pub peak_bytes: Option<u64>,
-    /// What the most is at least: less than `peak_bytes` if the peaks of several stacks may have come at different times.
+    /// The lower bound of that peak: less than `peak_bytes` if the peaks of several stacks may have come at different
+    /// times.
     pub least_peak_bytes: u64,
-    /// The number of its blocks that were live when the device had the most, those from before the recording included.
+    /// The number of its blocks that were live when the device had the most, including those from before the recording.
     pub n_at_peak: u64,
     /// The bytes that were requested for these.
     pub bytes_at_peak: u64,
@@ -52,18 +53,18 @@ impl Allocated {
 /// What was allocated on a device over a whole recording.
 #[derive(Clone, Debug, Default)]
 pub struct AllocatedOfRun {
-    /// Has the stacks and nothing else.
+    /// A snapshot with only the stacks.
     pub stacks: Arc<Snapshot>,
     /// What was allocated with each of them.
     pub sums: Vec<Allocated>,
-    /// When the device had the most, in microseconds since the Unix epoch; 0 if that was before the first event, and `None` if
-    /// the file does not say.
+    /// When the device had the most, in microseconds since the Unix epoch; 0 if that was before the first event, and
+    /// `None` if the file does not have it.
     pub peak_us: Option<u64>,
 }
 
 impl AllocatedOfRun {
-    /// Returns the most bytes that were live at once on the device, and the number of their blocks; `None` if the file does not
-    /// say.
+    /// Returns the most bytes that were live at once on the device, and the number of their blocks; `None` if the file
+    /// does not have it.
     #[must_use]
     pub fn peak(&self) -> Option<(u64, u64)> {
         let sum = |of: fn(&Allocated) -> u64| self.sums.iter().map(of).fold(0, u64::saturating_add);
@@ -82,7 +83,7 @@ pub fn store(snapshot: &mut Snapshot, devices: &[(DeviceId, Vec<Allocated>, Opti
     }
 }
 
-/// Takes the sums out of the settings.
+/// Removes the sums from the settings.
 pub(crate) fn forget(snapshot: &mut Snapshot) {
     remove_setting(snapshot, ALLOCATED);
 }
@@ -107,8 +108,8 @@ fn value(device: DeviceId, sums: &[Allocated], peak_us: Option<u64>, snapshot: &
 }
 
 impl Snapshot {
-    /// Returns what was allocated with each stack of a device since the recording began, also by events that its ring lost;
-    /// `None` if the file does not say.
+    /// Returns what was allocated with each stack of a device since the recording started, including events that its
+    /// ring lost; `None` if the file does not have it.
     #[must_use]
     pub fn allocated(&self, device: DeviceId) -> Option<AllocatedOfRun> {
         let all = self.allocator_settings()?.get(ALLOCATED)?.as_elements()?;

@@ -1,8 +1,7 @@
-//! Keys and values, one by one, become a record.
+//! Builds a record from keys and values, one by one.
 //!
-//! A known key with a value of the wrong type is kept in the record's shape
-//! and leaves the field at its default, so that nothing is lost, a rewritten
-//! file equals the original, and validation can report what is wrong.
+//! A known key with a value of the wrong type is kept in the record's shape and leaves the field at its default, so
+//! that nothing is lost, a rewritten file equals the original, and validation can report the error.
 
 use std::hash::Hash;
 
@@ -59,7 +58,7 @@ impl<R: Fill> Builder<R> {
         record
     }
 
-    /// `addr` and `device_free` share one field: the second of them is kept aside.
+    /// `addr` and `device_free` share one field; the second of them is kept separately.
     fn is_second_address(&self, field: Field) -> bool {
         matches!(field, Field::Addr | Field::DeviceFree)
             && ["addr", "device_free"].iter().any(|key| self.shape.slot(key).is_some())

@@ -1,4 +1,4 @@
-//! The value of a record's field, of whatever type, without a copy.
+//! The value of a record's field, of any type, without a copy.
 
 use super::{records::Block, stack_table::StackIndex, value::Text};
 use crate::words::{Action, BlockState, PoolId, PoolKind};
@@ -25,7 +25,7 @@ pub enum FieldRef<'a> {
     Blocks(&'a [Block]),
 }
 
-/// A word of the format; `None` is a text that is none of them.
+/// A word of the format; `None` for a text that is none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Word {
@@ -38,7 +38,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// Returns the text that files have; empty if it is none of the format's words.
+    /// Returns the text in files; empty if it is none of the format's words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

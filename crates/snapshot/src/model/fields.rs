@@ -1,4 +1,4 @@
-//! Records by their fields: one way to read and one way to fill those of every record.
+//! Access to records by field: one way to read and one way to fill each of them.
 
 use super::{
     field::Field,
@@ -68,7 +68,7 @@ impl FieldMut<'_> {
                 }
                 None => false,
             },
-            // A line that is not known is PyTorch's 2^64 - 1, or in C++ -1, which is kept beside the fields.
+            // An unknown line is PyTorch's 2^64 - 1, or -1 in C++, which is kept outside the fields.
             (FieldMut::Line(into), value) => match value.as_unsigned() {
                 Some(line) => {
                     *into = if line == u64::MAX { 0 } else { line };
@@ -112,7 +112,7 @@ impl FieldMut<'_> {
     }
 }
 
-/// A frame as a dictionary, in the order of its file.
+/// Returns a frame as a dictionary, in the order of its file.
 pub(crate) fn frame_value(frame: &Frame, shapes: &Shapes) -> Value {
     let pair = |(key, slot): &(Text, Slot)| {
         let value = match slot {

@@ -1,8 +1,9 @@
-//! Rejects dictionaries and lists that are not snapshots: every gate would pass and every answer be empty.
+//! Rejects dictionaries and lists that are not snapshots: with them, every gate would pass and every answer would be
+//! empty.
 
 use super::{Field, Slot, Snapshot, TopLevel};
 
-/// How many keys of something else are named.
+/// How many keys of another kind of file are named.
 const N_KEYS: usize = 4;
 
 /// Longer keys are cut.
@@ -11,7 +12,7 @@ const KEY_WIDTH: usize = 30;
 impl Snapshot {
     /// Returns the snapshot, or a text that names what was read instead.
     ///
-    /// One of the two lists is enough, so that what lacks the other can be validated and fixed.
+    /// One of the two lists is enough, so that a file without the other can be validated and fixed.
     pub(crate) fn unless_foreign(self) -> Result<Snapshot, String> {
         let is_one = match self.top_level {
             TopLevel::SegmentList => self.segments.is_empty() || self.has_a_segment(),
@@ -27,7 +28,7 @@ impl Snapshot {
         self.segments.iter().any(|segment| is_one(segment.shape))
     }
 
-    /// Whether it is a list of what to do to an allocator, with the segments that this left.
+    /// Returns whether it is a list of actions for an allocator, with the resulting segments.
     fn is_scenario(&self) -> bool {
         ["events", "total_memory"].iter().all(|key| self.shape.slot(key).is_some())
     }

@@ -1,4 +1,4 @@
-//! The model as PyTorch's dictionaries through serde, which makes it JSON that the viewer loads.
+//! Serialises the model through serde as PyTorch's dictionaries, so that its JSON loads in the viewer.
 
 use std::cell::OnceCell;
 
@@ -63,7 +63,7 @@ pub(super) struct Writer<'a> {
     stacks: Vec<OnceCell<Value>>,
 }
 
-/// A list whose elements are made while it is written.
+/// A list whose elements are created while it is written.
 struct Each<I, F>(I, F);
 
 impl<I: Iterator + Clone, F: Fn(I::Item) -> Value> Serialize for Each<I, F> {

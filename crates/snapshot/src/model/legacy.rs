@@ -1,4 +1,4 @@
-//! Blocks of PyTorch 2.0, and others that lack keys: the fields that follow from what their file has.
+//! Completes blocks of PyTorch 2.0, and others that lack keys: fields that follow from what their file has.
 //!
 //! PyTorch 2.0 wrote neither `address`, `requested_size` nor `frames` of a block. It wrote `history`,
 //! a list of uses with `real_size` and `frames`, the latest first (`docs/snapshot-format.md` 1.3).
@@ -68,7 +68,7 @@ impl Snapshot {
     }
 }
 
-/// Whether a block's requested size is what its file has, not the block's size in its place.
+/// Returns whether a block's requested size is from its file, rather than the block's size in its place.
 pub(crate) fn has_requested_size(shape: &Shape) -> bool {
     shape.has(Field::RequestedSize) || block_uses(shape).is_some_and(|uses| uses.len() > 0)
 }

@@ -1,4 +1,4 @@
-//! The address ranges that a program mapped itself, with the stacks that did, as a value of the settings: `memreel_mapped` of
+//! The address ranges that a program mapped itself, with their stacks, stored in the settings: `memreel_mapped` in
 //! `allocator_settings`.
 //!
 //! It is a dictionary: `device`, the heap of the process; `frames`, a list of dictionaries like those of events; and `ranges`, a
@@ -21,7 +21,8 @@ pub struct MappedRange {
     pub stack: StackIndex,
     /// The addresses.
     pub range: Range<u64>,
-    /// From when to when it was there, in microseconds since the Unix epoch; the end is [`u64::MAX`] if it is still there.
+    /// From when until when it existed, in microseconds since the Unix epoch; the end is [`u64::MAX`] if it still
+    /// exists.
     pub times_us: Range<u64>,
 }
 
@@ -41,14 +42,14 @@ pub fn store(snapshot: &mut Snapshot, device: DeviceId, ranges: &[MappedRange]) 
     }
 }
 
-/// Takes the ranges out of the settings.
+/// Removes the ranges from the settings.
 pub(crate) fn forget(snapshot: &mut Snapshot) {
     remove_setting(snapshot, MAPPED);
 }
 
 impl Snapshot {
-    /// Returns the ranges that the program with this heap mapped itself, by rising addresses, and a snapshot that has their stacks
-    /// and nothing else; `None` if the file does not say.
+    /// Returns the ranges that the program with this heap mapped itself, by address, and a snapshot with only their
+    /// stacks; `None` if the file does not have them.
     #[must_use]
     pub fn mapped(&self, heap: DeviceId) -> Option<(Snapshot, Vec<MappedRange>)> {
         let all = self.allocator_settings()?.get(MAPPED)?;

@@ -1,4 +1,4 @@
-//! The model of a snapshot file: what is in it, and nothing of how it is written.
+//! The model of a snapshot file: its contents, independent of its encoding.
 //!
 //! The same snapshot may come from `memreel::snapshot::collect`, from a pickle of PyTorch 2.0
 //! to 2.15, or from JSON. The model keeps each file's key order and unknown
@@ -85,11 +85,11 @@ pub struct Snapshot {
     pub segments: Vec<Segment>,
     /// The events of each device, oldest first; the index is the device's ordinal.
     pub device_traces: Vec<Vec<TraceEntry>>,
-    /// Pinned host memory (PyTorch 2.14 and later).
+    /// The segments of pinned host memory (PyTorch 2.14 and later).
     pub host_segments: Vec<Segment>,
     /// Events of pinned host memory (PyTorch 2.14 and later).
     pub host_traces: Vec<TraceEntry>,
-    /// Beginnings and ends of scopes.
+    /// The starts and ends of scopes.
     pub external_annotations: Vec<Annotation>,
     /// Frames and stacks, each once.
     pub stacks: StackTable,
@@ -121,7 +121,7 @@ impl Default for Snapshot {
 }
 
 impl Snapshot {
-    /// What a reader begins with: the keys come from the file.
+    /// Returns the initial value for a reader: the keys come from the file.
     pub(crate) fn without_keys() -> Snapshot {
         Snapshot {
             segments: Vec::new(),
@@ -142,8 +142,8 @@ impl Snapshot {
         self.shape.value("allocator_settings")
     }
 
-    /// Returns the text of an entry's `user_metadata`: the scope that it was recorded in, empty outside any, and
-    /// of an `annotate` the name of a block.
+    /// Returns the text of an entry's `user_metadata`: the scope in which it was recorded, empty outside any; for an
+    /// `annotate`, the name of a block.
     #[must_use]
     pub fn user_metadata(&self, entry: &TraceEntry) -> &str {
         self.shapes.get(entry.shape).user_metadata().unwrap_or_default()
@@ -162,7 +162,7 @@ impl Snapshot {
     #[must_use]
     pub fn metadata(&self, entry: &TraceEntry) -> Option<serde_json::Map<String, serde_json::Value>> {
         let text = self.user_metadata(entry);
-        // Most texts are names, which cost no attempt.
+        // Most texts are names, for which no parsing is attempted.
         if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
     }
 
@@ -186,8 +186,8 @@ impl Snapshot {
         self.stacks.frames(stack.unwrap_or(StackTable::EMPTY))
     }
 
-    /// Returns the file name of the program or library that a frame is in, such as `libnccl.so.2`; `None` if the file does not
-    /// say.
+    /// Returns the file name of the program or library that a frame is in, such as `libnccl.so.2`; `None` if the file
+    /// does not show it.
     #[must_use]
     pub fn library(&self, frame: &Frame) -> Option<&str> {
         self.shapes.get(frame.shape).text("library")
@@ -216,7 +216,7 @@ impl Snapshot {
         self.segments.iter().filter(move |segment| device.is_none_or(|device| segment.device == device))
     }
 
-    /// Returns how many events all traces hold, those of pinned host memory included.
+    /// Returns the number of events in all traces, including those of pinned host memory.
     #[must_use]
     pub fn n_events(&self) -> usize {
         self.device_traces.iter().map(Vec::len).sum::<usize>() + self.host_traces.len()

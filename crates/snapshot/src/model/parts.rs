@@ -1,4 +1,4 @@
-//! Plain values become the records of a snapshot, element by element.
+//! Builds a snapshot from plain values, element by element.
 
 use super::{
     Snapshot, TopLevel,
@@ -13,7 +13,7 @@ use crate::words::SeededMap;
 
 pub(super) const NOT_A_SNAPSHOT: &str = "the top is neither a dict with text keys nor a list";
 
-/// A snapshot whose parts come one after the other.
+/// A snapshot whose parts are added one by one.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) snapshot: Snapshot,
@@ -28,7 +28,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Sets a key of the top: the last value wins and the first place stays, as in a Python dictionary.
+    /// Sets a top-level key: the last value wins and the first place remains, as in a Python dictionary.
     pub(super) fn set(&mut self, key: &Text, slot: Slot) -> Result<(), String> {
         let slots = &mut self.snapshot.shape.slots;
         match self.places.get(key) {
@@ -77,7 +77,7 @@ impl Snapshot {
         parts.complete()
     }
 
-    /// Takes the value of a key of the top.
+    /// Adds the value of a top-level key.
     fn take(&mut self, key: &str, value: &Value) -> Result<Slot, String> {
         let (Some(table), Value::List(list)) = (Table::of(key), value) else {
             return Ok(Slot::Value(value.clone()));
@@ -90,7 +90,7 @@ impl Snapshot {
         Ok(Slot::Field(table.field()))
     }
 
-    /// Empties a list that the file gives again.
+    /// Empties a list that the file repeats.
     pub(super) fn clear(&mut self, table: Table) {
         match table {
             Table::Segments => self.segments.clear(),

@@ -1,4 +1,4 @@
-//! How ids, words and frames serialise outside a snapshot file: as numbers, names and plain dictionaries.
+//! Serialises ids, words and frames outside a snapshot file: as numbers, names and plain dictionaries.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 

@@ -5,8 +5,8 @@ use super::{Snapshot, Value, recorded::set_setting};
 const FAILURE: &str = "memreel_program_failure";
 
 impl Snapshot {
-    /// Returns how the program failed, such as `exit status: 1` or `signal: 11 (SIGSEGV)`; `None` if it ended well, or the file
-    /// does not say. `memreel record` knows it of the process that it started.
+    /// Returns how the program failed, such as `exit status: 1` or `signal: 11 (SIGSEGV)`; `None` if it succeeded, or
+    /// if the file does not have it. `memreel record` writes it for the process that it started.
     #[must_use]
     pub fn program_failure(&self) -> Option<&str> {
         self.allocator_settings()?.get(FAILURE)?.as_text().map(|text| &**text)

@@ -1,4 +1,4 @@
-//! How a snapshot keeps each file's keys: what programs need that build snapshots of their own, or print every key.
+//! How a snapshot keeps each file's keys, for programs that build snapshots themselves or print every key.
 
 pub use super::{
     field::Field,

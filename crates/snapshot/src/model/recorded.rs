@@ -1,5 +1,5 @@
-//! What the settings of a snapshot say about its recording: entries that were lost or added, allocations
-//! without events, and stacks that were not kept.
+//! What the settings of a snapshot state about its recording: entries that were lost or added, allocations without
+//! events, and stacks that were not kept.
 //!
 //! The keys are in `allocator_settings` and hold for every device. Where devices differ, `memreel_devices`
 //! has a dictionary for each of them, by its number as a text, and the keys in it replace the others.
@@ -22,13 +22,13 @@ const CUT: &str = "memreel_cut_events";
 const REFUSED: &str = "memreel_stacks_refused";
 const WEIGHT: &str = "memreel_weight_bytes";
 const FREES: &str = "memreel_frees_as_allocated";
-/// What devices reported of their memory.
+/// The key for what devices reported about their memory.
 pub(super) const USAGE: &str = "memreel_usage";
-/// What the kernel said of the resident memory of processes.
+/// The key for what the kernel reported about the resident memory of processes.
 pub(super) const RESIDENT: &str = "memreel_resident";
-/// What was allocated with each stack.
+/// The key for what was allocated with each stack.
 pub(super) const ALLOCATED: &str = "memreel_allocated";
-/// What a program mapped itself.
+/// The key for what a program mapped itself.
 pub(super) const MAPPED: &str = "memreel_mapped";
 /// Rule 35: this key stays the last.
 const LAST: &str = "roundup_power2_divisions";
@@ -50,15 +50,15 @@ pub struct RecordedSettings {
     pub n_cut: u64,
     /// How many captures of a stack found the recorder's table full, on all of its devices.
     pub n_stacks_refused: u64,
-    /// Mean sampling interval in bytes if every block of the device is a sampled one, so that it stands for others of
-    /// its size; 0 if blocks are there that were not sampled.
+    /// Mean sampling interval in bytes if every block of the device is sampled, so that it stands for others of its
+    /// size; 0 if there are blocks that were not sampled.
     pub weight_bytes: u64,
-    /// Whether frees have the stacks of their allocations, as with PyTorch's context "alloc"; if not, it is not known.
+    /// Whether frees have the stacks of their allocations, as with PyTorch's context "alloc"; false if not known.
     pub frees_as_allocated: bool,
 }
 
 impl RecordedSettings {
-    /// Whether a key of the settings is one of these facts, or what devices and the kernel reported.
+    /// Returns whether a key of the settings has one of these facts, or what devices and the kernel reported.
     pub fn is_key(key: &str) -> bool {
         [DEVICES, USAGE, RESIDENT, ALLOCATED, MAPPED].contains(&key) || KEYS.contains(&key)
     }
@@ -98,7 +98,7 @@ impl RecordedSettings {
         };
         settings.retain(|pair| !has_key(pair, DEVICES));
         for (key, value) in pairs {
-            // PyTorch does not record losses, and its files do not begin to deny them.
+            // PyTorch does not record losses, and its files do not start to deny them.
             let is_new = settings.iter().all(|pair| !has_key(pair, key));
             if !is_new || ![Value::Bool(false), Value::Int(0)].contains(&value) {
                 set(&mut settings, key, value);
@@ -110,7 +110,7 @@ impl RecordedSettings {
         match slots.iter_mut().find(|(key, _)| &**key == SETTINGS) {
             Some((_, old)) => *old = slot,
             None => {
-                // PyTorch writes the settings behind the traces.
+                // PyTorch writes the settings after the traces.
                 let traces = slots.iter().position(|(key, _)| &**key == "device_traces");
                 slots.insert(traces.map_or(slots.len(), |traces| traces + 1), (SETTINGS.into(), slot));
             }
@@ -173,7 +173,7 @@ pub(crate) struct RecordedDevices {
     /// The dictionary of each device that has one, by its number as a text.
     own: SeededMap<Text, Value>,
     /// Whether all events were recorded, so that a device without events had none. A recorder that is off, or keeps
-    /// the latest event alone, has room for one.
+    /// only the latest event, has room for one.
     pub keeps_events: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct TraceEntry {
     pub stream: StreamId,
     /// Its time, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// Its frames; `None` without the key.
+    /// Its frames; `None` without this key.
     pub stack: Option<StackIndex>,
     /// Its keys, and the values that it shares with other entries (`user_metadata`, `pool_id`, …).
     pub shape: ShapeId,
@@ -39,7 +39,7 @@ impl TraceEntry {
         (self.address, self.address.saturating_add(self.size.max(1)))
     }
 
-    /// Returns the free bytes of the device at an `oom`, whose record has them in place of an address.
+    /// Returns the free bytes of the device at an `oom`, whose record has them instead of an address.
     #[must_use]
     pub fn device_free_bytes(&self) -> u64 {
         self.address.0
@@ -60,7 +60,7 @@ impl Default for TraceEntry {
     }
 }
 
-/// Memory that came from the device in one piece (docs/snapshot-format.md 1.2).
+/// Memory that the device provided in one piece (docs/snapshot-format.md 1.2).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// The device's ordinal; -1 for pinned host memory.
@@ -69,13 +69,13 @@ pub struct Segment {
     pub address: Address,
     /// Its size, in bytes.
     pub total_size: u64,
-    /// Bytes in blocks that the program holds, as the file has it.
+    /// Bytes in allocated blocks, according to the file.
     pub allocated_size: u64,
-    /// Bytes in blocks in use, as the file has it.
+    /// Bytes in blocks in use, according to the file.
     pub active_size: u64,
-    /// Requested bytes of blocks in use, as the file has it.
+    /// Requested bytes of blocks in use, according to the file.
     pub requested_size: u64,
-    /// The stream whose requests it serves.
+    /// The stream whose requests use it.
     pub stream: StreamId,
     /// `segment_type`; `None` if the text is neither `"small"` nor `"large"`.
     pub kind: Option<PoolKind>,
@@ -83,7 +83,7 @@ pub struct Segment {
     pub pool: PoolId,
     /// Whether it is a mapped range of an expandable segment.
     pub is_expandable: bool,
-    /// The frames of the request that made it; `None` without the key.
+    /// The frames of the request that created it; `None` without this key.
     pub stack: Option<StackIndex>,
     /// Its pieces, in the order of the file.
     pub blocks: Vec<Block>,
@@ -94,7 +94,7 @@ pub struct Segment {
 /// A piece of a segment (docs/snapshot-format.md 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Block {
-    /// Where it begins.
+    /// Its first address.
     pub address: Address,
     /// Its size after rounding.
     pub size: u64,
@@ -104,11 +104,11 @@ pub struct Block {
     pub stack: Option<StackIndex>,
     /// Its keys, and what else its dictionary held.
     pub shape: ShapeId,
-    /// Who may use it; `None` if the text is none of the three.
+    /// The state of the block; `None` if the text is none of the three.
     pub state: Option<BlockState>,
 }
 
-/// A scope's beginning or end (docs/snapshot-format.md 1.7).
+/// The start or the end of a scope (docs/snapshot-format.md 1.7).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Annotation {
     /// `"START"` or `"END"`.
@@ -117,7 +117,7 @@ pub struct Annotation {
     pub name: Text,
     /// The device it was opened on.
     pub device: DeviceId,
-    /// When, in microseconds since the Unix epoch.
+    /// The time, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// Its keys, and what else its dictionary held.
     pub shape: ShapeId,

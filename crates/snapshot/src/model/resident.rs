@@ -1,4 +1,4 @@
-//! What the kernel said of a process's resident memory, as a value of the settings: `memreel_resident` of
+//! What the kernel reported about a process's resident memory, stored in the settings: `memreel_resident` in
 //! `allocator_settings`.
 //!
 //! It is a list of dictionaries, one for each report, oldest first, with the fields of [`ResidentReport`]. Of an area they
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::words::{AreaKind, DeviceId, GroupReport, ResidentArea, ResidentReport};
 
-/// Returns the setting, its key and its value; `None` if there is nothing to say.
+/// Returns the setting, its key and its value; `None` if there is nothing to store.
 pub fn resident_setting(reports: &[ResidentReport]) -> Option<(&'static str, Value)> {
     (!reports.is_empty()).then(|| (RESIDENT, Value::List(reports.iter().map(value).collect())))
 }
@@ -65,8 +65,8 @@ fn area_value(area: &ResidentArea) -> Value {
 }
 
 impl Snapshot {
-    /// Returns what the kernel said of the process's resident memory while this was recorded, oldest first; nothing if the
-    /// file does not say. A report that is not one is left out.
+    /// Returns what the kernel reported about the process's resident memory during the recording, oldest first; nothing
+    /// if the file does not have it. Invalid reports are left out.
     #[must_use]
     pub fn resident(&self) -> Vec<ResidentReport> {
         let all = self.allocator_settings().and_then(|settings| settings.get(RESIDENT));
@@ -81,7 +81,7 @@ fn report(value: &Value) -> Option<ResidentReport> {
     let bytes = |key| value.get(key).and_then(Value::as_unsigned);
     let mut areas: Vec<ResidentArea> = value.get("areas")?.as_elements()?.iter().filter_map(area).collect();
     areas.sort_by_key(|area| (area.range.is_empty(), area.range.start));
-    // Areas of one address space do not overlap; of those that do, the first counts.
+    // Areas of one address space do not overlap; if they do, the first counts.
     let mut end = 0;
     areas.retain(|area| {
         let is_apart = area.range.is_empty() || area.range.start >= end;
@@ -134,7 +134,7 @@ fn area(value: &Value) -> Option<ResidentArea> {
     })
 }
 
-/// Returns the ranges of a list of their starts and ends; those that are none are left out.
+/// Returns the ranges in a list of their starts and ends; invalid ones are left out.
 fn ranges(value: &Value) -> Vec<Range<u64>> {
     let pairs = value.as_elements().unwrap_or_default().chunks_exact(2);
     let range = |pair: &[Value]| Some(pair[0].as_unsigned()?..pair[1].as_unsigned()?);

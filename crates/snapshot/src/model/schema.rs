@@ -1,4 +1,4 @@
-//! The keys of the format: for each kind of record one table that reader, writer, JSON and validation use.
+//! The keys of the format: one table for each kind of record, used by reader, writer, JSON and validation.
 
 use super::field::Field;
 use crate::words::{
@@ -6,7 +6,7 @@ use crate::words::{
     Severity::{self, Error, Pytorch},
 };
 
-/// What a key's value has to be.
+/// The required type of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An integer of at least 0.
@@ -37,7 +37,7 @@ pub enum Kind {
     Pair,
 }
 
-/// A known key: its field, its type, the first release with it, and how bad a value of another type is.
+/// A known key: its field, its type, the first release with it, and the severity of a value of another type.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its name.
@@ -50,7 +50,7 @@ pub struct Key {
     pub since: &'static str,
     /// The rule that a value of another type breaks.
     pub rule: Rule,
-    /// How bad that is.
+    /// The severity of a value of another type.
     pub severity: Severity,
 }
 

@@ -1,4 +1,4 @@
-//! Which keys a dictionary has, in which order, and what many dictionaries hold in common.
+//! The keys of a dictionary in their order, and the values that many dictionaries share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::words::Seeded;
 
-/// Where the value of a key is.
+/// The place of a key's value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Slot {
     /// In a field of the record, with the type the format gives it.
@@ -95,7 +95,7 @@ impl Shape {
         self.text("user_metadata").map(own_metadata)
     }
 
-    /// Sets a key: the last value wins and the first place stays, as in a Python dictionary.
+    /// Sets a key: the last value wins and the first place remains, as in a Python dictionary.
     pub fn set(&mut self, key: Text, slot: Slot) {
         match self.slots.iter_mut().find(|(k, _)| *k == key) {
             Some((_, old)) => *old = slot,
@@ -104,7 +104,7 @@ impl Shape {
     }
 }
 
-/// Returns the program's own part of a `user_metadata`: PyTorch 2.10 to 2.14 add a line of the allocator's.
+/// Returns the program's own part of a `user_metadata`: PyTorch 2.10 to 2.14 add a line from the allocator.
 pub(crate) fn own_metadata(text: &str) -> &str {
     text.strip_suffix("mallocWithAddress").map_or(text, |own| own.strip_suffix('\n').unwrap_or(own))
 }
@@ -132,7 +132,7 @@ impl Shapes {
     /// Beyond 2^32 shapes, which no file in memory can hold.
     pub fn intern(&mut self, shape: Shape) -> ShapeId {
         let index = self.0.get_index_of(&shape).unwrap_or_else(|| {
-            // A list that grew key by key has room for more keys than it gets.
+            // A list that grew key by key has more capacity than it needs.
             self.0.insert_full(Arc::new(Shape { slots: shape.slots.into_boxed_slice().into_vec() })).0
         });
         ShapeId(u32::try_from(index).expect("fewer than 2^32 shapes"))

@@ -1,4 +1,4 @@
-//! The sources that a snapshot file can be written from: a model in memory, or events that come one by one.
+//! The sources from which a snapshot file can be written: a model in memory, or events that come one by one.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ pub trait SnapshotSource {
         counted(self)
     }
 
-    /// Whether all events came that are there; asked after they were looked at.
+    /// Returns an error unless all events were delivered; called after they were read.
     ///
     /// # Errors
     /// Why some did not, such as a file that was changed meanwhile.
@@ -55,7 +55,7 @@ pub trait SnapshotSource {
         Ok(())
     }
 
-    /// Returns the number of all events, those of pinned host memory included.
+    /// Returns the number of all events, including those of pinned host memory.
     fn n_events(&self) -> usize {
         let of_devices: usize = DeviceId::first(self.n_traces()).map(|device| self.n_entries(device)).sum();
         of_devices + self.head().host_traces.len()
@@ -64,14 +64,14 @@ pub trait SnapshotSource {
     /// Returns a model in memory, with all events.
     ///
     /// # Errors
-    /// Those of [`SnapshotSource::check`].
+    /// The errors of [`SnapshotSource::check`].
     fn to_snapshot(&self) -> io::Result<Snapshot> {
         let snapshot = collected(self);
         self.check().map(|()| snapshot)
     }
 }
 
-/// [`SnapshotSource::use_counts`] by a look at every event.
+/// Counts [`SnapshotSource::use_counts`] by reading every event.
 pub(crate) fn counted<D: SnapshotSource + ?Sized>(document: &D) -> UseCounts {
     let mut uses = UseCounts::default();
     for device in DeviceId::first(document.n_traces()) {

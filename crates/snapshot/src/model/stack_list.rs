@@ -1,4 +1,4 @@
-//! Stacks within a value: a list of frames, and of each stack the places of its frames there, innermost first.
+//! Stores stacks within a value: a list of frames and, for each stack, the places of its frames in it, innermost first.
 
 use super::{FrameIndex, Snapshot, StackIndex, Value, frame_value, stack_from_value};
 use crate::words::SeededMap;
@@ -35,7 +35,7 @@ impl<'a> FrameWriter<'a> {
     }
 }
 
-/// Frames that are read, with a snapshot of their own, which has the stacks.
+/// Reads frames into a separate snapshot, which has the stacks.
 pub(super) struct FrameReader {
     pub(super) stacks: Snapshot,
     frames: Vec<FrameIndex>,

@@ -1,4 +1,4 @@
-//! The frames of one snapshot and the stacks made of them, each held once.
+//! The frames of one snapshot and its stacks, each stored once.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use super::{shape::ShapeId, value::Text};
 use crate::words::Seeded;
 
-/// One call in a stack (docs/snapshot-format.md 1.4).
+/// A call in a stack (docs/snapshot-format.md 1.4).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Frame {
     /// The function.

@@ -1,4 +1,4 @@
-//! Deserialises a snapshot element by element, so that of JSON only one segment or entry at a time is a tree of values.
+//! Deserialises a snapshot element by element, so that only one segment or entry of JSON at a time is a tree of values.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ struct Records<'s> {
 }
 
 impl Records<'_> {
-    /// Takes the next record of a list; returns what `take` makes of it, or `None` at the end.
+    /// Takes the next record of a list; returns the result of `take`, or `None` at the end.
     fn next<'de, A: SeqAccess<'de>, T>(
         &mut self,
         list: &mut A,
@@ -110,7 +110,7 @@ fn bytes_of_record(table: Table, record: &Value) -> usize {
     }
 }
 
-/// Takes a list while it is read; anything else comes as a value.
+/// Takes a list while it is read; anything else becomes a value.
 trait TakeList<'de>: Sized {
     type Taken;
 
@@ -190,7 +190,7 @@ impl<'de> TakeList<'de> for Trace<'_> {
     }
 }
 
-/// Deserialises whatever comes, as a list or as a value.
+/// Deserialises anything, as a list or as a value.
 struct OrValue<T>(T);
 
 impl<'de, T: TakeList<'de>> DeserializeSeed<'de> for OrValue<T> {

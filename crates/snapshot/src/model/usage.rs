@@ -1,4 +1,4 @@
-//! What devices report of their memory, as a value of the settings: `memreel_usage` of `allocator_settings`.
+//! What devices reported about their memory, stored in the settings: `memreel_usage` in `allocator_settings`.
 //!
 //! It is a list with a dictionary for each device: `device`, `name`, `uuid`, and `reports`, a list of lists of eight:
 //! microseconds since the Unix epoch, bytes used, bytes of the device, bytes of other processes (`None` if they are not
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::words::{DeviceId, DeviceUsage, TimedUsage, UsageReport};
 
-/// Returns the setting, its key and its value; `None` if there is nothing to say.
+/// Returns the setting, its key and its value; `None` if there is nothing to store.
 pub fn usage_setting(devices: &[DeviceUsage]) -> Option<(&'static str, Value)> {
     let of_device = |usage: &DeviceUsage| {
         Value::dict([
@@ -49,8 +49,8 @@ fn report_value(TimedUsage { time_us, report }: &TimedUsage) -> Value {
 }
 
 impl Snapshot {
-    /// Returns what each device reported of its memory while this was recorded; nothing if the file does not say. A report
-    /// that is not one, such as a text in place of a number, is left out.
+    /// Returns what each device reported about its memory during the recording; nothing if the file does not have it.
+    /// Invalid reports, such as a text in place of a number, are left out.
     #[must_use]
     pub fn usage(&self) -> Vec<DeviceUsage> {
         of_settings(self.allocator_settings())

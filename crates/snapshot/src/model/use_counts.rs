@@ -1,12 +1,12 @@
-//! What the events of a document use, counted: actions, stacks and shapes.
+//! Counts what the events of a document use: actions, stacks and shapes.
 
 use super::{ShapeId, StackIndex, TraceEntry};
 use crate::words::Action;
 
 /// How often the events of a document's devices use each action, stack and shape.
 ///
-/// Whoever writes a file wants it before the first event, and it is small: where it is known, a
-/// document need not be gone through for it.
+/// The writer of a file needs them before the first event, and they are small: where they are known, the document need
+/// not be read for them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UseCounts {
     actions: [u32; Action::ALL.len()],
@@ -91,7 +91,7 @@ impl UseCounts {
         self.shapes.iter().map(|(number, n_uses)| (ShapeId(number), n_uses))
     }
 
-    /// Adds those of events that come later, under the numbers that their stacks and shapes have here.
+    /// Adds the counts of later events, with the numbers that their stacks and shapes have here.
     pub fn extend(
         &mut self,
         other: &UseCounts,

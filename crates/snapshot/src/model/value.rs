@@ -1,4 +1,4 @@
-//! Values that memreel carries without giving them a meaning: settings, metadata, unknown keys.
+//! Values that memreel preserves without interpreting them: settings, metadata, unknown keys.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use serde::{
 /// A shared text. Thousands of entries hold the same few.
 pub type Text = Arc<str>;
 
-/// Anything a snapshot may hold. Shared parts are shared in memory too.
+/// Anything that a snapshot may contain. Shared parts are also shared in memory.
 ///
 /// Equality is that of the bytes: two NaNs of the same bits are equal, `0.0`
 /// and `-0.0` are not. That makes values usable as keys of an interner.
@@ -88,7 +88,7 @@ impl Value {
         if let Value::List(all) | Value::Tuple(all) = self { Some(all) } else { None }
     }
 
-    /// Returns what a dictionary holds under a text key.
+    /// Returns the value that a dictionary has for a text key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let Value::Dict(pairs) = self else { return None };

@@ -1,4 +1,4 @@
-//! Deserialises a value, with a bound on its memory where the text is a stranger's.
+//! Deserialises a value, with a bound on its memory if the text is untrusted.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,11 +19,11 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// The memory that the values of one text may take, in proportion to the text, and the texts that its values share.
+/// The memory that the values of one text may take, proportional to the text, and the texts that its values share.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<usize>,
-    /// What the values since the last mark took.
+    /// What the values since the last mark have taken.
     taken: Cell<usize>,
     /// Keys, actions and files are in a text again and again.
     texts: RefCell<SeededSet<Text>>,
@@ -52,12 +52,12 @@ impl Budget {
         Ok(())
     }
 
-    /// Begins to count what the next values take.
+    /// Starts to count what the next values take.
     pub(super) fn mark(&self) {
         self.taken.set(0);
     }
 
-    /// Gets back what the values since the mark took, because they were dropped.
+    /// Returns what the values since the mark have taken, because they were dropped.
     pub(super) fn give_back(&self) {
         self.left.set(self.left.get().saturating_add(self.taken.take()));
     }
@@ -91,7 +91,7 @@ impl Default for Budget {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Within<'b>(pub(super) &'b Budget);
 
-/// What a container takes beside its items: the counts of its references, and what the allocator adds.
+/// What a container takes in addition to its items: its reference counts, and the allocator's overhead.
 pub(super) const BYTES_OF_CONTAINER: usize = 32;
 
 /// Returns the number of digits after the first.

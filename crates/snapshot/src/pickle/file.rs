@@ -1,4 +1,4 @@
-//! Files that are read, which are copied before, because they may change.
+//! Reads files, which are copied first because they may change.
 
 use std::{
     fs::{File, Metadata},
@@ -21,7 +21,7 @@ const CHANGED: &str = "the file changed while it was being read; retry when it i
 /// Up to this length, a file is held in memory where only parts of it are needed at a time.
 const MAX_HELD_BYTES: u64 = 16 << 20;
 
-/// The bytes that show what a file is not.
+/// The first bytes, which show which other format a file has.
 const HEAD_BYTES: u64 = 4096;
 
 /// The bytes of a file, which nothing can change.
@@ -33,7 +33,7 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// Gives the pages that were read back to the kernel; later reads load them again.
+    /// Returns the pages that were read to the kernel; later reads load them again.
     pub(super) fn forget(&self) {
         #[cfg(unix)]
         if let Bytes::Mapped(map) = self {
@@ -100,7 +100,7 @@ impl<'p> Source<'p> {
         self.read_quietly().map_err(|error| Error::io(CANNOT_LOAD, self.path, error))
     }
 
-    /// Returns the file so that parts of it can be given back to the kernel.
+    /// Returns the file so that its pages can be returned to the kernel piece by piece.
     pub(super) fn read_piecemeal(mut self) -> Result<Bytes> {
         let is_small = self.n_bytes() <= MAX_HELD_BYTES;
         let copy = if is_small { None } else { self.private_copy().ok() };
@@ -133,7 +133,7 @@ impl<'p> Source<'p> {
         unsafe { MmapOptions::new().map(&copy) }
     }
 
-    /// Returns what was read, if the file is still as it was when it was opened.
+    /// Returns what was read, if the file has not changed since it was opened.
     fn unless_changed<T>(&self, read: T) -> io::Result<T> {
         let now = self.file.metadata()?;
         let is_same = now.len() == self.opened.len() && now.modified().ok() == self.opened.modified().ok();

@@ -41,9 +41,8 @@ const CANNOT_SAVE: &str = "cannot save the snapshot, and an existing file is unt
 pub struct Inspection {
     /// The snapshot, or why the file is not one.
     pub snapshot: Result<Snapshot>,
-    /// The invariants 3 to 6, and of 7 the size of the file, that the bytes
-    /// break (docs/snapshot-format.md 5). At most 100, and one more that counts
-    /// the rest.
+    /// The invariants 3 to 6, and of 7 the size of the file, that the bytes break (docs/snapshot-format.md 5). At most
+    /// 100, plus one that counts the rest.
     pub findings: Vec<Finding>,
 }
 
@@ -75,7 +74,7 @@ pub fn save(snapshot: &impl SnapshotSource, path: impl AsRef<Path>) -> Result<()
 /// seconds, the file may be empty. For many small files, which take milliseconds each to flush.
 ///
 /// # Errors
-/// Those of [`save`].
+/// The errors of [`save`].
 ///
 /// # Examples
 /// ```
@@ -105,7 +104,7 @@ fn save_as(snapshot: &impl SnapshotSource, path: &Path, durability: Durability) 
 /// folder: another may have put it there.
 ///
 /// # Errors
-/// What the system or `fill` returns. An earlier file of that name is then untouched.
+/// The errors of the system or of `fill`. An earlier file of that name is then unchanged.
 ///
 /// # Examples
 /// ```
@@ -121,11 +120,11 @@ pub fn replace(path: impl AsRef<Path>, fill: impl FnOnce(&mut File) -> io::Resul
     place::replace(&Place::of(path.as_ref())?, (Durability::Unsynced, Target::Anything), fill)
 }
 
-/// Removes the file that [`replace`] would replace, if there is one: the same links are followed, and no others. A folder, a
-/// pipe or a device stays.
+/// Removes the file that [`replace`] would replace, if there is one: the same links are followed, and no others. A
+/// folder, a pipe or a device remains.
 ///
 /// # Errors
-/// What the system returns, and [`io::ErrorKind::PermissionDenied`] for a link that [`replace`] does not follow.
+/// The system's errors, and [`io::ErrorKind::PermissionDenied`] for a link that [`replace`] does not follow.
 ///
 /// # Examples
 /// ```
@@ -164,7 +163,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Snapshot> {
 /// Reads a snapshot from a file, and calls `watch` after each 64 KiB of it. Otherwise like [`load`].
 ///
 /// # Errors
-/// Those of [`load`].
+/// The errors of [`load`].
 ///
 /// # Examples
 /// ```
@@ -194,7 +193,7 @@ fn load_with(path: &Path, watch: Option<&dyn Fn(Reading<'_>)>) -> Result<Snapsho
     }
 }
 
-/// Returns why a file is refused before it is copied: it is too long, or its first byte begins no pickle.
+/// Returns why a file is rejected before it is copied: it is too long, or its first byte cannot start a pickle.
 fn refusal(source: &mut file::Source<'_>) -> Result<Option<Error>> {
     let head = source.head()?;
     // Protocols below 2 begin with a letter or a bracket, the others with PROTO.
@@ -204,7 +203,7 @@ fn refusal(source: &mut file::Source<'_>) -> Result<Option<Error>> {
     Ok(read::refusal(source.n_bytes()).or(foreign))
 }
 
-/// Returns the pickle of a file: the file itself, or what a page holds.
+/// Returns the pickle in a file: the file itself, or the one in a page.
 fn unwrapped(bytes: file::Bytes) -> Result<file::Bytes> {
     Ok(page::pickle_in(&bytes)?.map_or(bytes, file::Bytes::Read))
 }
@@ -260,7 +259,7 @@ pub fn from_slice(bytes: &[u8]) -> Result<Snapshot> {
     read::read(page.as_deref().unwrap_or(bytes), Means::default()).0
 }
 
-/// Returns the pickle that bytes are or hold: those of a page of PyTorch's `trace_plot` hold one in base64. The functions
+/// Returns the pickle in bytes: the bytes themselves, or the base64 in a page of PyTorch's `trace_plot`. The functions
 /// that read files, and [`from_slice`], do this themselves.
 ///
 /// # Errors
@@ -288,10 +287,10 @@ pub fn named_text(bytes: &[u8]) -> Option<&'static str> {
     read::named_text(bytes)
 }
 
-/// Reads a snapshot without the events of its devices, which stay in the bytes.
+/// Reads a snapshot without the events of its devices, which remain in the bytes.
 ///
 /// # Errors
-/// Those of [`from_slice`].
+/// The errors of [`from_slice`].
 pub fn lazy(bytes: &[u8]) -> Result<LazySnapshot<'_>> {
     LazySnapshot::read(bytes, None)
 }
@@ -335,7 +334,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<OpenFile> {
 pub struct OpenFile(file::Bytes);
 
 impl OpenFile {
-    /// Reads the snapshot without the events of its devices, which stay in the file.
+    /// Reads the snapshot without the events of its devices, which remain in the file.
     ///
     /// # Errors
     /// [`is_malformed`](crate::words::Error::is_malformed) with the offset of a byte if the file is not a snapshot.
@@ -370,7 +369,7 @@ pub fn inspect_slice(bytes: &[u8]) -> Inspection {
 }
 
 impl Inspection {
-    /// Returns the result for a file of which nothing is read.
+    /// Returns the result for a file that is rejected unread.
     fn refused(error: Error, n_bytes: u64) -> Inspection {
         let (snapshot, findings) = read::refused(error, n_bytes);
         Inspection { snapshot, findings }

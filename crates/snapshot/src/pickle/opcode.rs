@@ -1,4 +1,4 @@
-//! The opcodes of pickles under Python's names, and why some of them are refused.
+//! The opcodes of pickles under Python's names, and why some of them are rejected.
 //!
 //! The reader supports opcodes that make plain data: those that PyTorch's web
 //! viewer supports (docs/snapshot-format.md 3.1), which are the only ones that
@@ -55,7 +55,7 @@ const READ_ONLY_HERE: &[(u8, &str)] = &[
     (BINBYTES8, "BINBYTES8"),
 ];
 
-/// Opcodes that import, call or ask something outside the file.
+/// Opcodes that import, call or access something outside the file.
 const RUN_CODE: &[(u8, &str)] = &[
     (b'c', "GLOBAL"),
     (b'R', "REDUCE"),
@@ -74,7 +74,7 @@ const RUN_CODE: &[(u8, &str)] = &[
     (0x98, "READONLY_BUFFER"),
 ];
 
-/// Data that snapshots do not have: sets, strings of Python 2, protocol 0 and stack manipulation.
+/// Data that snapshots do not contain: sets, Python 2 strings, protocol 0 and stack manipulation.
 const NO_PART: &[(u8, &str)] = &[
     (b'0', "POP"),
     (b'1', "POP_MARK"),
@@ -93,7 +93,7 @@ const NO_PART: &[(u8, &str)] = &[
     (0x96, "BYTEARRAY8"),
 ];
 
-/// Returns the name of an opcode that the reader supports and the viewer does not.
+/// Returns the name of an opcode that the reader supports but the viewer does not.
 pub(super) fn unknown_to_viewer(op: u8) -> Option<&'static str> {
     named(READ_ONLY_HERE, op)
 }

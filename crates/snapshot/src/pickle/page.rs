@@ -15,7 +15,7 @@ use crate::words::{Error, Result};
 /// The key of a file's bytes.
 const KEY: &[u8] = b"\"base64\"";
 
-/// What may be before the first tag.
+/// The characters allowed before the first tag.
 const BLANK: &[u8] = b" \t\r\n\xef\xbb\xbf";
 
 /// How a browser decodes: the padding may be missing.
@@ -26,7 +26,7 @@ const BROWSER: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Returns whether bytes are of a page and not of a pickle: no pickle begins with a tag.
+/// Returns whether bytes are a page rather than a pickle: no pickle starts with a tag.
 pub(super) fn is_page(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !BLANK.contains(byte)) == Some(&b'<')
 }
@@ -51,7 +51,7 @@ pub(super) fn pickle_in(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     BROWSER.decode(text).map(Some).map_err(damaged)
 }
 
-/// Returns the text behind the first key.
+/// Returns the text after the first key.
 fn value(bytes: &[u8]) -> Option<&[u8]> {
     let at = bytes.windows(KEY.len()).position(|part| part == KEY)?;
     let rest = bytes[at + KEY.len()..].trim_ascii_start().strip_prefix(b":")?;

@@ -1,5 +1,5 @@
-//! Folders that are open, and names in them. Each part of a path is looked at once, so that nothing is followed that others put
-//! there meanwhile.
+//! Open folders, and names in them. Each part of a path is resolved only once, so that nothing is followed that others
+//! put there meanwhile.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -25,40 +25,40 @@ use rustix::{
     process::geteuid,
 };
 
-/// The links that a path may go through, as in the kernel.
+/// The maximum number of links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What may be done by anyone but the owner of a folder.
+/// The permissions that let others write to a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// How a folder is opened that is only passed through: it need not be readable.
+/// How to open a folder that is only passed through: it need not be readable.
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(PASSED);
 #[cfg(target_os = "linux")]
 const PASSED: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const PASSED: OFlags = OFlags::RDONLY;
 
-/// How a new file is opened.
+/// How to open a new file.
 const NEW: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(OFlags::EXCL).union(UNFOLLOWED);
 const UNFOLLOWED: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 
-/// As `File::create` makes files: the umask takes away what others may not.
+/// The permissions that `File::create` requests; the umask removes some.
 const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o666);
 
-/// What is wanted at the end of a path.
+/// The expected end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Name,
     Folder,
-    /// A folder, which is made if it is missing, with those above it.
+    /// A folder, which is created if it is missing, along with its parents.
     NewFolder,
 }
 
-/// A folder that is open.
+/// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
-/// A name in a folder that is open. It is no link, except one of the kernel's own, in `/proc`.
+/// A name in an open folder. It is not a link, except one of the kernel's own in `/proc`.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: Folder,
@@ -66,7 +66,7 @@ pub(crate) struct Place {
     is_of_kernel: bool,
 }
 
-/// What has the name.
+/// The kind of file with the name.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
@@ -76,7 +76,7 @@ pub(crate) enum Found {
     Other,
 }
 
-/// A file that has a temporary name in its folder until it is whole.
+/// A file that has a temporary name in its folder until it is complete.
 #[derive(Debug)]
 pub(crate) struct Begun<'p> {
     place: &'p Place,
@@ -99,7 +99,7 @@ impl Folder {
     }
 }
 
-/// What only programs that record need.
+/// For programs that record.
 #[cfg(target_os = "linux")]
 impl Folder {
     pub(super) fn private(&self, name: &OsStr) -> io::Result<Folder> {
@@ -117,7 +117,7 @@ impl Folder {
     }
 
     pub(super) fn taken(&self, name: &OsStr) -> io::Result<Option<File>> {
-        // Nobody waits for a pipe.
+        // Does not wait for a pipe.
         let Ok(file) = openat(&self.0, name, OFlags::RDWR | OFlags::NONBLOCK | UNFOLLOWED, Mode::empty())
         else {
             return Ok(None);
@@ -149,7 +149,7 @@ impl Folder {
 
     pub(super) fn rename_new(&self, name: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         match renameat_with(&self.0, name, &folder.0, to, RenameFlags::NOREPLACE) {
-            // Some file systems do not have it.
+            // Some file systems do not support it.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 linkat(&self.0, name, &folder.0, to, AtFlags::empty())?;
                 self.remove(name)
@@ -177,7 +177,7 @@ impl Place {
     /// Finds the place of a path.
     ///
     /// # Errors
-    /// What the system returns, and [`io::ErrorKind::PermissionDenied`] for a link of another user in a folder that others
+    /// The system's errors, and [`io::ErrorKind::PermissionDenied`] for a link of another user in a folder that others
     /// may write into.
     pub(crate) fn of(path: &Path) -> io::Result<Place> {
         Place::from(start(path)?, path)
@@ -189,10 +189,10 @@ impl Place {
         Ok(Place { folder: Folder(folder), name, is_of_kernel })
     }
 
-    /// Returns what has the name.
+    /// Returns the kind of file with the name.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub(crate) fn found(&self) -> io::Result<Found> {
         if self.is_of_kernel {
             return Ok(Found::Other);
@@ -208,10 +208,10 @@ impl Place {
         }
     }
 
-    /// Removes what has the name, if it is a file.
+    /// Removes the name, if it is a file.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self.found()? {
             Found::File(_) => Ok(unlinkat(&self.folder.0, &self.name, AtFlags::empty())?),
@@ -222,7 +222,7 @@ impl Place {
     /// Opens a pipe or a device.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub(crate) fn open_other(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         if self.is_of_kernel {
@@ -236,14 +236,14 @@ impl Place {
     /// Opens a file at its end, or a new one.
     ///
     /// # Errors
-    /// What the system returns, and [`io::ErrorKind::PermissionDenied`] for what another user put into a folder that others may
-    /// write into.
+    /// The system's errors, and [`io::ErrorKind::PermissionDenied`] for what another user put into a folder that others
+    /// may write into.
     pub(crate) fn append(&self) -> io::Result<File> {
         let open = |flags| openat(&self.folder.0, &self.name, OFlags::APPEND | flags, OPEN_TO_ALL);
         if self.is_of_kernel {
             return Ok(open(OFlags::WRONLY | OFlags::CLOEXEC)?.into());
         }
-        // Nobody waits for a pipe that another user has put there.
+        // Does not wait for a pipe that another user has put there.
         match open(OFlags::WRONLY | OFlags::NONBLOCK | UNFOLLOWED) {
             Err(Errno::NOENT) => Ok(open(NEW)?.into()),
             opened => {
@@ -255,10 +255,10 @@ impl Place {
         }
     }
 
-    /// Begins a file under a name that nothing has.
+    /// Starts a file under an unused name.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub(crate) fn begin(&self) -> io::Result<Begun<'_>> {
         for n in 0..100 {
             // With the process's number: what is left of one that was killed is known for its own.
@@ -272,7 +272,7 @@ impl Place {
         Err(Errno::EXIST.into())
     }
 
-    /// Has the folder's names on the disk, where a folder can be opened and synced.
+    /// Syncs the folder's names to disk, where a folder can be opened and synced.
     pub(crate) fn sync(&self) {
         let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let _ =
@@ -280,7 +280,7 @@ impl Place {
     }
 }
 
-/// What had a name at one moment, whatever has it later.
+/// The file that had a name at one moment, whatever has it later.
 struct Named {
     #[cfg(target_os = "linux")]
     file: OwnedFd,
@@ -325,10 +325,10 @@ impl Named {
 }
 
 impl Begun<'_> {
-    /// Gives the file its name, in place of what has it.
+    /// Gives the file its name, replacing any file that has it.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let Place { folder: Folder(folder), name: wanted, .. } = self.place;
         if let Some(name) = &self.name {
@@ -347,14 +347,14 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Opens the folder in which a path begins.
+/// Opens the folder in which a path starts.
 fn start(path: &Path) -> io::Result<OwnedFd> {
     // The current folder may be one that this user cannot enter.
     Ok(openat(CWD, if path.is_absolute() { "/" } else { "." }, FOLDER, Mode::empty())?)
 }
 
-/// Goes along a path from a folder. Returns the folder where it ends, and the name that is left if one is wanted, with whether
-/// that is a link of the kernel's own.
+/// Follows a path from a folder. Returns the folder where it ends and, if one is wanted, the remaining name, with
+/// whether that is one of the kernel's own links.
 fn walk(mut folder: OwnedFd, path: &Path, end: End) -> io::Result<(OwnedFd, Option<(OsString, bool)>)> {
     let (mut rest, mut n_links) = (VecDeque::new(), 0);
     push(&mut rest, path);
@@ -391,7 +391,7 @@ fn walk(mut folder: OwnedFd, path: &Path, end: End) -> io::Result<(OwnedFd, Opti
     Ok((folder, None))
 }
 
-/// Returns where a link leads; `None` for what is no link.
+/// Returns the target of a link; `None` if it is not a link.
 fn link(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<OsString>> {
     let named = Named::of(folder, name)?;
     if FileType::from_raw_mode(named.found.st_mode) != FileType::Symlink {
@@ -401,7 +401,7 @@ fn link(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<OsString>> {
     named.link().map(Some)
 }
 
-/// Opens a folder in a folder; `None` for what is a link or a file.
+/// Opens a folder in a folder; `None` for a link or a file.
 fn next(folder: &OwnedFd, name: &OsStr, end: End) -> io::Result<Option<OwnedFd>> {
     let open = || openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
     match open() {
@@ -409,7 +409,7 @@ fn next(folder: &OwnedFd, name: &OsStr, end: End) -> io::Result<Option<OwnedFd>>
         Err(Errno::NOTDIR | Errno::LOOP) => Ok(None),
         Err(Errno::NOENT) if end == End::NewFolder => {
             match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
-                // Another process may make it too.
+                // Another process may create it too.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -427,7 +427,7 @@ fn push(rest: &mut VecDeque<OsString>, path: &Path) {
     path.components().rev().for_each(|component| rest.push_front(part(component)));
 }
 
-/// Refuses what another user put into a folder that others may write into: it may lead to a file of this user.
+/// Rejects what another user put into a folder that others may write into: it may lead to a file of this user.
 fn check_owned(of_folder: &Stat, found: &Stat, name: &OsStr, what: &str) -> io::Result<()> {
     let is_trusted = mode_of(of_folder) & OTHERS_WRITE == 0
         || found.st_uid == geteuid().as_raw()
@@ -448,7 +448,7 @@ fn mode_of(found: &Stat) -> u32 {
     found.st_mode as u32
 }
 
-/// Whether links in a folder are the kernel's own.
+/// Returns whether links in a folder are the kernel's own.
 #[cfg(target_os = "linux")]
 fn is_of_kernel(folder: &OwnedFd) -> bool {
     rustix::fs::fstatfs(folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)

@@ -1,4 +1,4 @@
-//! Folders and names in them, on systems without descriptors of folders: paths.
+//! Folders and names in them, as paths, on systems without folder descriptors.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,7 +13,7 @@ use tempfile::{NamedTempFile, TempPath};
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
-/// The path of a file; a link was followed.
+/// The path of a file; links were followed.
 #[derive(Debug)]
 pub(crate) struct Place(PathBuf);
 
@@ -26,7 +26,7 @@ pub(crate) enum Found {
     Other,
 }
 
-/// A file that has a temporary name in its folder until it is whole.
+/// A file that has a temporary name in its folder until it is complete.
 #[derive(Debug)]
 pub(crate) struct Begun<'p> {
     place: &'p Place,

@@ -1,7 +1,7 @@
-//! Where files are: how they are written, in a folder that is open and each as a whole or not at all, and how they are opened.
+//! Opens files, and writes them in an open folder, each completely or not at all.
 //!
-//! Each part of a path is looked at once. In a folder that other users may write into, a link is followed only if its owner is
-//! the caller or the owner of the folder: another may have put it there.
+//! Each part of a path is resolved once. In a folder that other users may write into, a link is followed only if its
+//! owner is the caller or the owner of the folder: another user may have put it there.
 #![forbid(unsafe_code)]
 
 #[cfg(unix)]
@@ -28,7 +28,7 @@ pub use plain::{keep_to, open_plain, open_plain_or_pipe};
 pub(crate) use replaced::{Durability, Target, replace};
 pub(crate) use system::{Found, Place};
 
-/// A folder that is open: what its path leads to later changes nothing.
+/// An open folder: later changes to its path have no effect.
 ///
 /// ```
 /// use std::io::Write;
@@ -45,26 +45,27 @@ pub(crate) use system::{Found, Place};
 pub struct Folder(system::Folder);
 
 impl Folder {
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     ///
     /// # Errors
-    /// What the system returns, and [`io::ErrorKind::PermissionDenied`] for a link that another user may have put there.
+    /// The system's errors, and [`io::ErrorKind::PermissionDenied`] for a link that another user may have put there.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Folder> {
         system::Folder::open(path.as_ref()).map(Folder)
     }
 
-    /// Opens a folder, which is made if it is missing, with those above it.
+    /// Opens a folder, creating it and its parents if they are missing.
     ///
     /// # Errors
-    /// Those of [`Folder::open`].
+    /// The errors of [`Folder::open`].
     pub fn make(path: impl AsRef<Path>) -> io::Result<Folder> {
         system::Folder::make(path.as_ref()).map(Folder)
     }
 
-    /// Writes a file of this name: under a temporary name, the whole file or nothing. A pipe or a device is written into.
+    /// Writes a file of this name under a temporary name, completely or not at all. A pipe or a device is written
+    /// directly.
     ///
     /// # Errors
-    /// What the system or `fill` returns. An earlier file of that name is then untouched.
+    /// The errors of the system or of `fill`. An earlier file of that name is then unchanged.
     pub fn replace(
         &self,
         name: impl AsRef<Path>,
@@ -74,21 +75,21 @@ impl Folder {
     }
 }
 
-/// What only programs that record need.
+/// For programs that record.
 #[cfg(target_os = "linux")]
 impl Folder {
-    /// Makes a folder of this name that its user alone may enter.
+    /// Creates a folder of this name that only its user may enter.
     ///
     /// # Errors
-    /// What the system returns, also for a name that something has.
+    /// The system's errors, also if the name is taken.
     pub fn private(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
         self.0.private(name.as_ref()).map(Folder)
     }
 
-    /// Opens the folder of a path, which is made if it is missing. Returns it with the name that the path ends with.
+    /// Opens the folder of a path, creating it if it is missing. Returns it with the last name of the path.
     ///
     /// # Errors
-    /// Those of [`Folder::make`], and [`io::ErrorKind::InvalidInput`] for a path without a name.
+    /// The errors of [`Folder::make`], and [`io::ErrorKind::InvalidInput`] for a path without a name.
     pub fn above(path: impl AsRef<Path>) -> io::Result<(Folder, OsString)> {
         let path = path.as_ref();
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
@@ -96,66 +97,66 @@ impl Folder {
         Ok((Folder::make(above.unwrap_or(Path::new(".")))?, name))
     }
 
-    /// Makes a file of a name that nothing has, with these permissions.
+    /// Creates a file under an unused name, with these permissions.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         self.0.create(name.as_ref(), mode)
     }
 
-    /// Opens an empty file, by which this user has taken the name; `None` if there is none.
+    /// Opens an empty file with which this user has reserved the name; `None` if there is none.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn taken(&self, name: impl AsRef<OsStr>) -> io::Result<Option<File>> {
         self.0.taken(name.as_ref())
     }
 
-    /// Gives what has a name another one, unless it is a folder.
+    /// Renames whatever has a name, unless it is a folder.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn set_aside(&self, name: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         self.0.set_aside(name.as_ref(), to.as_ref())
     }
 
-    /// Gives a file another name, in place of what has it.
+    /// Renames a file, replacing any file with the new name.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         self.0.rename(name.as_ref(), to.as_ref())
     }
 
-    /// Gives a file another name, which nothing has.
+    /// Renames a file to an unused name.
     ///
     /// # Errors
-    /// What the system returns; [`io::ErrorKind::AlreadyExists`] if something has the name.
+    /// The system's errors; [`io::ErrorKind::AlreadyExists`] if the name is taken.
     pub fn rename_new(&self, name: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         self.0.rename_new(name.as_ref(), &self.0, to.as_ref())
     }
 
-    /// Moves a file into another folder, where nothing has its name.
+    /// Moves a file into another folder, where its name must be unused.
     ///
     /// # Errors
-    /// Those of [`rename_new`](Folder::rename_new).
+    /// The errors of [`rename_new`](Folder::rename_new).
     pub fn move_into(&self, name: impl AsRef<OsStr>, folder: &Folder) -> io::Result<()> {
         self.0.rename_new(name.as_ref(), &folder.0, name.as_ref())
     }
 
-    /// Makes a folder of a name that nothing has.
+    /// Creates a folder under an unused name.
     ///
     /// # Errors
-    /// What the system returns; [`io::ErrorKind::AlreadyExists`] if something has the name.
+    /// The system's errors; [`io::ErrorKind::AlreadyExists`] if the name is taken.
     pub fn new_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Folder> {
         self.0.new_folder(name.as_ref()).map(Folder)
     }
 
-    /// Removes a file, or a link and not what it leads to.
+    /// Removes a file, or a link rather than its target.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.0.remove(name.as_ref())
     }
@@ -163,15 +164,15 @@ impl Folder {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.0.remove_folder(name.as_ref())
     }
 
-    /// Returns where the folder is now, without links.
+    /// Returns the current path of the folder, without links.
     ///
     /// # Errors
-    /// What the system returns.
+    /// The system's errors.
     pub fn path(&self) -> io::Result<PathBuf> {
         self.0.path()
     }
@@ -192,8 +193,8 @@ impl Folder {
 /// ```
 ///
 /// # Errors
-/// What the system returns, and [`io::ErrorKind::PermissionDenied`] for a link or a file that another user put into a folder
-/// that others may write into.
+/// The system's errors, and [`io::ErrorKind::PermissionDenied`] for a link or a file that another user put into a
+/// folder that others may write into.
 pub fn append(path: impl AsRef<Path>) -> io::Result<File> {
     Place::of(path.as_ref())?.append()
 }

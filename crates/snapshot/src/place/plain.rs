@@ -1,5 +1,5 @@
-//! Files that are opened to be read. Others may put a pipe or a device in their place at any time, so what was opened is looked
-//! at, and nobody waits before that.
+//! Opens files for reading. Others may put a pipe or a device in their place at any time, so the opened file is
+//! checked, and nothing waits before that.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -9,11 +9,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// The folders below which files are opened; not set: everywhere.
+/// The folders below which files are opened; everywhere if not set.
 static ROOTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
-/// Has this process open no file to be read from now on that is not below one of these folders, whatever links lead to it. The
-/// folders and the paths of files are absolute, and have no links. What is called first holds.
+/// Restricts this process to reading files below these folders from now on, whatever links lead to them. The folders
+/// and the paths of files are absolute, and have no links. The first call holds.
 pub fn keep_to(roots: Vec<PathBuf>) {
     let _ = ROOTS.set(roots);
 }
@@ -25,7 +25,7 @@ pub fn keep_to(roots: Vec<PathBuf>) {
 /// ```
 ///
 /// # Errors
-/// What the system returns; [`io::ErrorKind::InvalidInput`] for what is no plain file.
+/// The system's errors; [`io::ErrorKind::InvalidInput`] for anything other than a plain file.
 pub fn open_plain(path: impl AsRef<Path>) -> io::Result<File> {
     let file = open_at_once(path.as_ref())?;
     if file.metadata()?.is_file() {
@@ -34,11 +34,11 @@ pub fn open_plain(path: impl AsRef<Path>) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a folder, a device or a pipe, not a file"))
 }
 
-/// Opens a plain file, or a pipe. A pipe that has a name is waited for, if it is this user's or root's: another user may have put
-/// it there.
+/// Opens a plain file or a pipe. Waits for a named pipe only if it is this user's or root's, because another user may
+/// have put it there.
 ///
 /// # Errors
-/// Those of [`open_plain`].
+/// The errors of [`open_plain`].
 pub fn open_plain_or_pipe(path: impl AsRef<Path>) -> io::Result<File> {
     let file = open_at_once(path.as_ref())?;
     let found = file.metadata()?;

@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole.
+//! Replaces files completely or not at all.
 #![forbid(unsafe_code)]
 
 use std::{fs::File, io};
@@ -13,7 +13,7 @@ pub(crate) enum Durability {
     Unsynced,
 }
 
-/// Whether what is written may go into a pipe or a device.
+/// Whether to write into a pipe or a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     FileOnly,

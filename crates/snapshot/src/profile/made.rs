@@ -1,4 +1,4 @@
-//! A profile becomes a snapshot: a segment for each device, and a block for each live object.
+//! Turns a profile into a snapshot: a segment for each device, and a block for each live object.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,17 @@ use crate::{
     words::{Address, BlockState, DeviceId, Error, PoolKind, Result, SeededMap},
 };
 
-/// The setting that has what wrote a profile: `JAX`, or `pprof` if that is not known.
+/// The setting that names the program that wrote a profile: `JAX`, or `pprof` if that is not known.
 const WRITER: &str = "memreel_profile";
 
-/// The names of values that are live bytes, the first that is there counts: of Go and jemalloc, and of JAX and tcmalloc.
+/// The names of values that are live bytes, of which the first present one counts: of Go and jemalloc, and of JAX and
+/// tcmalloc.
 const LIVE: [&str; 2] = ["inuse_space", "space"];
 
-/// The most blocks that objects become; beyond, a sample is one block.
+/// The most blocks for objects; beyond that, each sample is one block.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// Where the memory of devices begins, and how far they are apart.
+/// Where the memory of devices starts, and the distance between them.
 const FIRST_ADDRESS: u64 = 1 << 40;
 
 /// The most devices of a profile.

@@ -1,4 +1,4 @@
-//! The messages of pprof's `profile.proto` that a heap profile needs. Texts are numbers of the table of texts.
+//! The messages of pprof's `profile.proto` that a heap profile needs. Texts are numbers in the table of texts.
 
 use prost::Message;
 
@@ -19,7 +19,7 @@ pub(super) struct Profile {
     pub(super) texts: Vec<String>,
 }
 
-/// What a value of a sample is, and its unit.
+/// The meaning of a sample's value, and its unit.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -98,7 +98,7 @@ impl Profile {
     }
 }
 
-/// Whether bytes begin as a profile: with a type of a value, a message of two small numbers.
+/// Returns whether bytes start like a profile: with the type of a value, a message of two small numbers.
 pub(super) fn is_beginning(head: &[u8]) -> bool {
     let [0x0a, length @ 2..=12, field @ (0x08 | 0x10), ..] = head else { return false };
     let message = head.get(2..2 + usize::from(*length));

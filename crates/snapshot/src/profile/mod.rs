@@ -1,7 +1,7 @@
 //! Heap profiles in the format of pprof, read as snapshots: what JAX, Go and jemalloc write, and memreel's own export.
 //!
-//! A profile has the live bytes of each stack and no events. As a snapshot it is one segment for each device, with a block for
-//! each live object, so that every question about a moment answers.
+//! A profile has the live bytes of each stack and no events. As a snapshot it is one segment for each device, with a
+//! block for each live object, so that every question about a moment has an answer.
 //!
 //! ```no_run
 //! let profile = std::fs::read("memory.prof")?;
@@ -24,13 +24,13 @@ use crate::{
     words::{Error, Result},
 };
 
-/// Returns whether bytes begin as a profile does, or as one that gzip has compressed. The first few KiB are enough.
+/// Returns whether bytes start like a profile, or like one compressed by gzip. The first few KiB are enough.
 #[must_use]
 pub fn is_profile(head: &[u8]) -> bool {
     unpacked::head(head).is_some_and(|head| message::is_beginning(&head))
 }
 
-/// Reads a profile, also one that gzip has compressed.
+/// Reads a profile, which gzip may have compressed.
 ///
 /// # Errors
 /// [`is_malformed`](crate::words::Error::is_malformed) if the bytes are damaged, and an error that says so if they are a profile of

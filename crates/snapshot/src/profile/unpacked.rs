@@ -11,10 +11,10 @@ use crate::words::{Error, Result};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The most bytes of a profile: a file of some KiB may hold any number of them.
+/// The most bytes of a profile: a file of a few KiB may contain any number of them.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// How much of a head is looked at.
+/// How much of a file's start is read.
 const HEAD: u64 = 64;
 
 /// Returns the first bytes, decompressed; `None` if the head is damaged.

@@ -1,4 +1,4 @@
-//! Adds the category `"unknown"`, without which the viewer throws if another entry has a category.
+//! Adds the category `"unknown"`, without which the viewer throws if any entry has a category.
 //!
 //! See `docs/snapshot-format.md` 3.5.
 

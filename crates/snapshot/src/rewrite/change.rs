@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One kind of change to a snapshot, for users to read.
+/// One kind of change to a snapshot, described for users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Change {
@@ -24,7 +24,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Collects changes; equal changes of one place are one change with a count.
+/// Collects changes; equal changes at one place are one change with a count.
 #[derive(Debug, Default)]
 pub(super) struct Changes(Vec<Change>);
 
@@ -44,7 +44,7 @@ impl Changes {
         self.0.iter().map(|change| change.count).sum()
     }
 
-    /// Adds changes of another place.
+    /// Adds changes at another place.
     pub(super) fn append(&mut self, mut others: Changes) {
         self.0.append(&mut others.0);
     }

@@ -1,9 +1,9 @@
-//! Insertions into a trace and deletions from it, collected first and applied at once.
+//! Collects insertions and deletions in a trace, and applies them at once.
 
 use super::change::Changes;
 use crate::{model::TraceEntry, words::Address};
 
-/// The order of insertions between two entries: those that belong to the entry before come first.
+/// The order of insertions between two entries: those that belong to the earlier entry come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Side {
     FirstAfter,
@@ -11,7 +11,7 @@ enum Side {
     Before,
 }
 
-/// Edits of one trace. Entries have the numbers that they have before all edits.
+/// Edits of one trace. Entries have the numbers from before all edits.
 #[derive(Debug)]
 pub(super) struct Edits {
     insertions: Vec<(usize, Side, TraceEntry)>,
@@ -34,28 +34,28 @@ impl Edits {
         }
     }
 
-    /// Inserts in front of an entry, behind earlier such insertions.
+    /// Inserts before an entry, after earlier such insertions.
     pub(super) fn before(&mut self, index: usize, entry: TraceEntry) {
         self.insertions.push((index, Side::Before, entry));
     }
 
-    /// Inserts right behind an entry.
+    /// Inserts directly after an entry.
     pub(super) fn after(&mut self, index: usize, entry: TraceEntry) -> InsertionId {
         self.insertions.push((index + 1, Side::After, entry));
         InsertionId(self.insertions.len() - 1)
     }
 
-    /// Inserts right behind an entry, in front of all other insertions there.
+    /// Inserts directly after an entry, before all other insertions there.
     pub(super) fn first_after(&mut self, index: usize, entry: TraceEntry) {
         self.insertions.push((index + 1, Side::FirstAfter, entry));
     }
 
-    /// The inserted entry, to be changed.
+    /// Returns the inserted entry, to be changed.
     pub(super) fn inserted(&mut self, id: InsertionId) -> &mut TraceEntry {
         &mut self.insertions[id.0].2
     }
 
-    /// Gives an entry another size.
+    /// Changes the size of an entry.
     pub(super) fn resize(&mut self, index: usize, size: u64) {
         self.sizes.push((index, size));
     }
@@ -80,7 +80,7 @@ impl Edits {
         self.insertions.is_empty() && self.sizes.is_empty() && !self.is_dropped.contains(&true)
     }
 
-    /// The addresses that edits of this trace are about: the first, and the first one past.
+    /// Returns the addresses that edits of this trace are about: the first, and one past the last.
     pub(super) fn ranges(&self, trace: &[TraceEntry]) -> impl Iterator<Item = (Address, Address)> {
         let inserted = self.insertions.iter().map(|(_, _, entry)| entry.span());
         let resized = self.sizes.iter().map(|(index, _)| trace[*index].span());

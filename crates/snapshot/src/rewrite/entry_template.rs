@@ -1,4 +1,4 @@
-//! Makes entries that were not recorded, with the keys of recorded ones.
+//! Creates entries that were not recorded, with the keys of recorded ones.
 
 use crate::{
     model::{Field, Shape, ShapeId, Shapes, Slot, StackIndex, TraceEntry},
@@ -8,7 +8,7 @@ use crate::{
 /// Keys that describe one event and must not be copied to another.
 const OF_ONE_EVENT: &[&str] = &["frames", "forward_frames", "internal_metadata", "category"];
 
-/// Makes entries like given ones.
+/// Creates entries like given ones.
 #[derive(Debug)]
 pub(crate) struct EntryTemplate<'a> {
     shapes: &'a mut Shapes,
@@ -20,8 +20,7 @@ impl<'a> EntryTemplate<'a> {
         EntryTemplate { shapes, bare: SeededMap::default() }
     }
 
-    /// Makes an entry with the stream, the scope and the keys of `pattern`. It has a stack if `stack` is
-    /// given.
+    /// Creates an entry with the stream, the scope and the keys of `pattern`. It has a stack if `stack` is given.
     pub(crate) fn entry(
         &mut self,
         pattern: &TraceEntry,

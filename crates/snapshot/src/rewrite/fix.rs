@@ -33,8 +33,8 @@ pub struct Fixed {
 /// contradict the segments are dropped. The settings get their number (`memreel_fixed_events`), because
 /// figures over time are estimates then. A sound snapshot is returned unchanged.
 ///
-/// The category is for viewers before June 2026 alone, as is writing protocol 5 again as 4; all viewers need the
-/// other repairs.
+/// The category is only for viewers before June 2026, as is rewriting protocol 5 as 4; all viewers need the other
+/// repairs.
 ///
 /// Defects of a file's bytes (the protocol, batches that are too long, records that are used twice,
 /// repeated stacks) do not need this function; writing the snapshot again removes them.

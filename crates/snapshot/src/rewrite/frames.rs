@@ -1,4 +1,4 @@
-//! Rewrites stacks: fewer frames, shorter paths, or no names.
+//! Rewrites stacks: with fewer frames, shorter paths, or no names.
 
 use std::{io, ops::Range};
 
@@ -24,7 +24,7 @@ pub(super) struct FrameOptions {
     pub(super) anonymise: bool,
 }
 
-/// A source with rewritten stacks. Stacks that are not in use are left out.
+/// A source with rewritten stacks. Unused stacks are left out.
 pub(super) struct Reframed<'a> {
     base: Box<dyn SnapshotSource + 'a>,
     head: Snapshot,
@@ -38,7 +38,7 @@ pub(super) struct Reframed<'a> {
 impl<'a> Reframed<'a> {
     pub(super) fn new(base: Box<dyn SnapshotSource + 'a>, options: &FrameOptions) -> Reframed<'a> {
         let mut head = base.head().without_traces();
-        // The sums have frames of their own.
+        // The sums have their own frames.
         forget_allocated(&mut head);
         forget_mapped(&mut head);
         let old = std::mem::take(&mut head.stacks);

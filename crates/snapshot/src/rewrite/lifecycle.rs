@@ -1,8 +1,8 @@
-//! The lives of blocks and segments, read forward: the events that a trace lacks are added.
+//! Reads the lives of blocks and segments forward, and adds the events that a trace lacks.
 //!
-//! An event that cannot follow the entries before it shows which event is missing (invariants 21, 23 and
-//! 25). Ends are added as late as possible: a block is live until its memory is used again. A
-//! `free_completed` alone is added right behind its request, as PyTorch writes it.
+//! An event that cannot follow earlier entries shows which event is missing (invariants 21, 23 and 25). Ends are added
+//! as late as possible: a block is live until its memory is used again. A missing `free_completed` alone is added
+//! directly after its request, as PyTorch writes it.
 
 use super::{edits::Edits, entry_template::EntryTemplate, trace_end::TraceEnd};
 use crate::{
@@ -127,7 +127,7 @@ impl Completion<'_, '_> {
         self.lives.push(LifeEntries { first: index, last: index, requested });
     }
 
-    /// Gives an event the size that its block began with.
+    /// Sets an event's size to the one with which its block started.
     fn resize(&mut self, index: usize, size: u64) {
         if self.trace[index].size != size {
             self.edits.resize(index, size);
@@ -135,7 +135,7 @@ impl Completion<'_, '_> {
         }
     }
 
-    /// Adds the request of a completion, in front of it.
+    /// Adds the request for a completion, before it.
     fn add_request(&mut self, index: usize) {
         let TraceEntry { address, size, .. } = self.trace[index];
         let entry = self.template.entry(&self.trace[index], Action::FreeRequested, address, size, None);
@@ -150,7 +150,7 @@ impl Completion<'_, '_> {
         }
     }
 
-    /// Ends a block in front of an entry, or behind all if `index` is the number of entries.
+    /// Ends a block before an entry, or after all if `index` is the number of entries.
     fn close(&mut self, address: Address, life: LifeIndex, index: usize) {
         self.live.remove(address);
         self.walk.close(address);
@@ -206,7 +206,7 @@ impl Completion<'_, '_> {
         }
     }
 
-    /// Adds the alloc of a block that is in use at the end and free before.
+    /// Adds the alloc of a block that is in use at the end and was free before.
     fn append(&mut self, block: &FinalBlock<'_>, pattern: usize) {
         let (block, stream) = (block.block, block.segment.stream);
         let pattern =
@@ -242,7 +242,7 @@ impl Completion<'_, '_> {
         }
     }
 
-    /// Ends a range in front of an entry.
+    /// Ends a range before an entry.
     fn unmap(&mut self, start: Address, end: Address, span: Span<DeviceRange>, index: usize) {
         let Origin::Entry(first) = span.value.origin else { return };
         let action = if span.value.is_expandable { Action::SegmentUnmap } else { Action::SegmentFree };
@@ -252,7 +252,7 @@ impl Completion<'_, '_> {
         self.edits.count(UNMAPPED);
     }
 
-    /// Ends the ranges that the trace took and the segments do not have.
+    /// Ends the ranges that the trace took but the segments do not have.
     fn end_ranges(&mut self, end: &TraceEnd<'_>) {
         let behind = self.trace.len();
         for (start, span) in std::mem::take(&mut self.ranges).iter() {

@@ -12,7 +12,7 @@ use crate::{
     words::{DeviceId, Error, Result, SeededSet},
 };
 
-/// Numbers of devices are below this.
+/// The limit of device numbers.
 const MAX_DEVICES: usize = 1 << 16;
 
 /// One of the snapshots that [`merge`] joins.
@@ -29,14 +29,14 @@ impl<D> Part<D> {
         Part { snapshot, rank: None }
     }
 
-    /// Its number among the processes of a run. Default: not known.
+    /// Sets its number among the processes of a run. Default: not known.
     #[must_use]
     pub fn rank(self, rank: impl Into<Option<usize>>) -> Part<D> {
         Part { rank: rank.into(), ..self }
     }
 }
 
-/// Joins snapshots into one, each with its own device numbers. [`split`](super::split) divides the result again.
+/// Joins snapshots into one, each with its own device numbers. [`split`](super::split) splits the result again.
 ///
 /// If each file has one device, as the ranks of a training run do, the rank becomes the number of the
 /// device, so that the viewer's menu of devices picks the rank. Without ranks, devices keep their numbers
@@ -119,10 +119,10 @@ impl<D: SnapshotSource> Merged<D> {
         &self.devices
     }
 
-    /// Returns the settings, and the unknown keys of the top level, in which parts differ.
+    /// Returns the settings and the unknown top-level keys in which parts differ.
     ///
-    /// What settings say about the recording (lost entries, sizes that were left out) is not among them:
-    /// the merged snapshot keeps that for each device.
+    /// What settings state about the recording (lost entries, sizes that were left out) is not included, because the
+    /// merged snapshot keeps it for each device.
     #[must_use]
     pub fn differing_settings(&self) -> Vec<SettingDifference> {
         differing_settings(self.parts.iter().map(SnapshotSource::head))

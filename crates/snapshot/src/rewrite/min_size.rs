@@ -1,4 +1,4 @@
-//! Leaves out blocks below a size, with all their events.
+//! Removes blocks below a size, with all their events.
 
 use super::past_segments::count;
 use crate::{
@@ -81,8 +81,8 @@ impl SnapshotSource for MinSize<'_> {
     }
 }
 
-/// Writes the least size into the settings, as a recorder with such a filter does, so that readers do not
-/// take the figures for exact.
+/// Writes the minimum size into the settings, as a recorder with such a filter does, so that readers do not take the
+/// figures for exact.
 fn mark(head: &mut Snapshot, n_traces: usize, min_bytes: u64) {
     let settings = RecordedDevices::new(head);
     let marked = |device| {

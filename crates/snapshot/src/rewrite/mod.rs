@@ -1,8 +1,8 @@
-//! Makes another snapshot of a snapshot: repaired, smaller, divided or joined.
+//! Derives snapshots from a snapshot: repaired, smaller, split or merged.
 //!
-//! All functions work on the model and keep everything else: the order of keys, unknown keys, shared
-//! stacks. [`fix`] repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the
-//! state right. [`merge`] and [`split`] join and divide by device.
+//! All functions work on the model and keep everything else: the order of keys, unknown keys, shared stacks. [`fix`]
+//! repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the state right. [`merge`] and
+//! [`split`] work by device.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! A window with the names of the blocks that are in use at its beginning.
+//! Adds to a window the names of the blocks that are in use at its start.
 //!
-//! A block keeps its name, so a window that begins after the `annotate` entry of a block in use begins with that
-//! entry, at the time of the window's first event.
+//! A block keeps its name, so a window that starts after the `annotate` entry of a block in use starts with that entry,
+//! at the time of the window's first event.
 
 use std::{io, ops::Range};
 
@@ -19,7 +19,7 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Looks for names before the window, unless nothing in the source has a name.
+    /// Looks for names before the window, unless the source has none.
     pub(super) fn new(window: Windowed<'a>) -> Named<'a> {
         let base = &*window.base;
         let has_names = base.use_counts().actions().any(|(action, _)| action == Action::Annotate);
@@ -33,7 +33,7 @@ impl<'a> Named<'a> {
         named
     }
 
-    /// Takes the names that are put back from the number of events that the window leaves out.
+    /// Subtracts the restored names from the number of events that the window leaves out.
     fn count_again(&mut self) {
         if self.names.iter().all(Vec::is_empty) {
             return;
@@ -53,7 +53,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Returns the entries before a range that name blocks in use at its beginning.
+/// Returns the entries before a range that name blocks in use at its start.
 fn before(trace: Trace<'_>, range: &Range<usize>) -> Vec<TraceEntry> {
     if range.is_empty() {
         return Vec::new();

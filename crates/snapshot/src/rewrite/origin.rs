@@ -1,4 +1,4 @@
-//! Where the devices of a merged snapshot come from, and the settings that it cannot keep.
+//! The origin of a merged snapshot's devices, and the settings that it cannot keep.
 
 use crate::{
     model::{RecordedSettings, Slot, Snapshot, Text, Value},
@@ -19,7 +19,7 @@ pub struct MergedDevice {
     pub n_entries: usize,
 }
 
-/// A setting that parts of a merged snapshot have with different values.
+/// A setting with different values in parts of a merged snapshot.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct SettingDifference {
@@ -30,7 +30,7 @@ pub struct SettingDifference {
     pub values: Vec<Option<Value>>,
 }
 
-/// Returns the settings, and the unknown keys of the top level, in which snapshots differ.
+/// Returns the settings and the unknown top-level keys in which snapshots differ.
 pub(super) fn differing_settings<'s>(parts: impl Iterator<Item = &'s Snapshot>) -> Vec<SettingDifference> {
     let settings: Vec<Vec<(&Text, &Value)>> = parts.map(settings).collect();
     let mut keys: Vec<&Text> = Vec::new();

@@ -1,8 +1,8 @@
-//! The segments of a device as they were after an event, reconstructed from those at the end.
+//! Reconstructs the segments of a device as they were after an event from those at the end.
 //!
-//! The later events are undone. A block that was freed in them is known by its free, with the requested
-//! bytes: its size is taken to be the next multiple of 512, as far as there is room. Its stack is that of
-//! its alloc, or if the trace lacks that, the one of its free where frees have the stacks of allocations.
+//! The later events are undone. A block that they freed is known from its free, with the requested bytes: its size is
+//! taken to be the next multiple of 512, as far as there is room. Its stack is that of its alloc, or if the trace lacks
+//! that, the one of its free where frees have the stacks of allocations.
 //!
 //! Entries come oldest first and are not kept, although undoing begins with the youngest: the first later
 //! life of an address decides what the address held. Segment events are few; they are kept and undone
@@ -54,7 +54,7 @@ struct PastBlock {
     is_rounded: bool,
 }
 
-/// A block that was in use before the entries that are undone.
+/// A block that was in use before the undone entries.
 #[derive(Clone, Copy, Debug)]
 struct PriorBlock {
     life: LifeIndex,
@@ -68,7 +68,7 @@ struct PriorBlock {
 struct PastState {
     ranges: Ranges<DeviceRange>,
     blocks: BTreeMap<Address, PastBlock>,
-    /// The segment events that were undone; ranges have their numbers.
+    /// The segment events that were undone; ranges refer to them by number.
     segment_events: Vec<TraceEntry>,
     /// The stacks of the blocks and of the segments that are not in the file, by address.
     block_stacks: SeededMap<Address, Option<StackIndex>>,
@@ -106,7 +106,7 @@ impl PastState {
             let prior = PriorBlock { life, bytes: entry.size, state, stack: entry.stack };
             before.insert(entry.address, prior);
         });
-        // A block in use at the end was there before if no entry is at its address, or only its request.
+        // A block in use at the end existed before if no entry is at its address, or only its request.
         let is_pending = |address: Address, prior: &PriorBlock| {
             walk.spot(address).is_some_and(|spot| spot.life == prior.life && spot.state == State::Pending)
         };
@@ -128,7 +128,7 @@ impl PastState {
     fn undo_segment_event(&mut self, index: usize) {
         let entry = &self.segment_events[index];
         let given_back = DeviceRange::from_entry(entry, index);
-        // An event that the later ones rule out changes nothing.
+        // An event that later ones contradict changes nothing.
         let _ = undo_segment_event(&mut self.ranges, entry, given_back, Joining::Joined);
     }
 
@@ -249,7 +249,7 @@ impl PastState {
     }
 }
 
-/// Whether the frees of a trace have the stacks of their allocations.
+/// Returns whether the frees of a trace have the stacks of their allocations.
 fn has_stacks_of_allocations(trace: Trace<'_>) -> bool {
     let mut found = FreeStacks::default();
     let mut walk = Forward::default();
@@ -288,7 +288,7 @@ pub(crate) fn count(segment: &mut Segment) {
     (segment.allocated_size, segment.active_size, segment.requested_size) = (allocated, active, requested);
 }
 
-/// A segment that the file does not have: the one that an event gave back.
+/// Returns a segment that the file does not have: the one that an event released.
 fn new_segment(freed: &TraceEntry, stack: Option<StackIndex>, shapes: &mut Shapes) -> Segment {
     let is_expandable = freed.action == Some(Action::SegmentUnmap);
     let is_small = match is_expandable {

@@ -1,8 +1,8 @@
-//! Undoes a trace from its end, as the viewer's state history does, and repairs the steps on which that throws.
+//! Undoes a trace from its end, as the viewer's state history does, and repairs the steps at which that throws.
 //!
-//! An entry that cannot be undone (invariants 25 to 27) meets a block or a segment that is there later. If
-//! the trace does not have its beginning, the beginning is added right behind the entry. Otherwise the trace
-//! contradicts itself, and the entry is dropped.
+//! An entry that cannot be undone (invariants 25 to 27) conflicts with a block or a segment that exists later. If the
+//! trace does not have its start, the start is added directly after the entry. Otherwise the trace contradicts itself,
+//! and the entry is dropped.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ struct LiveBlock {
     completed: Option<usize>,
     size: u64,
     stack: Option<StackIndex>,
-    /// Whether its free was requested, by an entry or before the trace begins.
+    /// Whether its free was requested, by an entry or before the trace starts.
     is_requested: bool,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check(
     rewind.edits
 }
 
-/// Which entries are of one life, or of one segment.
+/// Which entries belong to one life, or to one segment.
 #[derive(Debug)]
 struct Pairs {
     walk: Forward,
@@ -150,7 +150,7 @@ struct Rewind<'a, 'b> {
     pairs: Pairs,
     ranges: Ranges<DeviceRange>,
     live: Live<'a, Span<LiveBlock>>,
-    /// The segments added here, by where they begin.
+    /// The segments added here, by start address.
     added: BTreeMap<Address, InsertionId>,
 }
 
@@ -170,8 +170,8 @@ impl Rewind<'_, '_> {
         }
     }
 
-    /// Makes room for what was in a range before an entry: blocks that the trace does not allocate are
-    /// allocated right behind it. Returns whether there are no others.
+    /// Makes room for what was in a range before an entry: blocks that the trace does not allocate are allocated
+    /// directly after it. Returns whether there are no others.
     fn clear(&mut self, start: Address, end: Address, index: usize) -> bool {
         let mut at = end;
         while let Some((address, block)) = self.live.overlapping(start, at) {
@@ -197,7 +197,7 @@ impl Rewind<'_, '_> {
         true
     }
 
-    /// Undoes `free_completed`: the block was there before.
+    /// Undoes `free_completed`: the block existed before.
     fn undo_completion(&mut self, index: usize) {
         let entry = self.trace[index];
         let (_, end) = entry.span();
@@ -223,7 +223,7 @@ impl Rewind<'_, '_> {
             Address(start.0 - start.0 % DRIVER_PAGE_BYTES),
             end.0.checked_next_multiple_of(DRIVER_PAGE_BYTES).map_or(end, Address),
         );
-        // A segment that was added before grows: its alloc is not added yet. The last one is tried first.
+        // A segment that was added earlier grows: its alloc is not added yet. The last one is tried first.
         if let Some((other, span, id)) = self.last_added(end, until) {
             return self.grow(other, span, id, start, end);
         }

@@ -1,4 +1,4 @@
-//! Repairs one trace until neither walk over it finds anything to repair.
+//! Repairs a trace until neither walk over it finds anything to repair.
 //!
 //! The walk forward (`lifecycle`) and the walk backward (`rewind`) each find what the other cannot. Where
 //! entries and segments contradict each other in both directions, each would undo the other's repairs for
@@ -31,17 +31,17 @@ enum Attempt {
     NoEvents,
 }
 
-/// What repairing one trace did.
+/// The result of repairing one trace.
 #[derive(Debug)]
 pub(super) struct Settled {
     /// The repaired entries; `None` if there was nothing to repair.
     pub(super) trace: Option<Vec<TraceEntry>>,
     pub(super) changes: Changes,
-    /// How many entries were put elsewhere; they are among the changes.
+    /// How many entries were moved; they are among the changes.
     pub(super) n_moved: usize,
 }
 
-/// Repairs a trace whose entries are whole, up to the state that the segments have.
+/// Repairs a trace whose entries are complete, up to the state of the segments.
 pub(super) fn settle(trace: &[TraceEntry], end: &TraceEnd<'_>, shapes: &mut Shapes, place: &str) -> Settled {
     let mut contested = Contested::default();
     for attempt in [Attempt::All, Attempt::Uncontested, Attempt::NoEvents] {

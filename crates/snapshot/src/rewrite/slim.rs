@@ -1,4 +1,4 @@
-//! Makes a snapshot smaller; what it keeps stays as it was.
+//! Makes a snapshot smaller, leaving what it keeps unchanged.
 
 use std::{fmt, ops::Deref};
 
@@ -13,7 +13,7 @@ use crate::{
     words::Result,
 };
 
-/// What to leave out of a snapshot; by default nothing.
+/// What to remove from a snapshot; by default nothing.
 ///
 /// [`Slim::apply`] makes another snapshot; [`Slim::over`] streams a file of any size.
 ///
@@ -37,18 +37,18 @@ pub struct Slim {
 }
 
 impl Slim {
-    /// Leaves out nothing.
+    /// Creates options that remove nothing.
     pub fn new() -> Slim {
         Slim::default()
     }
 
-    /// Sets the piece of the history to keep; its end becomes the end of the file. Default: all of it.
+    /// Sets the part of the history to keep; its end becomes the end of the file. Default: all of it.
     pub fn window(mut self, window: impl Into<Option<Window>>) -> Self {
         self.window = window.into();
         self
     }
 
-    /// Sets the least requested bytes of a block that is kept; smaller blocks are left out with their events.
+    /// Sets the minimum requested bytes of a block that is kept; smaller blocks are left out with their events.
     /// Default: 0.
     pub fn min_bytes(mut self, min_bytes: u64) -> Self {
         self.min_bytes = min_bytes;
@@ -68,8 +68,8 @@ impl Slim {
         self
     }
 
-    /// Removes `prefix` from the beginning of paths; may be called several times. If several prefixes
-    /// fit, the longest is removed.
+    /// Removes `prefix` from the start of paths; may be called several times. If several prefixes fit, the longest is
+    /// removed.
     pub fn strip_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.frames.strip_prefixes.push(prefix.into());
         self
@@ -83,7 +83,7 @@ impl Slim {
         self
     }
 
-    /// Returns the snapshot without what is left out.
+    /// Returns the reduced snapshot.
     ///
     /// # Errors
     /// [`is_misuse`](crate::Error::is_misuse) if the window names a scope or a device that is not in the
@@ -95,7 +95,7 @@ impl Slim {
         Ok(collected(&self.over(&snapshot)?))
     }
 
-    /// Returns a source whose events are read from `source` and changed at every pass.
+    /// Returns a source whose events are read from `source` and changed in every pass.
     ///
     /// It takes memory for segments and stacks, and for each address and segment event behind the
     /// beginning of a window; not for all events. This method reads all events up to three times: once
@@ -127,7 +127,7 @@ impl Slim {
     }
 }
 
-/// What [`Slim::over`] leaves of a source.
+/// A reduced source, from [`Slim::over`].
 pub struct Slimmed<'a>(Box<dyn SnapshotSource + 'a>);
 
 impl fmt::Debug for Slimmed<'_> {

@@ -1,4 +1,4 @@
-//! Divides a snapshot into several, by device.
+//! Splits a snapshot into several, by device.
 
 use crate::{
     analysis::devices,
@@ -11,7 +11,7 @@ use crate::{
 /// parts would be many times as large as the file, and a part has those up to its own device.
 const MOST_TRACES: usize = 4096;
 
-/// Divides a snapshot: one for each device that has events or segments, which keeps its number.
+/// Splits a snapshot into one for each device that has events or segments, which keeps its number.
 ///
 /// Pinned host memory does not belong to a device and goes to the first. Scopes go to the device on which
 /// they were opened. [`merge`](super::merge) joins the snapshots again. Devices whose number has more than 16 bits are
@@ -21,8 +21,8 @@ pub fn split(snapshot: Snapshot) -> Vec<(DeviceId, Snapshot)> {
     parts(&snapshot).collect()
 }
 
-/// Divides a snapshot like [`split`], and makes each part when it is asked for: all of them together may be far larger
-/// than the snapshot.
+/// Splits a snapshot like [`split`], but creates each part on demand: all of them together may be far larger than the
+/// snapshot.
 pub fn parts(snapshot: &Snapshot) -> impl Iterator<Item = (DeviceId, Snapshot)> {
     let parts = Parts::new(snapshot);
     let devices = parts.devices.clone();
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
         part
     }
 
-    /// Returns the annotations that go with a device, by their places.
+    /// Returns the annotations that belong to a device, by their places.
     fn annotations(&self, device: usize, is_first: bool) -> Vec<usize> {
         let has_trace = device < self.snapshot.device_traces.len();
         let own = if has_trace { self.records.annotations(device.into()) } else { &[] };

@@ -1,4 +1,4 @@
-//! Repairs what a viewer needs to draw anything: lists, traces for all devices, segments that blocks fill.
+//! Repairs what a viewer needs to draw anything: lists, traces for all devices, segments filled by blocks.
 
 use super::change::Changes;
 use crate::{
@@ -40,8 +40,8 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     fix_blocks(snapshot, changes);
 }
 
-/// Writes addresses of 2^63 and more as they are. PyTorch's C++ writer makes them negative
-/// (`docs/snapshot-format.md` 1); the record's field has their bits already.
+/// Writes addresses of 2^63 and more as they are. PyTorch's C++ writer makes them negative (`docs/snapshot-format.md`
+/// 1); the record's field already has their bits.
 fn fix_negative_addresses(snapshot: &mut Snapshot, changes: &mut Changes) {
     let unsigned: Vec<Option<ShapeId>> =
         (0..snapshot.shapes.len()).map(|at| with_unsigned_address(&mut snapshot.shapes, at)).collect();

@@ -1,4 +1,4 @@
-//! The end of one device's history as its segments describe it: `fix` completes a trace to it.
+//! The end of one device's history according to its segments, to which `fix` completes a trace.
 
 use crate::{
     history::{DeviceRange, FinalState, Joining, Ranges, final_ranges},
@@ -28,8 +28,7 @@ impl<'a> TraceEnd<'a> {
         TraceEnd { state, ranges, requested_bytes }
     }
 
-    /// The bytes that the program requested for the block in use at an address; `None` if its file
-    /// does not have them.
+    /// Returns the requested bytes of the block in use at an address; `None` if its file does not have them.
     pub(super) fn requested_bytes(&self, address: Address) -> Option<u64> {
         self.requested_bytes.get(&address).copied().filter(|bytes| *bytes > 0)
     }

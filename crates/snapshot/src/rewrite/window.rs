@@ -9,7 +9,7 @@ use crate::{
     words::{Action, DeviceId, Error, Result},
 };
 
-/// A piece of the history.
+/// A part of the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Window {
@@ -23,7 +23,7 @@ pub enum Window {
     /// Events from one time up to but not including another, in microseconds since the Unix epoch. In a
     /// trace that is not in the order of its times, from the first such event to the last.
     Time(Range<i64>),
-    /// A scope from its beginning to its end.
+    /// A scope from its start to its end.
     Scope {
         /// Its name in `user_metadata` or `external_annotations`. Without `nth`, `step#3` names the scope with
         /// the number 3 among those with the name `step`, unless there is a scope `step#3`.
@@ -126,8 +126,8 @@ impl SnapshotSource for Windowed<'_> {
     }
 }
 
-/// The times of events, from the first up to and including the last. Events that could not be dated have the
-/// time 0 and are passed over, unless there are no others.
+/// Returns the times of events, from the first up to and including the last. Events without a time have the time 0 and
+/// are skipped, unless there are no others.
 fn times(trace: Trace<'_>, range: &Range<usize>) -> Option<Range<i64>> {
     let last = range.end.checked_sub(1).filter(|last| range.contains(last))?;
     let ends = (trace.time_us(range.start)?, trace.time_us(last)?);
@@ -274,7 +274,7 @@ fn known_scopes(head: &Snapshot, shapes: &[&Shape]) -> String {
     }
 }
 
-/// Returns a name for a message: of a long one, the beginning.
+/// Returns a name for a message, truncated if it is long.
 fn beginning(name: &str) -> Cow<'_, str> {
     const MOST: usize = 60;
     match name.char_indices().nth(MOST) {

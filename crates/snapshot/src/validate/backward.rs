@@ -32,7 +32,7 @@ impl Extent for HeldBlock {
     }
 }
 
-/// Undoes a trace, and returns whether some block was in no segment at its time.
+/// Undoes a trace, and returns whether some block was outside all segments at its time.
 pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut Report) -> bool {
     let of_trace = trace.walk.spots().map(|(address, _)| address);
     let places = Places::new(of_trace.chain(end.blocks().iter().map(|found| found.block.address)));

@@ -18,7 +18,7 @@ use crate::{
 /// The default rounding of requests.
 const ROUNDING_BYTES: u64 = 512;
 
-/// Keys that PyTorch writes and readers do not need.
+/// Keys that PyTorch writes but readers do not need.
 const CUSTOMARY: [Field; 2] = [Field::Address, Field::Frames];
 
 /// The sums over the blocks of one segment, in bytes.

@@ -22,14 +22,14 @@ pub(super) struct Life {
     pub(super) born: Option<usize>,
 }
 
-/// The life that an entry begins, and the one that it ends.
+/// The life that an entry starts, and the one that it ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
     pub(super) born: Option<LifeIndex>,
     pub(super) died: Option<LifeIndex>,
 }
 
-/// Counts of what later rules look at.
+/// Counts for later rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     by_action: [u64; Action::ALL.len()],

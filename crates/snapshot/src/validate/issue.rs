@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use crate::words::{Report, Rule, Severity};
 
-/// A finding without its place.
+/// A finding without its place in the file.
 #[derive(Debug)]
 pub(super) struct Issue {
     pub(super) rule: Rule,

@@ -1,4 +1,4 @@
-//! Facts of every record of one shape: which keys it has, and which of its values are wrong.
+//! Computes facts about every record of one shape: its keys, and which of its values are wrong.
 //!
 //! A million entries share a few shapes, so whatever depends on keys alone is computed once for each
 //! shape.
@@ -15,7 +15,7 @@ use crate::{
     words::{Rule, Severity},
 };
 
-/// Facts of every record of a shape.
+/// Facts about every record of a shape.
 #[derive(Debug)]
 pub(super) struct Facts {
     fields: u32,
@@ -24,22 +24,22 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Whether the key is there with a value of its type.
+    /// Returns whether the key has a value of its type.
     pub(super) fn has(&self, field: Field) -> bool {
         self.fields & bit(field) != 0
     }
 
-    /// Whether the key is there, with any value.
+    /// Returns whether the key exists, with any value.
     pub(super) fn has_key(&self, field: Field) -> bool {
         !self.lacks(field)
     }
 
-    /// Whether the action is a text that no release writes; viewers skip it.
+    /// Returns whether the action is a text that no release writes; viewers skip it.
     pub(super) fn is_unknown_action(&self) -> bool {
         self.issues.iter().any(|issue| issue.rule == Rule::Action && issue.severity == Severity::Warning)
     }
 
-    /// Whether the key is missing: a value of the wrong type is an issue already.
+    /// Returns whether the key is missing: a value of the wrong type is already an issue.
     pub(super) fn lacks(&self, field: Field) -> bool {
         (self.fields | self.misfits) & bit(field) == 0
     }
@@ -109,7 +109,7 @@ fn facts(shape: &Shape, keys: &[Key], walk: &mut Walk) -> Facts {
     Facts { fields, misfits: misfits & !fields, issues: issues.into() }
 }
 
-/// Returns what is wrong with a value that did not become a field.
+/// Returns the error in a value that did not become a field.
 fn issue(key: &Key, value: &Value, shape: &Shape) -> Option<Issue> {
     let name = key.name;
     let kind = value.kind();
@@ -175,7 +175,7 @@ fn is_int(value: &Value) -> bool {
     value.as_int().is_some()
 }
 
-/// Whether the known keys of a shape come in this order; others may be anywhere.
+/// Returns whether the known keys of a shape come in this order; others may be anywhere.
 pub(super) fn is_ordered<'a>(shape: &Shape, order: impl Iterator<Item = &'a str> + Clone) -> bool {
     let places = shape.slots.iter().filter_map(|(name, _)| order.clone().position(|known| known == &**name));
     places.is_sorted()

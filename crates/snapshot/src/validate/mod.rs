@@ -1,9 +1,9 @@
 //! The invariants of the format (`docs/snapshot-format.md` 5), with every finding, not only the first.
 //!
-//! Each file checks one noun, and its first line lists its rules; [`Rule`] documents them all. Where the page
-//! and PyTorch's own dumps disagree, the dumps are right, and a comment explains it. What a trace and its
-//! segments mean is answered by `history`; here are the rules, their severities and their words.
-//! Nothing here panics or recurses for any model; sums saturate.
+//! Each file checks one noun, and its first line lists its rules; [`Rule`] documents them all. Where the page and
+//! PyTorch's own dumps disagree, the dumps are right, and a comment explains it. `history` defines what a trace and its
+//! segments mean; this room has the rules, their severities and their texts. Nothing here panics or recurses for any
+//! model; sums saturate.
 
 #![forbid(unsafe_code)]
 

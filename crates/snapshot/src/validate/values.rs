@@ -11,7 +11,7 @@ use crate::{
 /// JavaScript represents every integer up to this one exactly.
 const MAX_EXACT: u128 = 1 << 53;
 
-/// Whether an integer keeps its value in a viewer.
+/// Returns whether an integer keeps its value in a viewer.
 pub(super) fn is_exact(int: impl Into<i128>) -> bool {
     int.into().unsigned_abs() <= MAX_EXACT
 }
@@ -41,12 +41,12 @@ pub(super) fn check_address(name: &str, address: Address, place: impl Display, r
     report.add(Rule::Integers, Severity::Warning, place, what);
 }
 
-/// Returns what is wrong with a text, if anything (rule 6).
+/// Returns the error in a text, if there is one (rule 6).
 pub(super) fn text_fault(text: &str) -> Option<&'static str> {
     text.starts_with('\u{feff}').then_some("starts with a byte order mark, which the viewer drops")
 }
 
-/// Returns what is wrong with a key, if anything (rule 6).
+/// Returns the error in a key, if there is one (rule 6).
 pub(super) fn key_fault(key: &str) -> Option<&'static str> {
     if key == "__proto__" {
         return Some("is a key that vanishes in the viewer; rename it");
@@ -64,7 +64,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Adds what is wrong inside a value under this key.
+    /// Adds the errors inside a value under this key.
     pub(super) fn check(&mut self, key: &str, value: &Value, issues: &mut Vec<Issue>) {
         let mut open = vec![value];
         while let Some(value) = open.pop() {

@@ -1,4 +1,4 @@
-//! Actions by their names.
+//! Converts between actions and their names.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! A size as people read it.
+//! Prints and parses sizes.
 
 use std::{fmt, iter::Sum};
 
@@ -55,8 +55,8 @@ const SPELLINGS: [(&str, u64); 14] = [
 ];
 
 impl Bytes {
-    /// Reads a size: `24GiB`, `1.5 GiB`, `512M` or `1000000` with units of 1024, `24GB` with units of 1000. `None` for 0,
-    /// for more than 64 bits, and for another text.
+    /// Reads a size: `24GiB`, `1.5 GiB`, `512M` or `1000000` with units of 1024, `24GB` with units of 1000. `None` for
+    /// 0, for more than 64 bits, and for any other text.
     ///
     /// ```
     /// use memreel_snapshot::words::Bytes;

@@ -1,4 +1,4 @@
-//! One opaque error type of one word, with predicates for what a caller can act on.
+//! An opaque error type of one word, with predicates for what a caller can act on.
 
 use std::{
     error::Error as StdError,
@@ -65,7 +65,7 @@ fn at_entry(entry: Option<usize>) -> String {
 }
 
 impl Error {
-    /// Creates the error of a request for which there was no memory.
+    /// Creates the error of a request that failed for lack of memory.
     #[cold]
     pub fn from_out_of_memory(figures: OutOfMemory) -> Error {
         Error(Box::new(Kind::OutOfMemory(figures)))
@@ -92,8 +92,7 @@ impl Error {
         Error(Box::new(Kind::InvalidOption { option, given: given.into(), allowed: allowed.into() }))
     }
 
-    /// Creates the error of a text of settings; `origin` names where it comes from.
-    /// [`Error::is_invalid_option`] is then true.
+    /// Creates the error of a settings text; `origin` names its source. [`Error::is_invalid_option`] is then true.
     #[cold]
     pub fn invalid_settings(origin: &'static str, why: String) -> Error {
         Error(Box::new(Kind::InvalidSettings { origin, why }))

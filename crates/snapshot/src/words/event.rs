@@ -18,7 +18,7 @@ impl Address {
 
     /// Returns the address `bytes` after this one, or the last address if the sum exceeds 64 bits.
     ///
-    /// Numbers of a file can be anything; those of an allocator use [`Address::offset`].
+    /// Numbers in a file can be anything; for those of an allocator, use [`Address::offset`].
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, bytes: u64) -> Address {
@@ -222,7 +222,7 @@ pub struct PoolId {
 }
 
 impl PoolId {
-    /// The default pool, which serves all requests that are not routed to a private pool.
+    /// The default pool, for all requests that are not routed to a private pool.
     pub const DEFAULT: PoolId = PoolId { graph: 0, user: 0 };
 
     /// Returns the pool of the graph capture with this number.

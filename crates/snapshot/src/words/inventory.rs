@@ -1,4 +1,4 @@
-//! The segments and blocks of an allocator at one time, as plain data.
+//! The segments and blocks of an allocator at one moment, as plain data.
 
 use crate::words::{Address, Bytes, DeviceId, PoolId, StackId, StreamId};
 

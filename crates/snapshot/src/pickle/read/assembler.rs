@@ -1,4 +1,4 @@
-//! The assembler: containers become the records of a snapshot. It alone knows which record is where in a file.
+//! Assembles containers into the records of a snapshot. Only this file knows which record is where.
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
         Assembler { parser, interner, decoder, snapshot, traces, lists, is_placed, n_records: 0 }
     }
 
-    /// Returns the snapshot that the file's value is, and the traces whose entries stay in the file.
+    /// Returns the snapshot in the file's value, and the traces whose entries remain in the file.
     pub(super) fn assemble(mut self, top: Item) -> Attempt<(Snapshot, Vec<LazyTrace>)> {
         match top {
             Item::Node(id) if self.parser.nodes.get(id).kind == Kind::List => {
@@ -121,7 +121,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
         }))
     }
 
-    /// Returns the list of records that an item is, if it is a list.
+    /// Returns the list of records in an item, if it is a list.
     fn list(&self, item: Item) -> Attempt<Option<NodeId>> {
         match item {
             Item::Node(id) => Ok((self.parser.nodes.get(id).kind == Kind::List).then_some(id)),
@@ -248,7 +248,7 @@ impl<'r, 'a> Assembler<'r, 'a> {
         Ok(())
     }
 
-    /// Returns a trace whose entries stay in the file.
+    /// Returns a trace whose entries remain in the file.
     fn lazy_trace(&mut self, list: NodeId, name: &str) -> Attempt<LazyTrace> {
         let mut trace = LazyTrace::default();
         for item in self.elements(list)? {

@@ -1,4 +1,4 @@
-//! An offset in the bytes, for the fast path: reads report nothing but whether they succeeded.
+//! An offset in the bytes for the fast path, whose reads report only whether they succeeded.
 //!
 //! A cursor is not part of the parser, so that the offset stays in a register
 //! while an entry is decoded.

@@ -1,10 +1,8 @@
 //! The fast path: decodes the dictionary of a trace entry directly from its bytes.
 //!
-//! A trace has a million dictionaries with the same few keys. The decoder
-//! takes those whose values have the right types and whose stack is known by
-//! number. On anything else it returns to the dictionary's first byte, and the
-//! parser reads the dictionary opcode by opcode. It never decides anything
-//! that the parser would decide otherwise.
+//! A trace has a million dictionaries with the same few keys. The decoder handles those whose values have the right
+//! types and whose stack is known by number. On anything else it returns to the dictionary's first byte, and the parser
+//! reads the dictionary opcode by opcode. Its results never differ from the parser's.
 
 #![forbid(unsafe_code)]
 
@@ -65,13 +63,13 @@ impl<'a> EntryDecoder<'a> {
         matches!(self.entries, Entries::InFile(_))
     }
 
-    /// Forgets what depends on numbers of the memo.
+    /// Discards what depends on numbers of the memo.
     pub(super) fn forget_numbers(&mut self) {
         self.lists.clear();
         self.plan_shape = None;
     }
 
-    /// Decodes the dictionary that begins before the next byte, if it is an ordinary entry. Returns whether it is.
+    /// Decodes the dictionary that starts before the next byte, if it is an ordinary entry. Returns whether it is.
     // Inlined into the reader's loop: a call for each entry makes loading a file some 7 % slower.
     #[inline(always)]
     pub(super) fn read(&mut self, parser: &mut Parser<'a>, interner: &mut Interner) -> Attempt<bool> {
@@ -86,7 +84,7 @@ impl<'a> EntryDecoder<'a> {
         Ok(true)
     }
 
-    /// Takes over an entry that the parser has just read as a dictionary, so that a trace stays in one span.
+    /// Takes over an entry that the parser has just read as a dictionary, so that a trace remains in one span.
     ///
     /// # Errors
     /// If a value of the entry can only be read on the slow path, or is refused there.

@@ -1,4 +1,4 @@
-//! The layout that the next trace entry is expected to have, key by key.
+//! Predicts the layout of the next trace entry, key by key.
 
 #![forbid(unsafe_code)]
 

@@ -30,7 +30,7 @@ impl Entries {
         }
     }
 
-    /// Returns those that are in memory, if all of them are.
+    /// Returns the entries in memory, if all of them are there.
     pub(super) fn in_memory(&self) -> &[TraceEntry] {
         match self {
             Entries::InMemory(all) => all,

@@ -1,4 +1,4 @@
-//! Why reading stops: the file is not a snapshot, or the fast path met something that it leaves to the slow path.
+//! Why reading stops: the file is not a snapshot, or the fast path leaves it to the slow path.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use crate::words::Error;
 pub(super) enum Failure {
     /// The file is not a snapshot.
     Malformed(Error),
-    /// The fast path does not decide this case: the file is read again by the slow path.
+    /// The fast path does not handle this case: the slow path reads the file again.
     Fallback,
 }
 

@@ -1,7 +1,7 @@
-//! What only a file's bytes show to be wrong: rules 3, 5 and 7 (docs/snapshot-format.md 5), and of 4 and 6 what
-//! the model cannot show.
+//! Reports errors that only a file's bytes show: rules 3, 5 and 7 (docs/snapshot-format.md 5), and the parts of 4 and 6
+//! that the model cannot show.
 //!
-//! What the model shows as well is left to `validate`, so that one defect is one finding.
+//! What the model also shows is left to `validate`, so that one defect is one finding.
 
 #![forbid(unsafe_code)]
 
@@ -81,8 +81,8 @@ impl Findings {
         }
     }
 
-    /// Reports an integer beyond 64 bits, given its bytes, if it is the line that PyTorch writes for one that it does not
-    /// know. The model has 0 in its place.
+    /// Reports an integer beyond 64 bits, given its bytes, if it is PyTorch's number for an unknown line. The model has
+    /// 0 in its place.
     #[cold]
     pub(super) fn big(&mut self, bytes: &[u8], offset: usize) {
         let is_unknown_line = *bytes == [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
@@ -103,7 +103,7 @@ impl Findings {
         }
     }
 
-    /// Reports an integer that the file spends more bytes on than it needs; the model has its value alone.
+    /// Reports an integer that the file spends more bytes on than it needs; the model has only its value.
     #[inline]
     pub(super) fn long(&mut self, n_bytes: usize, int: i64, offset: usize) {
         if n_bytes > 8 && (-MAX_SAFE..=MAX_SAFE).contains(&int) {

@@ -1,4 +1,4 @@
-//! Files of other formats, recognised by their first bytes after reading has failed.
+//! Recognises other formats by their first bytes, after reading has failed.
 
 #![forbid(unsafe_code)]
 
@@ -74,8 +74,8 @@ fn is_safetensors(bytes: &[u8]) -> bool {
     length.is_some_and(|length| (2..bytes.len() as u64).contains(&length)) && bytes[8..].starts_with(b"{")
 }
 
-/// Returns what a text is. Pickles of protocol 0 are texts too: they end with a full stop, other texts with a
-/// line feed.
+/// Returns the kind of a text. Pickles of protocol 0 are texts too: they end with a full stop, other texts with a line
+/// feed.
 fn text(bytes: &[u8]) -> Option<&'static str> {
     let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
     let head = match str::from_utf8(head) {
@@ -103,7 +103,7 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Returns what a pickle that needs code to be read seems to be.
+/// Returns what a pickle that needs code to be read appears to be.
 pub(super) fn hint(bytes: &[u8]) -> &'static str {
     let head = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
     let has = |name: &[u8]| head.windows(name.len()).any(|part| part == name);

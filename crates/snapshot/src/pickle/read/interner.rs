@@ -1,4 +1,4 @@
-//! Containers become frames, stacks and entries, each container once.
+//! Turns containers into frames, stacks and entries, each container once.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ struct Measured {
     n_bytes: usize,
 }
 
-/// What a member of a set takes beside itself: its hash, and its place in the table.
+/// What a member of a set takes in addition to itself: its hash, and its slot in the table.
 const BYTES_IN_SET: usize = 24;
 
 impl Interner {
@@ -58,7 +58,7 @@ impl Interner {
         measured.n_bytes + self.values.n_bytes()
     }
 
-    /// Returns the stack that a list of frames is, if it is one.
+    /// Returns the stack in a list of frames, if it is one.
     pub(super) fn stack(&mut self, list: NodeId, parser: &mut Parser<'_>) -> Option<StackIndex> {
         if let Some(known) = self.stack_of.get(&list) {
             return *known;
@@ -89,7 +89,7 @@ impl Interner {
         Some(stack)
     }
 
-    /// Returns the frame that a dictionary is, if it is one.
+    /// Returns the frame in a dictionary, if it is one.
     pub(super) fn frame(&mut self, item: Item, parser: &mut Parser<'_>) -> Option<FrameIndex> {
         let dict = match item {
             Item::Frame(frame) => return Some(frame),

@@ -1,4 +1,4 @@
-//! A snapshot whose events stay in the file: everything else is read once, and events are decoded whenever they are
+//! A snapshot whose events remain in the file: everything else is read once, and events are decoded whenever they are
 //! visited.
 
 #![forbid(unsafe_code)]
@@ -68,12 +68,12 @@ struct InFile<'a> {
     use_counts: Option<UseCounts>,
     bytes: &'a [u8],
     reader: RefCell<Reader<'a>>,
-    /// Whether an event was another one when it was decoded again.
+    /// Whether an event had changed when it was decoded again.
     is_changed: Cell<bool>,
 }
 
 impl From<Snapshot> for LazySnapshot<'_> {
-    /// Wraps a snapshot that is in memory, for code that takes lazy ones.
+    /// Wraps a snapshot in memory, for code that takes lazy ones.
     fn from(snapshot: Snapshot) -> Self {
         LazySnapshot { content: Content::InMemory(Box::new(snapshot)), file: None }
     }
@@ -93,7 +93,7 @@ impl<'a> LazySnapshot<'a> {
         Ok(lazy)
     }
 
-    /// Gives the pages of the file back to the kernel.
+    /// Returns the pages of the file to the kernel.
     fn forget(&self) {
         self.file.into_iter().for_each(Bytes::forget);
     }

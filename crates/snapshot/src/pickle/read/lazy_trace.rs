@@ -1,4 +1,4 @@
-//! The trace of one device whose entries stay in the file.
+//! The trace of one device whose entries remain in the file.
 
 #![forbid(unsafe_code)]
 

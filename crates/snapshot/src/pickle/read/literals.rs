@@ -1,4 +1,4 @@
-//! Values that are written out in the bytes: integers, texts and raw bytes.
+//! Reads values that are written out in the bytes: integers, texts and raw bytes.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use crate::{
     words::{Error, Result},
 };
 
-/// Reads a value behind its opcode, whose byte is at `start`.
+/// Reads a value after its opcode, whose byte is at `start`.
 pub(super) struct Literals<'p, 'a> {
     pub(super) input: &'p mut Input<'a>,
     pub(super) nodes: &'p mut Nodes,
@@ -46,7 +46,7 @@ impl Literals<'_, '_> {
         }))
     }
 
-    /// Reads a value whose opcode the viewer does not support; refuses all other opcodes.
+    /// Reads a value whose opcode the viewer does not support; rejects all other opcodes.
     pub(super) fn rare(&mut self, op: u8, start: usize) -> Result<Item> {
         let Some(name) = opcode::unknown_to_viewer(op) else {
             let what = opcode::refusal(op) + foreign::hint(self.input.bytes());

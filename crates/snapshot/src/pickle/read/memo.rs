@@ -1,4 +1,4 @@
-//! The memo: values that a file stores under a number, to use them again.
+//! The memo: values that a file stores under a number to use them again.
 
 #![forbid(unsafe_code)]
 
@@ -106,7 +106,7 @@ impl Memo {
         self.n_taken
     }
 
-    /// Begins an attempt; what the last one put stays.
+    /// Starts an attempt; what the last one put remains.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.attempt.clear();

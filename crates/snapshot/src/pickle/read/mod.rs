@@ -1,4 +1,4 @@
-//! Bytes become a snapshot: the parser's opcodes, the fast path of trace entries, and the records made of both.
+//! Reads bytes into a snapshot: the parser's opcodes, the fast path of trace entries, and the records built from both.
 
 #![forbid(unsafe_code)]
 

@@ -68,7 +68,7 @@ pub(super) struct Node {
     pub(super) depth: u8,
     /// Whether it is in another container. It may not grow from then on, so that no container can contain itself.
     pub(super) is_frozen: bool,
-    /// Whether a record was made of it.
+    /// Whether a record was built from it.
     pub(super) is_record: bool,
     /// Whether it has a number in the memo, or a container that was fetched from the memo took it.
     pub(super) is_numbered: bool,
@@ -77,7 +77,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Returns an empty container that begins at this offset.
+    /// Returns an empty container that starts at this offset.
     pub(super) fn new(kind: Kind, offset: usize) -> Node {
         Node {
             items: Vec::new(),
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Returns whether it may be a list of frames, without looking into its dictionaries.
+    /// Returns whether it may be a list of frames, without inspecting its dictionaries.
     pub(super) fn could_be_stack(&self) -> bool {
         self.kind == Kind::List
             && self.items.iter().all(|item| matches!(item, Item::Node(_) | Item::Frame(_)))
@@ -120,8 +120,8 @@ impl From<Offset> for u64 {
     }
 }
 
-/// The most bytes of memory that the values of a file may take. Whatever has a number takes eight bytes or more, so that there
-/// are fewer than 2^32 of a kind, also some more that a reader has not measured yet.
+/// The most bytes of memory that the values of a file may take. Everything with a number takes at least eight bytes, so
+/// there are fewer than 2^32 of a kind, even including some that a reader has not measured yet.
 pub(super) const MAX_VALUES_BYTES: u64 = (8 << 32) - (8 << 20);
 
 /// Converts an index to the 32 bits that items use.

@@ -1,4 +1,4 @@
-//! The containers of a file, in one array: dropping or checking them never recurses, however deep the file nests.
+//! Stores the containers of a file in one array: dropping or checking them never recurses, however deep the file nests.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub(super) struct Nodes {
     n_item_bytes: usize,
     /// Whether the file was read to its end, so that nothing is fetched from the memo any more.
     is_complete: bool,
-    /// The first container of those that something is made of, if they are in one place only.
+    /// The first of the containers from which something is being built, if they are in only one place.
     private: Option<NodeId>,
     /// The last containers with exactly one number in the memo, and that number; rising.
     numbers: Vec<(NodeId, u32)>,
@@ -41,7 +41,7 @@ pub(super) enum InMemo {
 /// How many containers are remembered with their numbers: those that an entry nests, many times over.
 const MAX_NUMBERS: usize = 64;
 
-/// What a number takes in a map beside its key: it and free places.
+/// What a number takes in a map in addition to its key: itself and free slots.
 const BYTES_IN_MAP: usize = 48;
 
 impl Nodes {
@@ -71,12 +71,12 @@ impl Nodes {
         &mut self.all[id.0 as usize]
     }
 
-    /// Forbids that a container grows.
+    /// Prevents a container from growing.
     pub(super) fn freeze(&mut self, id: NodeId) {
         self.get_mut(id).is_frozen = true;
     }
 
-    /// Notes the number that a container gets in the memo.
+    /// Records the number that a container gets in the memo.
     pub(super) fn number(&mut self, id: NodeId, number: u32) {
         if std::mem::replace(&mut self.get_mut(id).is_numbered, true) {
             self.numbers.retain(|(numbered, _)| *numbered != id);
@@ -103,7 +103,7 @@ impl Nodes {
         Some(InMemo::At(*number))
     }
 
-    /// Frees a container and all that began since it, once something else was made of them.
+    /// Frees a container and all that started since it, once something else was built from them.
     pub(super) fn remove_from(&mut self, id: NodeId) {
         let removed = self.all.drain(id.0 as usize..);
         self.n_item_bytes -= removed.map(|node| n_allocated(&node.items)).sum::<usize>();
@@ -117,7 +117,7 @@ impl Nodes {
         }
     }
 
-    /// Notes that an item was fetched from the memo, so that it is in more than one place.
+    /// Records that an item was fetched from the memo, so that it is in more than one place.
     pub(super) fn mark_fetched(&mut self, item: Item) {
         if let Item::Node(id) = item {
             self.get_mut(id).is_fetched = true;
@@ -141,7 +141,7 @@ impl Nodes {
         }
     }
 
-    /// Begins to make something of a container, and of those that began since it, before the file's end. Until
+    /// Starts to build something from a container, and from those that started since it, before the file's end. Until
     /// [`Nodes::end_making`], they are in one place.
     pub(super) fn begin_making(&mut self, id: NodeId) {
         self.private = Some(id);
@@ -168,7 +168,7 @@ impl Nodes {
         items
     }
 
-    /// Frees the items of a container that is in one place only, once something else was made of it.
+    /// Frees the items of a container that is in only one place, once something else was built from it.
     pub(super) fn release(&mut self, id: NodeId) {
         if self.is_single(id) {
             self.take(id);
@@ -202,12 +202,12 @@ impl Nodes {
         }
     }
 
-    /// Returns the double of a number that [`Nodes::add_float`] gave.
+    /// Returns the double with a number from [`Nodes::add_float`].
     pub(super) fn float(&self, at: u32) -> f64 {
         f64::from_bits(self.words[at as usize].cast_unsigned())
     }
 
-    /// Returns what is equal for items of equal values, and differs for others.
+    /// Returns a key that is equal for items of equal values, and differs for others.
     pub(super) fn identity(&self, item: Item) -> (Item, i64) {
         match item {
             Item::Long(at) => (Item::Long(0), self.words[at as usize]),

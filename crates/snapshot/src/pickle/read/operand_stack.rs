@@ -1,11 +1,11 @@
-//! The operand stack: values that later opcodes take, and the marks between them.
+//! The operand stack: values for later opcodes, and the marks between them.
 
 #![forbid(unsafe_code)]
 
 use super::node::Item;
 use crate::words::{Error, Result};
 
-/// The capacity, in items, that stays when most items were taken.
+/// The capacity, in items, that remains when most items were taken.
 const MAX_IDLE: usize = 1 << 16;
 
 /// The values of a pickle's stack machine.

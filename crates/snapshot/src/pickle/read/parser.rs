@@ -1,9 +1,8 @@
-//! The parser: runs the opcodes of a pickle, so that bytes become items and containers.
+//! The parser: runs the opcodes of a pickle, which turns bytes into items and containers.
 //!
-//! It runs opcodes that make plain data and refuses all others. A container
-//! may not grow once another one contains it: picklers only do that for an
-//! object that contains itself, and it makes depth and weight known when they
-//! are needed. Depth is bounded, so what reads the containers may recurse.
+//! It runs opcodes that create plain data and rejects all others. A container may not grow once another one contains
+//! it: picklers only do that for an object that contains itself, and it makes depth and weight known when they are
+//! needed. Depth is bounded, so what reads the containers may recurse.
 
 #![forbid(unsafe_code)]
 
@@ -27,8 +26,8 @@ use crate::{
 /// The memory in bytes that the values of any file may take.
 const FREE_BYTES: u64 = 24 << 20;
 
-/// The memory in bytes that they may take besides for each two bytes of the file: 7.5 for one. Files of recorders need 2 to 4, and 7 if one
-/// segment has most of a file's bytes in its blocks, as a heap of small blocks has.
+/// The memory in bytes that they may take in addition, for each two bytes of the file: 7.5 for one. Files of recorders
+/// need 2 to 4, and 7 if most of a file's bytes are in the blocks of one segment, as with a heap of small blocks.
 const BYTES_OF_TWO: u64 = 15;
 
 /// Returns the memory in bytes that the values of a file of this length may take.
@@ -39,7 +38,7 @@ fn most_bytes(n_bytes: u64) -> u64 {
 /// The memory of more items than this is checked before they are copied.
 const MANY: usize = 1 << 12;
 
-/// What an opcode changed that readers of entries have to know.
+/// What an opcode changed, as far as readers of entries must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
     None,
@@ -251,7 +250,7 @@ impl<'a> Parser<'a> {
         is_there.then_some(place)
     }
 
-    /// Replaces the container on top of the operand stack by what was made of it, and frees it.
+    /// Replaces the container on top of the operand stack by what was built from it, and frees it.
     pub(super) fn replace_top(&mut self, id: NodeId, place: InMemo, item: Item) {
         self.nodes.remove_from(id);
         self.operands.replace_top(item);
@@ -321,7 +320,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the rest of an opcode that gives a text, or an item from the memo, at a cursor of the fast path.
+    /// Reads the rest of an opcode for a text or an item from the memo, at a cursor of the fast path.
     pub(super) fn shared_item(&mut self, c: &mut Cursor<'a>, op: u8) -> Option<Item> {
         match op {
             opcode::BINGET => {

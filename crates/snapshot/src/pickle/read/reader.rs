@@ -21,7 +21,7 @@ use crate::{
     words::Error,
 };
 
-/// How much of a mapped file is in memory at most, where its entries stay in it.
+/// How much of a mapped file is in memory at most, if its entries remain in it.
 const RESIDENT_BYTES: usize = 16 << 20;
 
 /// How often the memory is measured, in bytes of the file.
@@ -48,7 +48,7 @@ pub struct Reading<'r> {
     pub entries: &'r [TraceEntry],
 }
 
-/// What a file is read with, beside its bytes.
+/// The means for reading a file, in addition to its bytes.
 #[derive(Clone, Copy, Default)]
 pub(in crate::pickle) struct Means<'a> {
     /// The mapped file, if its pages may be given back while it is read.
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Means<'_> {
     }
 }
 
-/// A file being read.
+/// A file that is being read.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     parser: Parser<'a>,
@@ -71,7 +71,7 @@ pub(super) struct Reader<'a> {
     interner: Interner,
     path: Path,
     means: Means<'a>,
-    /// The offset where they are given back next.
+    /// The offset at which pages are returned next.
     next_release: usize,
     /// The offset where the memory is measured next.
     next_check: usize,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Reader { means, ..self }
     }
 
-    /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on the disk.
+    /// Returns a reader that leaves entries in the file, and as much of a mapped file as possible on disk.
     pub(super) fn lazy(bytes: &'a [u8], file: Option<&'a Bytes>) -> Self {
         let decoder = EntryDecoder::lazy();
         Reader { decoder, ..Reader::new(bytes, Path::Fast).with(Means { file, watch: None }) }
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         Assembler::new(&mut self.parser, &mut self.interner, &mut self.decoder).assemble(top)
     }
 
-    /// Measures the memory, and gives the pages that were read back to the kernel.
+    /// Measures the memory, and returns the pages that were read to the kernel.
     ///
     /// # Errors
     /// If the values take far more memory than the file is long, or there are too many events to be numbered.

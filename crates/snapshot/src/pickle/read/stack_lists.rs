@@ -1,4 +1,4 @@
-//! Lists of frames on the fast path, known by the opcodes that fetch their frames.
+//! Recognises lists of frames on the fast path, by the opcodes that fetch their frames.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ impl<'a> StackLists<'a> {
         self.recent.clear();
     }
 
-    /// Reads the list that begins before the next byte, if all its frames are in the memo: blocks and segments have
+    /// Reads the list that starts before the next byte, if all its frames are in the memo: blocks and segments have
     /// such lists too. Returns whether it did.
     pub(super) fn read(&mut self, parser: &mut Parser<'a>, interner: &mut Interner) -> bool {
         let mut c = parser.input.cursor();

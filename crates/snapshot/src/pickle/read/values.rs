@@ -1,4 +1,4 @@
-//! Items become plain values of the model, each container once.
+//! Turns items into plain values of the model, each container once.
 //!
 //! Recursion is bounded: the parser refuses containers that nest too deep.
 
@@ -100,7 +100,7 @@ impl Values {
                 |(_, (key, item))| Ok((self.value(key, parser, tables)?, self.value(item, parser, tables)?));
             Value::Dict(pairs.into_iter().map(pair).collect::<Attempt<_>>()?)
         } else {
-            // Values are made while the items stay where they are.
+            // Values are created while the items remain in place.
             let value = |at: usize| self.value(items_of(id, parser)[at], parser, tables);
             let all = (0..n_items).map(value).collect::<Attempt<_>>()?;
             if kind == Kind::List { Value::List(all) } else { Value::Tuple(all) }

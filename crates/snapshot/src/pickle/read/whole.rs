@@ -1,4 +1,4 @@
-//! Reads a whole snapshot: first on the fast path, and where that does not decide, again without it.
+//! Reads a whole snapshot: first on the fast path, and if that does not succeed, again without it.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ pub(in crate::pickle) fn read(bytes: &[u8], means: Means<'_>) -> (Result<Snapsho
     reported(read_on_either_path(bytes, means), bytes.len() as u64)
 }
 
-/// Returns the result for a file of which no byte is read.
+/// Returns the result for a file that is rejected unread.
 pub(in crate::pickle) fn refused(error: Error, n_bytes: u64) -> (Result<Snapshot>, Vec<Finding>) {
     reported((Err(error), Findings::default()), n_bytes)
 }
@@ -59,7 +59,7 @@ fn read_on_either_path(bytes: &[u8], means: Means<'_>) -> (Result<Snapshot>, Fin
     (snapshot, findings)
 }
 
-/// Returns why bytes are not a snapshot, where reading them ended in this error.
+/// Returns why bytes are not a snapshot, if reading them ended with this error.
 pub(super) fn error(bytes: &[u8], error: Error) -> Error {
     foreign_error(bytes).unwrap_or(error)
 }
@@ -69,7 +69,7 @@ fn foreign_error(bytes: &[u8]) -> Option<Error> {
     Some(Error::foreign(format!("not a memory snapshot: the file is {kind}")))
 }
 
-/// Returns why a file of this length is refused before its first byte is read.
+/// Returns why a file of this length is rejected before its first byte is read.
 pub(in crate::pickle) fn refusal(n_bytes: u64) -> Option<Error> {
     let what = "files of 1 TiB or more are not read; record fewer events (max_entries)";
     (n_bytes >= Offset::END).then(|| Error::malformed(Offset::END, what))
@@ -86,7 +86,7 @@ mod tests {
     use super::{super::samples, *};
     use fastrand::Rng;
 
-    /// What both paths make of the bytes, as texts; `None` if the fast path falls back.
+    /// Returns the results of both paths for the bytes, as text; `None` if the fast path falls back.
     fn both(bytes: &[u8]) -> Option<[String; 2]> {
         let paths = [Path::Fast, Path::Slow].map(|path| attempt(bytes, Means::default(), path));
         if let (Err(Failure::Fallback), _) = paths[0] {
@@ -120,7 +120,7 @@ mod tests {
         assert!(n_equal > 5000, "only {n_equal} mutations were compared");
     }
 
-    /// What was made of an entry's containers is freed early, unless something else may still use them.
+    /// What was built from an entry's containers is freed early, unless something else may still use them.
     #[test]
     fn an_entry_that_is_used_again_has_its_values_again() {
         let entry = |value: &[u8]| [b"}(\x8c\x06action\x8c\x05alloc\x8c\x01x", value, b"u"].concat();

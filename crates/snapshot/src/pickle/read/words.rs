@@ -1,4 +1,4 @@
-//! The texts of a file, numbered, and what they mean as keys of a trace entry.
+//! The texts of a file, numbered, and their meaning as keys of a trace entry.
 
 #![forbid(unsafe_code)]
 
@@ -71,8 +71,8 @@ pub(super) struct Words<'a> {
     n_text_bytes: usize,
 }
 
-/// What a text takes beside its bytes: the counts of its references, what the allocator adds, and its place in the
-/// map, which has free places and is copied when it grows.
+/// What a text takes in addition to its bytes: its reference counts, the allocator's overhead, and its slot in the map,
+/// which has free slots and is copied when it grows.
 const BYTES_OF_TEXT: usize = 32 + 3 * size_of::<(&[u8], TextId)>();
 
 impl<'a> Words<'a> {

@@ -1,4 +1,4 @@
-//! A thread that writes a file while the next bytes are made.
+//! Writes a file on a second thread while the next bytes are created.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-/// The size of a buffer: a bit more than one write of the caller.
+/// The size of a buffer: slightly more than one write of the caller.
 const BUFFER_BYTES: usize = 80 << 10;
 
 /// The number of buffers that may wait for the file.
@@ -17,7 +17,7 @@ const N_WAITING: usize = 2;
 /// Calls `make` with a writer whose bytes another thread writes to `sink` at the same time.
 /// Where no thread can be started, as in a process without memory, `make` writes to `sink` itself.
 ///
-/// Copying into the system's cache takes as long as making the bytes.
+/// Copying into the system's cache takes as long as creating the bytes.
 ///
 /// # Errors
 /// The first error of `sink`, or else the error of `make`.
@@ -60,8 +60,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Returns a buffer that came back, or a new one. Without memory for one, it waits for the next that comes back:
-    /// at least one exists.
+    /// Returns a buffer that came back, or a new one. If memory is out, waits for the next one that comes back: at
+    /// least one exists.
     fn buffer(&self) -> io::Result<Vec<u8>> {
         if let Ok(buffer) = self.free.try_recv() {
             return Ok(buffer);
@@ -80,7 +80,7 @@ impl Write for Ahead {
         buffer.clear();
         let n_bytes = bytes.len().min(BUFFER_BYTES);
         buffer.extend_from_slice(&bytes[..n_bytes]);
-        // The thread stops at an error only, which `write_ahead` returns.
+        // The thread stops only at an error, which `write_ahead` returns.
         self.full.send(buffer).map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(n_bytes)
     }

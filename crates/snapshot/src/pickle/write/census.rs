@@ -1,4 +1,4 @@
-//! The uses of each text, frame and stack, counted before the first byte is written: the most used get short numbers.
+//! Counts the uses of each text, frame and stack before the first byte is written: the most used get short numbers.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ impl MemoEntry {
     }
 }
 
-/// Everything that may be memoized, with its uses.
+/// Everything that may be memoized, with its number of uses.
 #[derive(Debug)]
 pub(super) struct Census<'a> {
     pub(super) texts: Vec<MemoEntry>,
@@ -195,7 +195,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// Assigns the numbers that take one byte to whatever is used most.
+    /// Assigns the one-byte numbers to whatever is used most.
     fn assign_short_numbers(&mut self) {
         // The empty stack takes one byte without a number.
         self.stacks[StackTable::EMPTY.index()].n_uses = 0;

@@ -1,4 +1,4 @@
-//! A snapshot becomes bytes: the uses of everything are counted, then one pass writes the file.
+//! Writes a snapshot as bytes: counts the uses of everything, then writes the file in one pass.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The writer: a snapshot becomes a pickle of protocol 4, streamed, in which everything is shared that may be.
+//! The writer: streams a snapshot as a pickle of protocol 4, sharing everything that may be shared.
 //!
 //! ```text
 //! PROTO 4 } ( key value … u .
@@ -35,7 +35,7 @@ use crate::{
     words::{DeviceId, SeededMap},
 };
 
-/// The largest batch that the viewer always takes, which CPython writes too.
+/// The largest batch that the viewer always accepts, which CPython writes too.
 const BATCH: usize = 1000;
 
 /// The most templates that are kept. Recorders' files have a handful of shapes.
@@ -66,7 +66,7 @@ pub(in crate::pickle) fn write(document: &dyn SnapshotSource, sink: impl Write) 
 
 struct Writer<'a, W> {
     document: &'a dyn SnapshotSource,
-    /// Its head.
+    /// The head of the source.
     snapshot: &'a Snapshot,
     census: Census<'a>,
     /// Containers that are in a shape, with their numbers.

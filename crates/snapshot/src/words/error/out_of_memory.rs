@@ -1,4 +1,4 @@
-//! The figures of a request that failed, and the texts that are made of them.
+//! The figures of a failed request, and the texts that are built from them.
 
 use std::{fmt, path::PathBuf};
 
@@ -25,7 +25,7 @@ pub struct OutOfMemory {
     pub device_free_bytes: u64,
     /// The memory limit of the allocator, if one is set.
     pub allowed_bytes: Option<u64>,
-    /// Bytes in blocks that the program has.
+    /// Bytes in allocated blocks.
     pub allocated_bytes: u64,
     /// Bytes in segments of the allocator.
     pub reserved_bytes: u64,
@@ -35,13 +35,13 @@ pub struct OutOfMemory {
     pub snapshot: Option<PathBuf>,
     /// The reason why the requested snapshot could not be written.
     pub snapshot_failure: Option<String>,
-    /// The snapshot of an earlier failure, which is kept in place of one of this failure.
+    /// The snapshot of an earlier failure that is kept instead of one of this failure.
     pub kept_snapshot: Option<PathBuf>,
     /// Why the request failed. `None` if a verdict was made less than a second before, or could not be made.
     pub verdict: Option<OomVerdict>,
 }
 
-/// Why a request failed: what the command `memreel oom` prints.
+/// Why a request failed: the output of the command `memreel oom`.
 ///
 /// It is made before the error is returned, of the blocks and the events of that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl OomVerdict {
 }
 
 impl OutOfMemory {
-    /// Creates the figures of a device without memory, of which the caller changes those that it knows.
+    /// Creates the figures of a device without memory; the caller sets those that it knows.
     #[must_use]
     pub fn new(device: DeviceId) -> OutOfMemory {
         OutOfMemory {
@@ -85,7 +85,7 @@ impl OutOfMemory {
         }
     }
 
-    /// Returns the bytes in segments of the allocator that are not in blocks of the program.
+    /// Returns the bytes in the allocator's segments outside allocated blocks.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
         self.reserved_bytes - self.allocated_bytes.min(self.reserved_bytes)

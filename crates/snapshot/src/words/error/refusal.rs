@@ -1,4 +1,4 @@
-//! A request that an allocator refused, as it reports it.
+//! A request that an allocator refused, in the form in which it reports it.
 
 use crate::words::StreamId;
 

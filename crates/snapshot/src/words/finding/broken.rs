@@ -1,4 +1,4 @@
-//! One broken rule: which one, how bad, where and why.
+//! A broken rule: which one, how severe, where and why.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use super::{rule::Rule, severity::Severity};
 
 /// One broken rule of the format.
 ///
-/// Its text has the form `E27 device_traces[0][17]: ...`: severity, the rule's number, the place, what is wrong.
+/// It prints as `E27 device_traces[0][17]: ...`: severity, the rule's number, the place, the error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where, such as `device_traces[0][17]` or `byte 88`.
+    /// The place, such as `device_traces[0][17]` or `byte 88`.
     pub place: String,
-    /// What is wrong and, where it helps, what to do.
+    /// The error and, where it helps, what to do.
     pub what: String,
 }
 

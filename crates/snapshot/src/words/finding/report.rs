@@ -1,4 +1,4 @@
-//! Collects findings and sums up those that repeat.
+//! Collects findings and counts those that repeat.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Display};
 
@@ -34,7 +34,7 @@ impl Report {
         self.add(rule, Severity::Pytorch, place, what);
     }
 
-    /// Counts a finding; its texts are made only if it is listed.
+    /// Counts a finding; its texts are created only if it is listed.
     pub(crate) fn add(&mut self, rule: Rule, severity: Severity, place: impl Display, what: impl Display) {
         debug_assert!(rule.severities().contains(&severity), "{rule:?} documents no {severity:?}");
         let severity = if self.lenient { severity.min(Severity::Warning) } else { severity };

@@ -1,9 +1,9 @@
-//! How bad a broken rule is.
+//! The severity of a broken rule.
 
-/// How bad a finding is, from the least to the worst.
+/// The severity of a finding, in rising order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// `P`: the file differs from what PyTorch writes, and every reader copes.
+    /// `P`: the file differs from what PyTorch writes, but every reader copes.
     Pytorch,
     /// `W`: a viewer draws a misleading picture.
     Warning,

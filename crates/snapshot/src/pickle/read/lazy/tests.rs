@@ -1,9 +1,9 @@
-//! Unusual files that are read with and without their events.
+//! Tests unusual files, read with and without their events.
 
 use super::{super::samples, *};
 use crate::pickle;
 
-/// What both ways of reading make of the bytes: the file written again, or the error.
+/// Returns the result of both ways of reading the bytes: the file written again, or the error.
 fn both(bytes: &[u8]) -> [std::result::Result<Vec<u8>, String>; 2] {
     let whole = pickle::from_slice(bytes).map(|snapshot| pickle::to_vec(&snapshot));
     let lazy = pickle::lazy(bytes).map(|lazy| pickle::to_vec(&lazy));
