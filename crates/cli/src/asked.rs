@@ -1,7 +1,7 @@
 //! The snapshots that a question of this thread is about.
 //!
-//! While a thread asks, the files of these names are the snapshots that it gave, and the text has neither colours nor the
-//! width of a terminal. The commands do not notice: they open files and print.
+//! While a thread answers a question, the files with these names are its in-memory snapshots, and the text has neither
+//! colours nor the width of a terminal. The commands are not aware of it: they open files and print.
 
 #![forbid(unsafe_code)]
 
@@ -19,18 +19,18 @@ pub struct Named {
 }
 
 thread_local! {
-    /// The snapshots of the question that this thread asks; `None` if it asks none.
+    /// The in-memory snapshots that this thread is answering about; `None` outside a question.
     static ASKED: RefCell<Option<Vec<Named>>> = const { RefCell::new(None) };
 }
 
 /// The time of a question.
 pub(crate) struct Asking {
-    /// A question inside another has the inner one's snapshots alone.
+    /// Nested questions see only the innermost snapshots.
     outer: Option<Vec<Named>>,
 }
 
 impl Asking {
-    /// Begins a question, which ends when the value is dropped.
+    /// Starts a question, which ends when the value is dropped.
     pub(crate) fn new(snapshots: Vec<Named>) -> Asking {
         Asking { outer: ASKED.replace(Some(snapshots)) }
     }
@@ -42,17 +42,17 @@ impl Drop for Asking {
     }
 }
 
-/// Returns the snapshots of the question that this thread asks, for threads that work on its answer.
+/// Returns the snapshots of this thread's question, for threads that work on its answer.
 pub(crate) fn snapshots() -> Option<Vec<Named>> {
     ASKED.with_borrow(Clone::clone)
 }
 
-/// Whether this thread asks a question, so that its text goes to no terminal.
+/// Returns whether this thread is answering a question, so that its text goes to no terminal.
 pub(crate) fn is_asked() -> bool {
     ASKED.with_borrow(Option::is_some)
 }
 
-/// Returns the snapshot of that name, if this thread asks about it.
+/// Returns the snapshot with that name, if this thread's question is about it.
 pub(crate) fn snapshot(name: &Path) -> Option<Arc<Snapshot>> {
     ASKED.with_borrow(|asked| {
         let named = asked.as_ref()?.iter().find(|named| Path::new(&named.name) == name)?;

@@ -50,7 +50,7 @@ impl Failure {
     pub(crate) fn report(self) -> io::Result<Exit> {
         match self {
             Failure::Message(exit, what) => {
-                // A name in it may be one of a stranger.
+                // A name in it may come from a stranger.
                 let lines: Vec<_> = what.split('\n').map(clean).collect();
                 eprintln!("memreel: {}", lines.join("\n"));
                 Ok(exit)

@@ -1,7 +1,7 @@
 //! The program `memreel` as a library: [`run`] is the program, [`ask`] runs one of its commands on snapshots in memory.
 //!
-//! It is for packages that ship the program in another form, such as the one for Python; these use [`run_as`]. Programs that ask about snapshots
-//! use the library `memreel`, whose results are data and not text.
+//! It is for packages that ship the program in another form, such as the one for Python; these use [`run_as`]. Programs
+//! that ask about snapshots use the library `memreel`, whose results are data rather than text.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -58,7 +58,7 @@ pub extern "C" fn at_start() {
     let _ = memreel::integrate::Inherited::get();
 }
 
-/// Runs the program: `words` are those of its command line, the name of the program first. Returns its exit status.
+/// Runs the program: `words` is its command line, starting with the name of the program. Returns its exit status.
 ///
 /// `memreel record` does not return: it ends the process as the recorded program ended.
 #[must_use]
@@ -154,7 +154,7 @@ fn refuse(error: &clap::Error) -> u8 {
     u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
 }
 
-/// Words that people type for a command, and what they mean.
+/// Words that people type for a command, and their meanings.
 const MEANT: [(&str, &str); 10] = [
     ("run", "record -- PROGRAM"),
     ("trace-program", "record -- PROGRAM"),
@@ -168,7 +168,7 @@ const MEANT: [(&str, &str); 10] = [
     ("whatif", "replay FILE"),
 ];
 
-/// Whether a word is the name of a file, and so not a misspelt command.
+/// Returns whether a word is the name of a file, rather than a misspelt command.
 fn is_file_name(word: &str) -> bool {
     Path::new(word).extension().is_some() || word.contains(std::path::is_separator)
 }

@@ -1,4 +1,4 @@
-//! The program's command line. Its help lists the commands by the question that they answer.
+//! The program's command line. Its help lists the commands by the questions that they answer.
 
 #![forbid(unsafe_code)]
 

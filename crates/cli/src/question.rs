@@ -1,4 +1,4 @@
-//! A question of a program that has its snapshots in memory, asked in the words of the command line.
+//! A question of a program about in-memory snapshots, in the words of the command line.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub struct Answer {
     pub text: String,
 }
 
-/// Why a question has no answer.
+/// Why a question could not be answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The exit status that the program would have.
@@ -40,11 +40,11 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Runs a command of the program on snapshots that are in memory: `words` are those behind `memreel`, with the names of
-/// the snapshots where the command line has files.
+/// Runs a command of the program on in-memory snapshots: `words` are those after `memreel`, with the names of the
+/// snapshots in place of files.
 ///
 /// # Errors
-/// The words are no command, or the command has no answer. The message does not begin with `memreel:`.
+/// The words are not a command, or the command has no answer. The message does not start with `memreel:`.
 ///
 /// # Examples
 /// ```

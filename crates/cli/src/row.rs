@@ -1,4 +1,4 @@
-//! A row of the table of commands: a name, what the command is for, its options, and the function that runs it.
+//! A row of the table of commands: a name, the purpose of the command, its options, and the function that runs it.
 
 #![forbid(unsafe_code)]
 
@@ -14,11 +14,11 @@ pub(crate) struct Program {
     pub(crate) line: clap::Command,
     /// Its commands.
     pub(crate) rows: Vec<Row>,
-    /// The words that start it, before its command; none where a question is asked.
+    /// The words that start it, before its command; none for a question.
     pub(crate) words: Vec<OsString>,
 }
 
-/// A command whose options are read.
+/// A command whose options were parsed.
 pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Printed) -> Result<Exit, Failure>>;
 
 /// Reads the options of a command.
@@ -28,7 +28,7 @@ type Reader = Box<dyn Fn(&ArgMatches) -> Result<Ready, clap::Error>>;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Whether it only answers questions about files, so that `memreel mcp` has it as a tool.
+    /// Whether it only answers questions about files, so that `memreel mcp` offers it as a tool.
     #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only its server has tools"))]
     pub(crate) is_tool: bool,
     augment: fn(clap::Command) -> clap::Command,

@@ -1,4 +1,5 @@
-//! The folder of temporary files: none that another user can change. `sudo -E` and `su` may leave root that user's `TMPDIR`.
+//! Chooses a folder for temporary files that no other user can change. `sudo -E` and `su` may leave that user's
+//! `TMPDIR` to root.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +7,7 @@ use std::{env, fs, os::unix::fs::MetadataExt, path::Path};
 
 use rustix::process::geteuid;
 
-/// Has temporary files be in `/tmp` where another user can change the folder that the environment names.
+/// Uses `/tmp` for temporary files if another user can change the folder that the environment names.
 pub(crate) fn choose() {
     if !is_own(&env::temp_dir()) {
         // It fails if a folder was chosen before.

@@ -1,4 +1,4 @@
-//! What came of an attachment, and what it cannot show.
+//! The outcome of an attachment, and what it cannot show.
 
 #![forbid(unsafe_code)]
 

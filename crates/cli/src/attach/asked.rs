@@ -1,4 +1,4 @@
-//! What the user of `memreel attach` asked for: a file, and an end by Ctrl-C.
+//! What the user of `memreel attach` requested: a file, and an end by Ctrl-C.
 
 #![forbid(unsafe_code)]
 
@@ -20,12 +20,12 @@ use signal_hook::{
 
 use crate::failure::Failure;
 
-/// How often the user asked for the end.
+/// How often the user requested the end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked(Arc<AtomicUsize>);
 
 impl Asked {
-    /// Heeds the signals that end programs, from now on.
+    /// Handles the signals that end programs, from now on.
     pub(super) fn new() -> Result<Asked, Failure> {
         let asked = Asked::default();
         let count = asked.0.clone();
@@ -43,7 +43,7 @@ impl Asked {
     }
 }
 
-/// The file of the snapshot, which is there as a whole or not at all.
+/// The file of the snapshot, which is written completely or not at all.
 #[derive(Debug)]
 pub(super) struct Output(PathBuf);
 
@@ -59,7 +59,7 @@ impl Output {
         &self.0
     }
 
-    /// Calls `fill` with a new file. It gets its name if `fill` returns that it is whole.
+    /// Calls `fill` with a new file. The file gets its name if `fill` returns that it is complete.
     pub(super) fn fill(
         &self,
         fill: impl FnOnce(&mut File) -> Result<bool, Failure>,

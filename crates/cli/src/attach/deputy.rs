@@ -1,9 +1,11 @@
-//! The deputy: a process of memreel's that makes the folder for `memreel attach`, with no more rights than the target has.
+//! The deputy: a separate process that creates the folder for `memreel attach`, with no more rights than the target
+//! has.
 //!
-//! What a target's folder for temporary files leads to is the target's choice, so root touches nothing there. The deputy opens
-//! the root of the target, becomes the target's user without capabilities, and then makes the folder by descriptors. It enters
-//! no namespace: openat2 resolves paths in the root of the target, and processes of a container do not see the deputy. It may
-//! not be traced, and has three descriptors: the socket of the caller, which it binds, a channel to the caller, and /dev/null.
+//! The target controls where its folder for temporary files leads, so root touches nothing there. The deputy opens the
+//! root of the target, becomes the target's user without capabilities, and then makes the folder by descriptors. It
+//! enters no namespace: openat2 resolves paths in the root of the target, and processes of a container do not see the
+//! deputy. It may not be traced, and has three descriptors: the socket of the caller, which it binds, a channel to the
+//! caller, and /dev/null.
 
 #![forbid(unsafe_code)]
 
@@ -30,20 +32,21 @@ use crate::{exit::Exit, failure::Failure, run::process_root::ProcessRoot};
 /// The folder for temporary files, in the view of the target.
 pub(super) const TEMPORARY: &str = "/tmp";
 
-/// What the deputy says when it has the root of the target, and when the folder is there. Anything else is why not.
+/// The deputy's message when it has opened the target's root, and when the folder exists. Anything else is the reason
+/// for a failure.
 pub(super) const OPENED: &str = "opened";
 pub(super) const MADE: &str = "made";
 
-/// What the caller says at the end if the script is to be left, which removes itself and the folder when it runs.
+/// The caller's message at the end if the script must remain; the script removes itself and the folder when it runs.
 pub(super) const LEAVE: u8 = b'l';
 
-/// The longest order: the script is the largest part.
+/// The longest order; the script is its largest part.
 const MAX_ORDERS: u64 = 1 << 20;
 
 const SCRIPT: &str = "script.py";
 const SOCKET: &str = "socket";
 
-/// What the caller orders.
+/// The caller's orders.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) user: u32,
@@ -55,7 +58,7 @@ pub(super) struct Orders {
     pub(super) script: String,
 }
 
-/// Is the deputy for a target: `memreel attach` started this process.
+/// Runs as the deputy for a target, in a process that `memreel attach` started.
 pub(super) fn run(process: u32) -> Result<Exit, Failure> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     let channel = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -75,7 +78,7 @@ fn serve(process: u32, mut channel: &File) -> io::Result<()> {
     become_user(&orders)?;
     let folder = Made::create(&root, &orders)?;
     writeln!(channel, "{MADE}")?;
-    // Nothing, if the caller has ended.
+    // Empty if the caller has ended.
     let mut last = [0];
     if channel.read(&mut last)? == 1 && last[0] == LEAVE {
         folder.leave();
@@ -106,7 +109,7 @@ fn become_user(orders: &Orders) -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// The folder, which goes with this value.
+/// The folder, which is removed with this value.
 struct Made<'a> {
     temporary: OwnedFd,
     folder: OwnedFd,
@@ -126,7 +129,7 @@ impl Made<'_> {
         if !is_new {
             return Err(io::Error::other("it was replaced with another folder"));
         }
-        // From here on the folder goes with this value.
+        // From here on the folder is removed with this value.
         let made = Made { temporary, folder, name };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let script = openat(&made.folder, SCRIPT, flags, Mode::RUSR | Mode::WUSR)?;
@@ -139,7 +142,7 @@ impl Made<'_> {
         Ok(made)
     }
 
-    /// Leaves the script.
+    /// Keeps the script.
     fn leave(self) {
         let _ = unlinkat(&self.folder, SOCKET, AtFlags::empty());
         std::mem::forget(self);

@@ -1,4 +1,4 @@
-//! Addresses of functions in a process: by the symbols that the files in its memory export.
+//! Finds the addresses of functions in a process, from the symbols that its mapped files export.
 
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,13 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, read::elf::ElfF
 use super::target::{Mapping, Target};
 use crate::run::process_root::ProcessRoot;
 
-/// The largest file that is read: an interpreter with all information for debugging is a tenth of it.
+/// The largest file that is read: an interpreter with full debug information is a tenth of it.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The size of a page, to which the start of a file in memory is rounded down.
 const PAGE: u64 = 4096;
 
-/// What a file exports: names with their addresses in the process.
+/// The exports of a file: names with their addresses in the process.
 #[derive(Debug)]
 pub(super) struct Exports {
     addresses: BTreeMap<&'static str, u64>,
@@ -24,7 +24,7 @@ pub(super) struct Exports {
 }
 
 impl Exports {
-    /// Reads what a mapped file exports of these names; `None` if it cannot be read.
+    /// Reads the addresses of these exported names in a mapped file; `None` if it cannot be read.
     pub(super) fn of(target: &Target, mapping: &Mapping, names: &[&'static str]) -> Option<Exports> {
         let is_program = target.identity.program.ends_with(mapping.path.trim_start_matches('/'));
         let file = if is_program {
@@ -42,7 +42,7 @@ impl Exports {
 
 fn read(file: File, start: u64, names: &[&'static str]) -> Option<Exports> {
     let mut data = Vec::new();
-    // The file is the process's own, and may have any size.
+    // The file belongs to the process, and may have any size.
     file.take(MAX_BYTES).read_to_end(&mut data).ok()?;
     let file: ElfFile64 = ElfFile64::parse(&*data).ok()?;
     let first = file.segments().map(|segment| segment.address()).min()?;

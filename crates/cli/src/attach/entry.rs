@@ -1,4 +1,4 @@
-//! The way into a process, until its script answers.
+//! Gets a script into a process and waits until it answers.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{failure::Failure, row::Program};
 
-/// How long the main thread may take until it is asked where it waits.
+/// How long the main thread may take before it is checked where it waits.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The time between two looks.
@@ -30,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How the script gets into a process.
 #[derive(Debug)]
 enum Way {
-    /// By an interpreter of the same version.
+    /// Through an interpreter of the same version.
     Remote(PathBuf),
-    /// By this gdb.
+    /// Through this gdb.
     Gdb(PathBuf),
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Finds the way; says what is missing.
+    /// Finds the way, or returns what is missing.
     pub(super) fn of(target: &'a Target, interpreter: &'a Interpreter) -> Result<Entry<'a>, Failure> {
         let of = |way| Ok(Entry { target, interpreter, way });
         if interpreter.has_remote()
@@ -82,7 +82,7 @@ impl<'a> Entry<'a> {
         }))
     }
 
-    /// Has the process run the script, and waits until it answers.
+    /// Makes the process run the script, and waits until it answers.
     pub(super) fn enter(
         &self,
         program: &Program,
@@ -116,11 +116,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Has the main thread run the script where it waits, if it does.
+    /// Makes the main thread run the script where it is waiting, if it is.
     fn run_now(&self) -> Result<(), Failure> {
         match &self.way {
             Way::Gdb(gdb) => gdb::make_now(gdb, self.target, self.interpreter)?,
-            // It runs without gdb too, when the wait is over.
+            // It also runs without gdb, when the wait is over.
             Way::Remote(_) if self.target.tracer().is_none() => {
                 let _ = gdb::program().map(|gdb| gdb::wake(&gdb, self.target, self.interpreter));
             }
@@ -136,7 +136,7 @@ impl<'a> Entry<'a> {
     }
 
     fn give_up(&self, folder: Folder, waited: Duration) -> Failure {
-        // What was asked for may still be run. Without a socket it does nothing.
+        // The request may still run. Without a socket it does nothing.
         let is_remote = matches!(self.way, Way::Remote(_));
         if is_remote {
             folder.leave();

@@ -1,4 +1,5 @@
-//! Where `memreel attach` and the process meet: a folder that both see, with a script and a socket. The deputy makes it.
+//! The folder through which `memreel attach` and the process communicate, with a script and a socket. The deputy
+//! creates it.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +29,8 @@ use crate::{row::Program, serve::token, text::clean};
 /// What the process runs, up to its orders.
 const SCRIPT: &str = include_str!("injected.py");
 
-/// How long the deputy may take, which waits for file systems that may be the target's, and how long to remove the folder.
+/// How long the deputy may take, because it may wait for the target's file systems, and how long removing the folder
+/// may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_AT_END: Duration = Duration::from_secs(2);
 
@@ -38,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The longest line of the deputy, which has the rights of the target.
 const MAX_LINE: u64 = 4096;
 
-/// The folder; it goes with this value, also if this process is killed.
+/// The folder; it is removed with this value, even if this process is killed.
 #[derive(Debug)]
 pub(super) struct Folder {
     deputy: Child,
@@ -65,7 +67,7 @@ impl Folder {
         let inside = format!("{TEMPORARY}/{name}");
         let folder = Folder { deputy, channel, listener, script: format!("{inside}/script.py") };
         folder.hears(OPENED)?;
-        // What the deputy has opened by the number of the process was the target's, if that is there now.
+        // The deputy opened the target by its PID, so the target must still be the same.
         target.is_what_it_was()?;
         let orders = json!({"process": target.own_number, "folder": inside, "ring": ring});
         let identity = &target.identity;
@@ -82,7 +84,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Waits until the deputy says this; else fails with what it says.
+    /// Waits until the deputy sends this message; otherwise fails with the one that it sent.
     fn hears(&self, expected: &str) -> io::Result<()> {
         let mut line = String::new();
         let mut reader = BufReader::with_capacity(64, &self.channel).take(MAX_LINE);
@@ -98,7 +100,7 @@ impl Folder {
         }
     }
 
-    /// Returns the process, once it has come. Others that come are sent away.
+    /// Returns the process once it has connected. Other connections are closed.
     pub(super) fn guest(&self, target: &Target) -> io::Result<Option<UnixStream>> {
         match self.listener.accept() {
             Ok((stream, _)) => {
@@ -112,8 +114,8 @@ impl Folder {
         }
     }
 
-    /// Leaves the script, which removes itself and the folder if it still runs: without it, the interpreter would print that
-    /// it is missing.
+    /// Keeps the script, which removes itself and the folder if it still runs: without it, the interpreter would report
+    /// that it is missing.
     pub(super) fn leave(self) {
         let _ = (&self.channel).write_all(&[LEAVE]);
     }
@@ -133,7 +135,7 @@ impl Drop for Folder {
     }
 }
 
-/// Returns the process that connected; none if it is not in sight.
+/// Returns the process that connected; none if it is not visible.
 fn peer(stream: &UnixStream) -> io::Result<Option<u32>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _entered = runtime.enter();

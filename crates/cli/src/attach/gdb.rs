@@ -1,5 +1,5 @@
-//! The way into a process before CPython 3.14: gdb has it queue a call that the interpreter makes between two lines. Where
-//! its main thread waits, in any version, gdb has it run Python there.
+//! Enters a process before CPython 3.14: gdb queues a call that the interpreter makes between two lines. If the main
+//! thread is waiting, in any version, gdb makes it run Python there.
 //!
 //! gdb stops the process for a moment and calls two functions in it: `mmap`, for a page with the text of the call, and
 //! `Py_AddPendingCall`, which may be called at any time. So no Python runs where the process was stopped.
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{failure::Failure, text::clean};
 
-/// How long gdb may take until it is interrupted. It then takes back the call that it makes.
+/// How long gdb may take until it is interrupted. It then undoes the call.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How long the gdb of another `memreel attach` is waited for.
+/// How long to wait for the gdb of another `memreel attach`.
 pub(super) const TRACED: Duration = Duration::from_secs(10);
 
 /// The options: no file of the user's, no symbols but those that are asked for, nothing from the network.
@@ -52,13 +52,14 @@ const OPTIONS: [&str; 14] = [
 /// The name of the file of its commands.
 const COMMANDS: &str = "commands";
 
-/// What it prints when it is attached.
+/// gdb's output when it is attached.
 const ATTACHED: &str = "printf \"attached\\n\"";
 
-/// Reads no information for debugging, which takes long in a large program; without it there are no backtraces.
+/// Reads no debug information, which takes long in a large program; without it there are no backtraces.
 const QUICK: &str = "--readnever";
 
-/// Finds a gdb that starts. It runs with the rights of the caller, so it is none that another user could have put there.
+/// Finds a gdb that starts. It runs with the caller's rights, so it must not be one that another user could have put
+/// there.
 pub(super) fn program() -> Option<PathBuf> {
     let starts = |gdb: &PathBuf| {
         let mut command = Command::new(gdb);
@@ -81,7 +82,7 @@ pub(super) fn queue(
         if said.lines().any(|line| line == "queued 0") {
             return Ok(());
         }
-        // By the system, while another debugger has it.
+        // The system reports this while another debugger is attached.
         let is_traced = said.contains("ptrace: Operation not permitted");
         if !is_traced || refused_at.get_or_insert_with(Instant::now).elapsed() > TRACED {
             return Err(refused(format!("{}: gdb failed: {}", target.name(), reason(&said))));
@@ -116,18 +117,18 @@ fn call(script: &str) -> String {
     format!("try:\n exec('{run}', {{'path': '{script}'}})\nexcept BaseException: pass\n")
 }
 
-/// Has the main thread make the queued call where it waits, if it waits for something that has no lock.
+/// Makes the main thread run the queued call where it is waiting, if it is waiting without holding a lock.
 pub(super) fn make_now(gdb: &Path, target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
     run_python_now(gdb, target, interpreter, "")
 }
 
-/// Has the main thread run Python where it waits, as `make_now` does. The text that is queued does nothing: an interpreter
-/// that runs any text first runs the script that `sys.remote_exec` asked for.
+/// Makes the main thread run Python where it is waiting, as `make_now` does. The queued text does nothing: an
+/// interpreter that runs any text first runs the script that `sys.remote_exec` requested.
 pub(super) fn wake(gdb: &Path, target: &Target, interpreter: &Interpreter) -> Result<(), Failure> {
     run_python_now(gdb, target, interpreter, &queueing(target, interpreter, "pass")?)
 }
 
-/// Has the main thread make all queued calls where it waits. gdb runs the commands `before` that.
+/// Makes the main thread run all queued calls where it is waiting. gdb first runs the commands `before`.
 fn run_python_now(
     gdb: &Path,
     target: &Target,
@@ -147,7 +148,7 @@ fn run_python_now(
     let (Some(pc), Some(sp)) = (word("pc "), word("sp ")) else { return Ok(()) };
     let [ensure, make, release] = ["PyGILState_Ensure", "Py_MakePendingCalls", "PyGILState_Release"]
         .map(|name| interpreter.address(name));
-    // It may have gone on.
+    // It may have continued.
     let commands = format!(
         "if $pc != 0x{pc} || $sp != 0x{sp}\n  quit\nend\n{before}\
          set $state = ((int (*)(void)) {}) ()\n\
@@ -157,7 +158,7 @@ fn run_python_now(
     );
     let mut attached = Attached::start(gdb, target, Some(QUICK))?;
     attached.order(target, &commands)?;
-    // gdb is left alone until it is done: what it does now cannot be taken back.
+    // gdb is left alone until it is done, because its current action cannot be undone.
     let _ = thread::Builder::new().spawn(move || {
         let _ended = attached.gdb.wait();
         drop(attached);
@@ -165,7 +166,7 @@ fn run_python_now(
     Ok(())
 }
 
-/// Runs commands at the stopped process, up to the first that fails. Returns what gdb prints.
+/// Runs commands at the stopped process, up to the first that fails. Returns gdb's output.
 fn run_gdb(gdb: &Path, target: &Target, how: Option<&str>, commands: &str) -> Result<String, Failure> {
     let mut attached = Attached::start(gdb, target, how)?;
     attached.order(target, commands)?;
@@ -188,7 +189,7 @@ impl Attached {
         let mut gdb = Command::new(program);
         gdb.args(OPTIONS).args(how).arg("-p").arg(target.process.to_string());
         gdb.args(["-ex", ATTACHED, "-ex", "shell read go", "-x"]).arg(folder.path().join(COMMANDS));
-        // What it says is read here.
+        // Its output is parsed here.
         gdb.env("LC_ALL", "C").env("SHELL", "/bin/sh");
         gdb.stdin(Stdio::piped()).stdout(said.try_clone()?).stderr(said.try_clone()?);
         // A Ctrl-C for this program must not end it in the middle.
@@ -197,12 +198,12 @@ impl Attached {
         Ok(Attached { gdb, go, said, folder })
     }
 
-    /// Gives it the commands, if it is attached to the process that was found: gdb knows only its number. A process that gdb has
-    /// stopped does not change.
+    /// Sends the commands, if gdb is attached to the process that was found: gdb knows only its PID. A process that gdb
+    /// has stopped does not change.
     fn order(&mut self, target: &Target, commands: &str) -> Result<(), Failure> {
         let is_attached = |said: &str| said.lines().any(|line| line == "attached");
         self.wait_until(is_attached)?;
-        // It goes on when this goes. Without commands it leaves the process as it is.
+        // gdb continues when this is dropped. Without commands it leaves the process unchanged.
         let _go = self.go.take();
         let said = self.said()?;
         if is_attached(&said) && !said.contains("ptrace: ") {
@@ -212,7 +213,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Waits until it has said something, or ended.
+    /// Waits until it has printed something, or ended.
     fn wait_until(&mut self, has_said: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let (begun, mut is_interrupted) = (Instant::now(), false);
         while self.gdb.try_wait()?.is_none() && !has_said(&self.said()?) {
@@ -238,7 +239,7 @@ impl Attached {
     }
 }
 
-/// Returns the line that has the reason of a failure: the one behind that which says that a command failed, if one did.
+/// Returns the line with the reason of a failure: the one after that which reports a failed command, if one failed.
 fn reason(said: &str) -> String {
     let is_reason = |line: &&str| {
         ["ptrace", "not permitted", "rror", "annot", "ouldn't", "nterrupted"]
@@ -254,7 +255,7 @@ fn reason(said: &str) -> String {
     if is_old { reason + " This gdb is too old for the processor; gdb 16 is not" } else { reason }
 }
 
-/// Whether a lock of Python's is waited for, as in `Thread.join`: without the interpreter's lock.
+/// Returns whether a Python lock is waited for, as in `Thread.join`: without the interpreter's lock.
 fn waits_for_lock(said: &str) -> bool {
     // The second is `Thread.join` of 3.13. The third is under any wait of 3.14, and under `SimpleQueue.get` of 3.13.
     let is_wait = |line: &str| {
@@ -264,13 +265,14 @@ fn waits_for_lock(said: &str) -> bool {
     said.lines().any(|line| line.starts_with('#') && is_wait(line))
 }
 
-/// Returns the call of the system that the main thread is in: its number, its arguments and where it was made.
+/// Returns the system call that the main thread is in: its number, its arguments and where it was made.
 fn system_call(target: &Target) -> String {
     fs::read_to_string(format!("/proc/{}/syscall", target.process)).unwrap_or_default()
 }
 
-/// Whether a call of the system waits for time, for a socket or for children. A wait for a lock or of a driver is not one: what
-/// has called it may have a lock. Some calls have another number after a stop, and gdb says which function made the call.
+/// Returns whether a system call waits for time, a socket or children. Waiting for a lock or a driver does not count,
+/// because the caller may hold a lock. Some calls have another number after a stop, and gdb reports which function made
+/// the call.
 fn sleeps(call: &str, said: &str) -> bool {
     let number = call.split(' ').next().and_then(|number| number.parse().ok());
     let mut newest = said.lines().filter(|line| line.starts_with('#')).take(4);

@@ -1,4 +1,4 @@
-//! Who a process is and what it sees: what must not change while it is attached to.
+//! The identity and the view of a process, which must not change during an attachment.
 
 #![forbid(unsafe_code)]
 
@@ -16,9 +16,9 @@ pub(super) struct Identity {
     pub(super) user: u32,
     pub(super) group: u32,
     pub(super) groups: Vec<u32>,
-    /// What it runs, in its own view.
+    /// Its program, in its own view.
     pub(super) program: PathBuf,
-    /// Where its program and its stack begin: `exec` moves them.
+    /// Where its program and its stack start: `exec` moves them.
     image: [String; 2],
     /// Its mounts, processes and users.
     namespaces: [PathBuf; 3],
@@ -51,7 +51,7 @@ impl Identity {
         })
     }
 
-    /// Whether this process and that one have the same files, processes and users, which containers have not.
+    /// Returns whether both processes see the same files, processes and users, unlike a container's.
     pub(super) fn sees_what_sees(&self, other: &Identity) -> bool {
         (&self.namespaces, self.root) == (&other.namespaces, other.root)
     }

@@ -1,4 +1,4 @@
-//! The CPython of a process: its version, and the addresses of what it exports.
+//! The CPython interpreter of a process: its version, and the addresses of its exports.
 
 #![forbid(unsafe_code)]
 
@@ -84,9 +84,10 @@ impl Interpreter {
         self.exports.address(name).ok_or_else(missing)
     }
 
-    /// Finds a program of the same version that may run with the rights of the caller, such as root: one in `PATH`, or that of
-    /// the process, if only root and the caller can change it. A process of a container lends none, whoever it seems to be
-    /// of, and none can be had for it: an interpreter looks for the files of a process where its own are.
+    /// Finds a program of the same version that may run with the caller's rights, such as root's: one in `PATH`, or
+    /// that of the process, if only root and the caller can change it. A process in a container provides none, whoever
+    /// its owner appears to be, and none is suitable for it: an interpreter expects the files of a process where its
+    /// own are.
     pub(super) fn program(&self, target: &Target) -> Option<PathBuf> {
         let name = format!("python3.{}", self.minor);
         let is_python = |path: &PathBuf| {
@@ -100,7 +101,7 @@ impl Interpreter {
     }
 }
 
-/// Returns the programs of this name in `PATH` that only root and the caller can change.
+/// Returns the programs with this name in `PATH` that only root and the caller can change.
 pub(super) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = env::split_paths(&path).collect();
@@ -113,7 +114,7 @@ fn trusted(path: &Path) -> Option<PathBuf> {
         path.metadata()
             .is_ok_and(|found| [0, geteuid().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0)
     };
-    // Without links: what is run later is what was looked at.
+    // Without links: the file that runs later is the one that was checked.
     let path = path.canonicalize().ok()?;
     (path.is_file() && path.ancestors().all(is_owned)).then_some(path)
 }

@@ -1,8 +1,9 @@
-//! `memreel attach`: PyTorch's history of a process that runs already.
+//! `memreel attach`: records PyTorch's history of a running process.
 //!
-//! `target` is the process, `identity` what must not change of it, `interpreter` what is known of its CPython, `elf` the
-//! addresses in its files. `folder` is where both meet, which `deputy` makes with the rights of the target. The script `injected.py` gets into the process by `remote` or by `gdb`, and talks to us over a socket (`talk`).
-//! `rights` says what permits it, `answer` what came of it.
+//! `target` is the process, `identity` has what must not change in it, `interpreter` the facts about its CPython, and
+//! `elf` the addresses in its files. `folder` is where both meet; `deputy` creates it with the target's rights. The
+//! script `injected.py` enters the process through `remote` or `gdb`, and communicates over a socket (`talk`). `rights`
+//! checks what permits it, and `answer` has the outcome.
 
 #![forbid(unsafe_code)]
 
@@ -98,7 +99,7 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
     if options.deputy {
         return deputy::run(options.process);
     }
-    // Before the process is touched: what cannot be written is not worth it.
+    // Checked before the process is touched, because a result that cannot be written is useless.
     let name = || PathBuf::from(format!("memreel-{}.pickle", options.process));
     let path = options.output.clone().unwrap_or_else(name);
     let target = Target::find(options.process)?;

@@ -1,4 +1,4 @@
-//! The way into a process from CPython 3.14 on: `sys.remote_exec`, called by an interpreter of the same version.
+//! Enters a process from CPython 3.14 on: an interpreter of the same version calls `sys.remote_exec`.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use crate::{failure::Failure, text::clean};
 /// What the interpreter runs: the number of the process and the script are its arguments.
 const CALL: &str = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])";
 
-/// Asks a process to run a script.
+/// Requests that a process runs a script.
 pub(super) fn request(program: &Path, target: &Target, script: &str) -> Result<(), Failure> {
     target.is_what_it_was().map_err(|error| target.failed(&error))?;
     let mut command = Command::new(program);
-    // Nothing of the user's is imported.
+    // Imports nothing of the user's.
     command.args(["-I", "-S", "-c", CALL]).arg(target.process.to_string()).arg(script);
     let output = command.stdin(Stdio::null()).output();
     let failed = |why: &str| {

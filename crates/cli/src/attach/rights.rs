@@ -1,4 +1,4 @@
-//! Whether a process may be traced, and what is missing if not.
+//! Checks whether a process may be traced, and what is missing if not.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the process and `memreel attach` say to each other: lines of JSON, one byte, and the snapshot.
+//! The protocol between the process and `memreel attach`: lines of JSON, one byte, and the snapshot.
 
 #![forbid(unsafe_code)]
 
@@ -21,13 +21,13 @@ use crate::{
     text::{Bytes, clean},
 };
 
-/// The time between two looks at the clock, the signals and the process.
+/// The time between two checks of the clock, the signals and the process.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The longest line: what is read is the process's.
+/// The longest line; the process controls what is read.
 const MAX_LINE: usize = 1 << 20;
 
-/// What follows a snapshot that is whole.
+/// What follows a complete snapshot.
 const WHOLE: &[u8] = b"whole\n";
 
 /// The first line.
@@ -63,7 +63,7 @@ pub(super) struct Ended {
     pub(super) devices: Vec<Device>,
 }
 
-/// What PyTorch has of a device, and what the device reports.
+/// What PyTorch holds on a device, and what the device reports.
 #[derive(Debug, Deserialize)]
 pub(super) struct Device {
     pub(super) device: u32,
@@ -72,7 +72,7 @@ pub(super) struct Device {
     pub(super) used_bytes: u64,
 }
 
-/// A talk with a process.
+/// A conversation with a process.
 #[derive(Debug)]
 pub(super) struct Talk<'a> {
     target: &'a Target,
@@ -98,7 +98,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Waits for the time, a signal, or the end of the process. Returns what there is, and how long it was recorded.
+    /// Waits for the time limit, a signal, or the end of the process. Returns the result, and how long recording took.
     pub(super) fn ended(
         &mut self,
         time: Option<Duration>,
@@ -111,7 +111,7 @@ impl<'a> Talk<'a> {
             let is_due = time.is_some_and(|time| begun.elapsed() >= time) || asked.times() > 0;
             if is_due && let Some(mut stream) = order.take() {
                 length = Some(begun.elapsed());
-                // A process that has ended has said so.
+                // A process that has ended has reported that.
                 let _ = stream.write_all(b"w");
             }
             if asked.times() > 1 { Err(unwanted(&name)) } else { Ok(()) }
@@ -157,7 +157,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Reads a line, and asks at each look whether to go on.
+    /// Reads a line, and checks each time whether to continue.
     fn line<T: DeserializeOwned>(
         &mut self,
         mut go_on: impl FnMut() -> Result<(), Failure>,
@@ -197,7 +197,7 @@ fn unwanted(name: &str) -> Failure {
     refused(format!("{name}: no snapshot is written, as requested; its history is switched off"))
 }
 
-/// Whether nothing came for the time of a look.
+/// Returns whether nothing came for the time between two checks.
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

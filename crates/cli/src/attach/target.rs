@@ -14,17 +14,17 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::identity::{Identity, field};
 use crate::{exit::Exit, failure::Failure, text::clean};
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) process: u32,
-    /// Its number where it runs: in a container it is another.
+    /// Its PID in its own namespace, which differs in a container.
     pub(super) own_number: u32,
     pub(super) identity: Identity,
     /// Whether it has the files, processes and users that this process has; a container has its own.
     pub(super) is_here: bool,
     pub(super) mappings: Vec<Mapping>,
-    /// By which it is known: its number may be another's later.
+    /// Identifies the process: its PID may be reused later.
     descriptor: OwnedFd,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Mapping {
     pub(super) path: String,
 }
 
-/// Returns that a process is refused, with the reason.
+/// Returns the error for a process that is refused, with the reason.
 pub(super) fn refused(what: String) -> Failure {
     Failure::Message(Exit::Unreadable, what)
 }
@@ -83,7 +83,7 @@ impl Target {
         if target.is_running() { Ok(target) } else { Err(ErrorKind::NotFound.into()) }
     }
 
-    /// Whether it still runs.
+    /// Returns whether it is still running.
     pub(super) fn is_running(&self) -> bool {
         let is_running = state(self.process).is_ok_and(|state| !"ZX".contains(state));
         // The number is its own until it is gone, and then the descriptor has none.
@@ -93,7 +93,7 @@ impl Target {
         is_running && number == Some(&self.process.to_string())
     }
 
-    /// Fails if it has ended or changed since it was found.
+    /// Returns an error if it has ended or changed since it was found.
     pub(super) fn is_what_it_was(&self) -> io::Result<()> {
         let is_same = Identity::of(self.process).is_ok_and(|identity| identity == self.identity);
         // In this order: what was read is of this process if it is still there.
@@ -113,7 +113,7 @@ impl Target {
         )
     }
 
-    /// Returns that something failed at it, and why.
+    /// Returns the error for an action that failed, with the reason.
     pub(super) fn failed(&self, why: impl Display) -> Failure {
         refused(format!("{}: {why}", self.name()))
     }

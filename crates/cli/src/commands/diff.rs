@@ -151,7 +151,7 @@ fn pairs(
     Ok(all.into_iter().map(|device| [device; 2]).collect())
 }
 
-/// Returns the GPU of a rank: the only one on which it has something of its own.
+/// Returns the GPU of a rank: the only one with memory of its own.
 fn gpu(opened: &Opened, histories: &Histories<'_>, devices: Vec<DeviceId>) -> Option<DeviceId> {
     let usage = opened.snapshot.usage();
     let mut own = devices.into_iter().filter(|device| !is_host(&usage, *device)).filter(|device| {

@@ -1,4 +1,4 @@
-//! The commands that need Linux, on systems on which memreel only reads: each says so.
+//! The commands that need Linux, on systems on which memreel only reads: each reports that.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use crate::{exit::Exit, failure::Failure, text::Printed};
 
-/// The options of a command that needs Linux: whatever it has there.
+/// Accepts any options of a command that needs Linux.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]

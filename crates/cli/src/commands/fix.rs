@@ -1,4 +1,4 @@
-//! `memreel fix`: turns a file that the viewer cannot open into one that it can.
+//! `memreel fix`: repairs a file that the viewer cannot open.
 
 #![forbid(unsafe_code)]
 

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     max_answer: u32,
 }
 
-/// Serves a client with the program's commands. The program is started again for each question.
+/// Answers a client by running the program's commands. The program is started again for each question.
 pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     if matches!(out, Printed::Memory(_)) {
         return Err(Failure::usage(

@@ -1,8 +1,8 @@
-//! The commands, one a file or a folder, and the table of them. None imports from another: what two need is in a room beside
-//! this one.
+//! The commands, one per file, and the table of them.
 //!
-//! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]; CONTRIBUTING.md has the
-//! other places, "A command". Tests ask of it what they ask of every command, and say where an exception goes.
+//! A new command is a file with its `Options` and `run`, its `mod` line and its row in [`groups`]; CONTRIBUTING.md has
+//! the other places, "A command". Tests require of it what they require of every command, and report where an exception
+//! goes.
 
 #![forbid(unsafe_code)]
 

@@ -170,8 +170,8 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
     }
 }
 
-/// Returns commands that answer what comes next: what grew, or who called for what is in use; more settings, if free memory that
-/// could not be used is more than a delay; and what the other devices of the file have.
+/// Returns commands that answer what comes next: what grew, or who requested what is in use; more settings, if unusable
+/// free memory is more than a minor cause; and what the other devices of the file have.
 fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
     let opened = asked.opened;
     if opened.name == name(Path::new("-")) {
@@ -243,7 +243,7 @@ fn print<W: Write>(
     Ok(())
 }
 
-/// Prints the figures, and what limits them.
+/// Prints the figures, and their limitations.
 fn print_figures(explanation: &Explanation<'_, '_>, out: &mut impl Write) -> io::Result<()> {
     for (name, value) in explanation.figures() {
         writeln!(out, "{}", wrapped(&format!("  {name:24}  {value}"), 28))?;

@@ -1,4 +1,4 @@
-//! `memreel owners`: where a device's memory is.
+//! `memreel owners`: who holds a device's memory.
 
 #![forbid(unsafe_code)]
 
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 /// How many pools are shown.
 const N_POOLS: usize = 10;
 
-/// Prints what each device has in pools, and what of pinned memory is freed and waits.
+/// Prints what each device has in pools, and which pinned memory is pending.
 fn print_pools_of(tables: &[DeviceOwners], opened: &[Opened], out: &mut impl Write) -> io::Result<()> {
     let histories: Vec<Histories<'_>> =
         opened.iter().map(|opened| Histories::new(&opened.snapshot)).collect();

@@ -1,4 +1,4 @@
-//! `memreel recover`: makes a snapshot of a tape, whatever became of the process that recorded it.
+//! `memreel recover`: creates a snapshot from a tape, even if the recording process crashed.
 
 #![forbid(unsafe_code)]
 

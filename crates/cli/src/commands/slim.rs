@@ -190,7 +190,7 @@ fn span(document: &impl SnapshotSource) -> String {
     let mut times: Option<(i64, i64)> = None;
     for device in DeviceId::first(document.n_traces()) {
         document.for_each_entry(device, &mut |entry| {
-            // An entry that could not be dated has the time 0.
+            // An entry without a time has the time 0.
             if entry.time_us != 0 {
                 let (first, last) = times.unwrap_or((entry.time_us, entry.time_us));
                 times = Some((first.min(entry.time_us), last.max(entry.time_us)));
@@ -216,7 +216,7 @@ fn first_time(document: &impl SnapshotSource, device: DeviceId) -> Option<i64> {
         });
         first
     };
-    // The first event has a time nearly always; a pass over all takes seconds.
+    // The first event nearly always has a time; a pass over all takes seconds.
     first_in(0..1).or_else(|| first_in(0..usize::MAX))
 }
 

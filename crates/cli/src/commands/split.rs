@@ -59,7 +59,7 @@ const MOST_FILES: usize = 4096;
 /// The most lists of traces that all files may have together: a file has one for each device up to its own.
 const MOST_LISTS: u64 = 1 << 24;
 
-/// Returns a sentence about the records of devices that no file can have, if there are any.
+/// Returns a sentence about records of devices that cannot be in any file, if there are any.
 fn of_no_device(snapshot: &Snapshot) -> Option<String> {
     let most = i64::from(u16::MAX);
     let is_outside = |device: &i64| !(0..=most).contains(device);
@@ -75,7 +75,7 @@ fn of_no_device(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// Returns what all files together would be too much for, if they would.
+/// Returns why all files together would be too large, if they would.
 fn too_many(found: &[DeviceId]) -> Option<String> {
     let n_lists: u64 = found.iter().map(|device| device.0.unsigned_abs() + 1).sum();
     let (n, first) = (found.len(), found.first()?);
@@ -97,7 +97,7 @@ fn nothing(why: &str) -> Failure {
     Failure::Message(Exit::Unreadable, format!("nothing was written: {why}"))
 }
 
-/// Returns the parts that are asked for, each made when it is written.
+/// Returns the requested parts, each created when it is written.
 fn parts_of(snapshot: &Snapshot, which: Devices) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
     match which {
         Devices::All => Box::new(parts(snapshot)),

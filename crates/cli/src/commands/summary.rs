@@ -1,4 +1,4 @@
-//! `memreel summary`, for which `memreel FILE` is short: what a snapshot is, what it shows, and what to ask next.
+//! `memreel summary`, for which `memreel FILE` is short: what a snapshot is, what it shows, and what to do next.
 
 #![forbid(unsafe_code)]
 
@@ -221,7 +221,8 @@ impl<'a> Summary<'a> {
         asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
     }
 
-    /// Prints the findings. `said` is what the line about the file has told of a missing history; it is not told again.
+    /// Prints the findings. `said` is what the line about the file has already reported about a missing history; it is
+    /// not repeated.
     fn print(&self, said: Option<Absence>, out: &mut impl Write) -> io::Result<()> {
         let (history, bold) = (self.history, bold());
         let events = match history.entries().len() {
@@ -253,7 +254,7 @@ impl<'a> Summary<'a> {
         if is_quiet && history.growth_at(history.end()).is_some() {
             writeln!(out, "  no allocation failed, and nothing kept growing")?;
         }
-        // What grew until a failed request is among its causes.
+        // Growth until a failed request is among its causes.
         let claims = if self.is_cause(|kind| kind == CauseKind::Grew) {
             Vec::new()
         } else {
@@ -276,7 +277,7 @@ impl<'a> Summary<'a> {
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)?;
         }
-        // What returns the memory of a pool is the advice then.
+        // How to return a pool's memory is the advice then.
         let is_advised = self.is_cause(|kind| kind == CauseKind::Unusable(Verdict::Elsewhere));
         print_pools(&self.pools, N_POOLS, &sites, !is_advised, out)
     }
@@ -287,8 +288,8 @@ impl<'a> Summary<'a> {
         causes.iter().take(N_CAUSES).any(|cause| is(cause.kind))
     }
 
-    /// Prints what memory is kept for nothing: by what waits, by streams, and step by step. Of a failed request it is among the
-    /// causes.
+    /// Prints what memory is kept for nothing: pending, on streams, and step by step. For a failed request it is among
+    /// the causes.
     fn print_kept(&self, sites: &Sites<'_>, out: &mut impl Write) -> io::Result<()> {
         let growth = self.reserved_growth.as_ref();
         if self.failure.is_some() {
@@ -297,7 +298,7 @@ impl<'a> Summary<'a> {
         print_findings(&self.waiting, sites, out)?;
         let mut growth = growth;
         for idle in &self.idle_streams {
-            // What one call does on its streams is said once.
+            // What one call does on its streams is reported once.
             let pace = growth.take_if(|growth| growth.site == idle.site);
             let more =
                 pace.map_or_else(String::new, |growth| format!("; their memory grew by {}", growth.pace()));
@@ -349,7 +350,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// What the devices of a file have, so that a command about it answers something.
+/// Which devices of a file to suggest, so that a command about them has an answer.
 #[derive(Default)]
 struct Next {
     has_oom: bool,

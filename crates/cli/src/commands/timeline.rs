@@ -143,7 +143,8 @@ fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Res
     };
     let prefix = format!("{file},{},", history.device());
     let mut line = Vec::new();
-    // `fmt` would take longer for a million lines of eight numbers than everything else; JSON's numbers do not.
+    // `fmt` would take longer for a million lines of eight numbers than everything else; JSON's number formatting does
+    // not.
     for totals in history.totals() {
         line.clear();
         line.extend_from_slice(prefix.as_bytes());

@@ -1,4 +1,4 @@
-//! `memreel view`: pictures of recordings in a browser.
+//! `memreel view`: shows pictures of recordings in a browser.
 
 #![forbid(unsafe_code)]
 
@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 /// Serves the page that follows programs.
 #[cfg(target_os = "linux")]
 fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    // A port that is taken is said before anything is looked for.
+    // A port that is taken is reported before anything is searched for.
     let LivePage(address) = LivePage::listen(options.port)?;
     let live = live::follow(&options.files)?;
     let mut said = Said::new(options, out);

@@ -1,4 +1,4 @@
-//! The causes of a failed request as a list, each with its advice.
+//! Prints the causes of a failed request as a list, each with its advice.
 
 #![forbid(unsafe_code)]
 

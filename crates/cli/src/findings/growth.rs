@@ -1,4 +1,4 @@
-//! The sites that grow: what is said of them, in a sentence.
+//! Describes the sites that grow, in a sentence.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub(crate) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
     found + &made_once(sites)
 }
 
-/// Returns what was made once, if that is what grew.
+/// Returns what was created once, if that is what grew.
 fn made_once(sites: &[LeakSite]) -> String {
     let made = sites.iter().filter(|site| site.is_growing);
     let Some(most) = made.filter(|site| site.made.is_some()).max_by_key(|site| site.bytes) else {
@@ -57,7 +57,7 @@ fn made_once(sites: &[LeakSite]) -> String {
     most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} is made once"))
 }
 
-/// Returns what is said of the sites that are not just held: the sites of each word that is said, with the sentence.
+/// Returns the claims about the sites that are not just held: the sites of each claim, with the sentence.
 pub(crate) fn claims<'s>(
     history: &DeviceHistory<'_>,
     sites: &'s [LeakSite],
@@ -90,7 +90,7 @@ fn said(history: &DeviceHistory<'_>, sites: &[&LeakSite]) -> String {
     }
 }
 
-/// Returns how far an estimate may be off: twice the standard deviation of its number of samples.
+/// Returns the error of an estimate: twice the standard deviation of its number of samples.
 fn estimated(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     if !history.is_sampled() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The answer about a log: its last message, why that request failed, and what to record.
+//! Answers about a log: its last message, why that request failed, and what to record.
 
 use std::{
     io::{self, Write},
@@ -23,7 +23,7 @@ use crate::{
 /// The most ranks that are listed as text.
 const N_RANKS: usize = 16;
 
-/// How many calls of the program's own are printed of a traceback.
+/// How many of the program's own calls in a traceback are printed.
 const N_OWN_CALLS: usize = 3;
 
 /// Answers about the logs among the files, and returns the other files.
@@ -239,7 +239,7 @@ fn print_next(name: &str, logged: &LoggedOom<'_>, out: &mut impl Write) -> io::R
     Ok(())
 }
 
-/// Returns what a message adds to a failed request of a snapshot, one line each.
+/// Returns what a message adds to a snapshot's failed request, one line each.
 pub(crate) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<String> {
     let Some(capacity) = message.capacity_bytes else { return Vec::new() };
     let line = format!("line {} of {}", message.line, clean(log));

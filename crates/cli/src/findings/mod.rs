@@ -1,4 +1,4 @@
-//! What several commands say: why a request failed, by its snapshot or by a log, and which sites grow.
+//! Findings that several commands print: why a request failed, from its snapshot or a log, and which sites grow.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Answers for every file and every device of the command line, one after the other.
+//! Answers for every file and every device on the command line, one by one.
 
 #![forbid(unsafe_code)]
 
@@ -79,7 +79,7 @@ pub(crate) struct Asked<'a> {
     history: OnceCell<DeviceHistory<'a>>,
 }
 
-/// The pairs of an answer about a history, and then what limits its figures.
+/// The pairs of an answer about a history, followed by the limitations of its figures.
 #[derive(Serialize)]
 struct Answer<'a, T> {
     #[serde(flatten)]
@@ -124,7 +124,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Answers for every device of every file, those on which a request failed first, under a heading if there are several.
+/// Answers for every device of every file, first those on which a request failed, under a heading if there are several.
 pub(crate) fn each_device<W: Write>(
     input: &Input,
     out: &mut W,
@@ -133,7 +133,7 @@ pub(crate) fn each_device<W: Write>(
     each_device_of(named(&input.files)?, input, out, answer)
 }
 
-/// Like [`each_device`], of files that were found: their names are no patterns or folders any more.
+/// Like [`each_device`], for files that were already found: their names are no longer patterns or folders.
 pub(crate) fn each_device_of<W: Write>(
     named: Named,
     input: &Input,

@@ -1,4 +1,4 @@
-//! The files that arguments name: paths, patterns, folders and files of runs.
+//! Finds the files that arguments name: paths, patterns, folders and run files.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use crate::{asked, failure::Failure};
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
 
-/// What the arguments name.
+/// The files that the arguments name.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     pub(crate) files: Vec<PathBuf>,
@@ -21,7 +21,8 @@ pub(crate) struct Named {
     pub(crate) broken: Vec<(PathBuf, String)>,
 }
 
-/// Returns the files that paths, folders and patterns name. The names of a question's snapshots stay as they are.
+/// Returns the files that paths, folders and patterns name. Names of a question's in-memory snapshots are kept as they
+/// are.
 pub(crate) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
     let mut named = Named::default();
     for path in paths {
@@ -85,7 +86,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Returns the files of a pattern, or why there are none. It is wrong usage if it is not a pattern.
+/// Returns the files that match a pattern, or why there are none. An invalid pattern is a usage error.
 fn matching(pattern: &Path) -> Result<Result<Vec<PathBuf>, String>, Failure> {
     let text = pattern.to_string_lossy();
     let paths = glob::glob(&text).map_err(|error| Failure::usage(format!("{text}: {error}")))?;

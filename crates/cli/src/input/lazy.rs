@@ -1,4 +1,4 @@
-//! Snapshots for the commands that write others: the events stay in the file where that is possible.
+//! Opens snapshots for the commands that write others: the events remain in the file where that is possible.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ enum Content {
     File(OpenFile),
     /// Standard input, a pipe or JSON, which cannot be mapped.
     Bytes(Vec<u8>),
-    /// A tape's, or one that a question has in memory.
+    /// A tape's snapshot, or a question's in-memory snapshot.
     Memory(Arc<Snapshot>),
 }
 

@@ -1,4 +1,4 @@
-//! Logs named on the command line: texts in which a program printed that a request failed.
+//! Reads logs named on the command line: texts in which a program printed that a request failed.
 
 #![forbid(unsafe_code)]
 
@@ -21,13 +21,13 @@ use crate::{
     text::{Progress, Waiting, clean, count},
 };
 
-/// How many bytes at the start of a file are looked at to tell a log from a snapshot.
+/// How many bytes at the start of a file are examined to distinguish a log from a snapshot.
 const HEAD: usize = 4096;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
 
-/// What a text without a message was searched for.
+/// What was searched for in a text without a message.
 const LOOKED_FOR: &str = "out-of-memory messages of PyTorch (\"out of memory. Tried to allocate\"), JAX (RESOURCE_EXHAUSTED), \
                           TensorFlow (\"OOM when allocating tensor\"), CuPy (\"Out of memory allocating\"), llama.cpp \
                           (\"failed to allocate … buffer\") and memreel";
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Messages>, Failure> {
     }
     if is_stdin(path) {
         let mut log = io::stdin().lock();
-        // What is only looked at is there for the next reader.
+        // What is only peeked at is still there for the next reader.
         if !is_log(log.fill_buf().map_err(failed)?) {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Messages>, Failure> {
     Messages::read(log, &|n_bytes| progress.add(n_bytes)).map(Some).map_err(failed)
 }
 
-/// Whether the first bytes of a file are those of a text that is not a snapshot: neither JSON, a pickle of a protocol of letters,
+/// Returns whether a file starts like a text that is not a snapshot: neither JSON, a pickle of a protocol of letters,
 /// nor a page.
 fn is_log(head: &[u8]) -> bool {
     let head = &*utf8(&head[..head.len().min(HEAD)]);
@@ -73,7 +73,8 @@ fn is_log(head: &[u8]) -> bool {
     !text.is_empty() && !head.iter().any(is_binary) && !is_other
 }
 
-/// Whether a text begins as a JSON value that goes on: a log may have an object in each line, or begin with a bracket.
+/// Returns whether a text starts like a JSON value that continues: a log may have an object on each line, or start with
+/// a bracket.
 fn is_json_value(text: &[u8]) -> bool {
     let then = text[1..].trim_ascii_start().first();
     match text[0] {
@@ -92,10 +93,10 @@ fn is_json_value(text: &[u8]) -> bool {
     }
 }
 
-/// A text that is longer is not tried as a snapshot.
+/// A longer text is not tried as a snapshot.
 const MAX_SNAPSHOT: u64 = 16 << 20;
 
-/// Whether a text without messages is a snapshot all the same: a pickle of letters.
+/// Returns whether a text without messages is nevertheless a snapshot: a pickle of letters.
 pub(crate) fn is_snapshot(path: &Path) -> bool {
     tried(path).is_some_and(|tried| tried.is_ok())
 }
@@ -128,7 +129,7 @@ pub(crate) fn no_message(path: &Path, messages: &Messages) -> Failure {
 
 /// Returns what a file is for a command that reads snapshots, if it is a log with messages.
 pub(crate) fn named(path: &Path) -> Option<Failure> {
-    // What is read of a pipe is gone.
+    // What is read from a pipe is gone.
     if is_stdin(path) {
         return None;
     }

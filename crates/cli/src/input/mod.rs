@@ -1,4 +1,4 @@
-//! What commands are asked about: files, folders, patterns, runs, tapes and logs, and answers for each of them.
+//! The input of commands: files, folders, patterns, runs, tapes and logs, and answers for each of them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Snapshots named on the command line: files, pipes and standard input.
+//! Opens snapshots named on the command line: files, pipes and standard input.
 
 #![forbid(unsafe_code)]
 
@@ -39,11 +39,11 @@ pub(crate) struct Opened {
     /// Whether it came from standard input, so that its name is not a file's.
     pub(crate) is_stdin: bool,
     pub(crate) snapshot: Arc<Snapshot>,
-    /// Whether it is of a tape that a program still writes.
+    /// Whether it comes from a tape that a program is still writing.
     pub(crate) is_growing: bool,
     /// The bytes of the file, or of what came from a pipe.
     pub(crate) n_bytes: u64,
-    /// The indices of each device's segments; made when it is first asked for.
+    /// The indexes of each device's segments, computed at the first use.
     segments: OnceCell<BTreeMap<DeviceId, Vec<usize>>>,
 }
 
@@ -65,7 +65,8 @@ impl Opened {
         value.as_text().map(|text| &**text)
     }
 
-    /// Returns what wrote the file, as far as it shows: `of memreel 0.1.0`, `in the format of PyTorch 2.5 to 2.7`.
+    /// Returns the program that wrote the file, as far as the file shows it: `of memreel 0.1.0`,
+    /// `in the format of PyTorch 2.5 to 2.7`.
     pub(crate) fn writer(&self) -> String {
         match (
             self.setting("memreel_version"),
@@ -79,7 +80,7 @@ impl Opened {
         }
     }
 
-    /// Returns a snapshot made of this one, under another name.
+    /// Returns a snapshot derived from this one, under another name.
     pub(crate) fn changed(&self, snapshot: Snapshot, name: &str) -> Opened {
         Opened {
             name: name.to_owned(),
@@ -208,7 +209,7 @@ fn load(path: &Path) -> Result<Opened, Failure> {
 /// How many bytes at the start of a file are looked at to recognise a profile.
 const HEAD_OF_PROFILE: u64 = 4096;
 
-/// Reads a file that is a profile of pprof; `None` for other files.
+/// Reads a file that is a pprof profile; `None` for other files.
 pub(crate) fn read_profile(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let Some(mut file) = (!is_stdin(path)).then(|| open_plain(path).ok()).flatten() else { return Ok(None) };
     let failed = |error: io::Error| Failure::Message(Exit::Unreadable, format!("cannot be read: {error}"));
@@ -221,7 +222,7 @@ pub(crate) fn read_profile(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(bytes))
 }
 
-/// Reads a tape, and reports on standard error what is missing in it. Returns `None` for other files.
+/// Reads a tape, and reports on standard error what is missing from it. Returns `None` for other files.
 pub(crate) fn recovered(path: &Path) -> Result<Option<Recovered>, Failure> {
     if is_stdin(path) || !Recovered::is_tape(path) {
         return Ok(None);
@@ -233,7 +234,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Recovered>, Failure> {
     Ok(Some(tape))
 }
 
-/// Turns an error of reading into a failure without the path, which the caller puts before the message.
+/// Converts an error of reading into a failure without the path, which the caller puts before the message.
 pub(crate) fn unreadable(error: Error) -> Failure {
     match error.source() {
         Some(cause) if error.is_io() => {
@@ -269,10 +270,10 @@ pub(crate) fn read_unmappable(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(pickle::out_of_page(bytes)?))
 }
 
-/// Text files from Windows may begin with this mark.
+/// The mark with which text files from Windows may start.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether bytes begin as JSON does. None of these bytes is an opcode that can begin a pickle.
+/// Returns whether bytes start like JSON. None of these bytes is an opcode that can start a pickle.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' | 0xef))
 }

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// More than any run writes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a run recorded, and what it did not.
+/// What a run recorded, and what it did not record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RunFile {
     /// The version of the keys.
@@ -34,7 +34,7 @@ pub(crate) struct RunFile {
     pub(crate) failed_calls: Vec<FailedCall>,
 }
 
-/// Calls of a function of the driver that failed in one process, with one status.
+/// Calls of a driver function that failed in one process with one status.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct FailedCall {
     pub(crate) process: u32,
@@ -56,15 +56,15 @@ pub(crate) struct RunProcess {
     pub(crate) is_helper: bool,
 }
 
-/// Processes of one name that ran unrecorded for one reason.
+/// Processes with one name that ran unrecorded for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct NotRecorded {
     /// The program; null if it is not known.
     pub(crate) name: Option<String>,
     pub(crate) n_processes: u64,
-    /// The reason, as what follows "ran unrecorded: ".
+    /// The reason, as the text that follows "ran unrecorded: ".
     pub(crate) why: String,
-    /// Whether it is a tool of the system that holds no memory to speak of: no gate fails for it.
+    /// Whether it is a system tool that holds hardly any memory: no gate fails because of it.
     pub(crate) is_minor: bool,
 }
 

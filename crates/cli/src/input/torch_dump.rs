@@ -1,4 +1,4 @@
-//! PyTorch's own snapshot of a process, which the hook of `memreel record` writes beside the tape.
+//! Finds PyTorch's own snapshot of a process, which the hook of `memreel record` writes next to the tape.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{failure::Failure, input};
 
-/// More than the hook writes of a process beside its snapshot.
+/// An upper bound for the facts that the hook writes about a process next to its snapshot.
 const MAX_FACTS_BYTES: u64 = 1 << 20;
 
 /// What the hook wrote for one process.
@@ -28,7 +28,7 @@ pub(crate) struct TorchDump {
 }
 
 impl TorchDump {
-    /// Removes the files, which are in a snapshot now.
+    /// Removes the files, which are now in a snapshot.
     pub(crate) fn remove(tape: &Path, process: u32) {
         let folder = tape.parent().unwrap_or(Path::new(""));
         for end in ["pickle", "json"] {
@@ -44,7 +44,7 @@ impl TorchDump {
     pub(crate) fn beside(tape: &Path, process: u32) -> TorchDump {
         let folder = tape.parent().unwrap_or(Path::new(""));
         let pickle = folder.join(format!("{process}-torch.pickle"));
-        // The program can make it what it likes.
+        // The program can write anything into it.
         let facts = open_plain(folder.join(format!("{process}-torch.json"))).ok();
         let facts = facts.and_then(|file| serde_json::from_reader(file.take(MAX_FACTS_BYTES)).ok());
         let facts: Value = facts.unwrap_or_default();
@@ -71,7 +71,7 @@ fn latest_us(snapshot: &Snapshot) -> Option<i64> {
     snapshot.device_traces.iter().flatten().map(|entry| entry.time_us).max()
 }
 
-/// Says when PyTorch's blocks were dumped, and how long before the last event of the tape.
+/// Returns when PyTorch's blocks were dumped, and how long before the last event of the tape.
 fn as_of(dumped_us: Option<i64>, latest_us: Option<i64>) -> String {
     let Some(dumped_us) = dumped_us else { return "PyTorch's snapshot has no events".to_owned() };
     let when = format!("PyTorch's blocks are as of {}", utc(dumped_us));
@@ -91,7 +91,7 @@ fn utc(time_us: i64) -> String {
     format!("{:02}:{:02}:{:02} UTC", day / 3600, day / 60 % 60, day % 60)
 }
 
-/// What the facts beside a dump say that a user must know.
+/// Returns what a user must know from the facts next to a dump.
 fn note(facts: &Value) -> Option<String> {
     let since = facts["history_since_us"].as_i64();
     match facts["history"].as_str()? {

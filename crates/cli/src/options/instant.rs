@@ -1,4 +1,4 @@
-//! Points in time, as the command line names them.
+//! Points in time on the command line.
 
 #![forbid(unsafe_code)]
 

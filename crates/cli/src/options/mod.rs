@@ -1,4 +1,4 @@
-//! Options that several commands have, and what their words mean.
+//! Options that several commands share, and how their values are parsed.
 
 #![forbid(unsafe_code)]
 

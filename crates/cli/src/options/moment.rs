@@ -1,4 +1,4 @@
-//! Moments of a history, as the command line names them.
+//! Moments of a history on the command line.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub(crate) enum At {
     Peak,
     /// After the last event.
     End,
-    /// After the event of this number, counted from 0.
+    /// After the event with this number, counted from 0.
     Entry(usize),
 }
 
@@ -76,12 +76,12 @@ pub(crate) fn words(history: &DeviceHistory<'_>, moment: Moment) -> String {
     }
 }
 
-/// Puts into words which events a figure is of, where the others are lost.
+/// Returns words for the events that a figure covers, if the others are lost.
 pub(crate) fn of_the_last(trust: &Trust) -> String {
     format!("of the last {}", count(trust.n_entries, "event"))
 }
 
-/// Puts a peak into words that the events do not have.
+/// Returns words for a peak that is not among the events.
 pub(crate) fn earlier(history: &DeviceHistory<'_>, peak: &EarlierPeak) -> String {
     let totals = peak.totals();
     let first = history.entries().first().map(|entry| entry.time_us);

@@ -1,4 +1,4 @@
-//! The option `-o`: where a rewritten snapshot goes; and that nothing else replaces one.
+//! The option `-o`: where a rewritten snapshot goes; it is never replaced by anything else.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use memreel_snapshot::{model::SnapshotSource, pickle, place::open_plain};
 
 use crate::{failure::Failure, text::Shown};
 
-/// What a pickle begins with, whose protocol is 2 or later, as that of every snapshot is.
+/// The first byte of a pickle of protocol 2 or later, which every snapshot has.
 const PICKLE: u8 = 0x80;
 
-/// Fails if a file is one of the inputs, a snapshot or a tape, which something else would replace: a name may have been
-/// forgotten.
+/// Returns an error if a file is one of the inputs, a snapshot or a tape, which something else would replace: a name
+/// may have been forgotten.
 pub(crate) fn replaces_no_snapshot<'a>(
     path: &Path,
     inputs: impl IntoIterator<Item = &'a PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) fn replaces_no_snapshot<'a>(
     Err(Failure::usage(format!("{path} is a snapshot and would be overwritten; give another file")))
 }
 
-/// Writes a file that is no snapshot, the whole file or nothing; what is a pipe or a device is written into.
+/// Writes a file that is not a snapshot, completely or not at all; a pipe or a device is written directly.
 pub(crate) fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
@@ -62,7 +62,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Whether the snapshot goes to standard output.
+    /// Returns whether the snapshot goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         self.output.as_deref() == Some(Path::new("-"))
     }
@@ -75,14 +75,14 @@ impl Output {
         }
     }
 
-    /// Returns where the output for the input of that name goes, if anywhere.
+    /// Returns the path of the output for the input with that name, if there is one.
     pub(crate) fn path(&self, input: &str) -> Option<PathBuf> {
         let path = self.output.as_ref()?;
         let name = Path::new(input).file_name().unwrap_or("snapshot.pickle".as_ref());
         Some(if path.is_dir() { path.join(name) } else { path.clone() })
     }
 
-    /// Writes the snapshot that was made of the input of that name; returns the file's path.
+    /// Writes the snapshot for the input with that name; returns the file's path.
     pub(crate) fn save(
         &self,
         snapshot: &impl SnapshotSource,
@@ -102,12 +102,12 @@ impl Output {
     }
 }
 
-/// Several inputs were given, and -o does not name a folder.
+/// Returns the error for several inputs whose -o does not name a folder.
 pub(crate) fn needs_folder() -> Failure {
     Failure::usage("with several files, -o must name an existing folder")
 }
 
-/// Refuses to write binary data to a terminal.
+/// Returns an error instead of writing binary data to a terminal.
 pub(crate) fn not_to_a_terminal(what: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         return Err(Failure::usage(format!(

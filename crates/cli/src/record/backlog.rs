@@ -1,4 +1,5 @@
-//! The recordings that wait to be saved: with very many, new processes wait, and at last go on unrecorded.
+//! Limits the recordings that wait to be saved: if there are too many, new processes wait, and finally continue
+//! unrecorded.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +34,7 @@ impl Backlog {
         Backlog { room: FileSpace::of(folder), most_bytes, n_unrecorded: AtomicU64::new(0) }
     }
 
-    /// Closes the folder to new tapes while very many of those that were found wait.
+    /// Closes the folder to new tapes while too many of the found ones wait.
     pub(super) fn look(&self, found: &[TapeFile]) {
         if self.is_full(found) {
             // Where it cannot be closed, as on a full disk, tapes cannot grow either.
@@ -51,7 +52,7 @@ impl Backlog {
 
     fn is_full(&self, found: &[TapeFile]) -> bool {
         let bytes = |tape: &TapeFile| fs::metadata(&tape.path).map_or(0, |of| of.blocks() * 512);
-        // Which processes run is asked only if all tapes together are too many.
+        // Which processes are running is checked only if all tapes together are too many.
         if found.len() < MOST && found.iter().map(bytes).sum::<u64>() < self.most_bytes {
             return false;
         }
@@ -67,7 +68,7 @@ fn waiting(found: &[TapeFile]) -> Vec<&TapeFile> {
     found.iter().enumerate().filter(waits).map(|(_, tape)| tape).collect()
 }
 
-/// Returns whether a process runs: one that has ended stays until its parent waits for it.
+/// Returns whether a process is running: one that has ended remains until its parent waits for it.
 fn is_running(process: u32) -> bool {
     let folder = Path::new("/proc").join(process.to_string());
     let Ok(stat) = fs::read_to_string(folder.join("stat")) else { return folder.exists() };

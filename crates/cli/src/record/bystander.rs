@@ -1,4 +1,4 @@
-//! A process of a run in which nothing of memreel is: what it is, and why it is not recorded.
+//! A process of a run without memreel's libraries: what it is, and why it is not recorded.
 
 #![forbid(unsafe_code)]
 
@@ -17,17 +17,17 @@ pub(super) enum Why {
     Cleared,
     /// Its environment has the folder of the run, and preloads nothing.
     NotPreloaded,
-    /// Its environment preloads these in place of memreel's libraries.
+    /// Its environment preloads these instead of memreel's libraries.
     Replaced(String),
-    /// Another allocator is in front of memreel's, so that its heap is not recorded.
+    /// Another allocator comes before memreel's, so its heap is not recorded.
     Behind,
     /// It runs as another user.
     OtherUser,
     /// It has another root or other mounts.
     OtherRoot,
-    /// Nothing can be loaded in front of its program, as a sentence says.
+    /// Nothing can be preloaded into its program, for the reason in this sentence.
     Program(String),
-    /// Its loader left the libraries out.
+    /// Its loader ignored the libraries.
     LeftOut,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Bystander {
 /// to speak of: Python looks for libraries with it.
 const MINOR: [&str; 1] = ["ldconfig"];
 
-/// The words after which the name of a program ends: what is behind is data of the user.
+/// The words at which the name of a program ends: what follows is the user's data.
 const MAX_WORDS: usize = 3;
 
 /// Returns the name of a program by its words: `python3 worker.py`, `python3 -m celery`, `ls`.
@@ -99,7 +99,7 @@ pub(super) fn name_of<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
     }
 }
 
-/// Returns how many ran of each name, and why, the most first.
+/// Returns how many processes with each name ran unrecorded, and why, most first.
 pub(super) fn grouped(bystanders: &[Bystander]) -> Vec<NotRecorded> {
     let mut groups = BTreeMap::<(&str, &Why), u64>::new();
     for Bystander { name, why, .. } in bystanders {

@@ -1,4 +1,4 @@
-//! Looks for the processes of a run in which memreel's libraries are not, while the program runs and once at its end.
+//! Finds the processes of a run without memreel's libraries, while the program runs and once at its end.
 //!
 //! The processes are those below the program, by their parents, and those below processes that were seen there before. What
 //! lives for less than two looks is not seen: the preloaded library reports what is started by functions that it wraps (`told.rs`).
@@ -28,10 +28,10 @@ const PAUSE_BY_LOOK: u32 = 20;
 /// How long a program takes to load its libraries, at most.
 const LOADING: Duration = Duration::from_millis(50);
 
-/// What the file of memreel's library is called in the list of what a process has mapped.
+/// The file name of memreel's library in a process's list of mappings.
 const LIBRARY: &[u8] = b"/libmemreel_preload.so";
 
-/// The thread that looks; it ends when this is dropped.
+/// The thread that searches; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Bystanders {
     /// Closed to end the thread.
@@ -40,7 +40,7 @@ pub(super) struct Bystanders {
 }
 
 impl Bystanders {
-    /// Begins to look. Without the thread nothing is found.
+    /// Starts to search. Without the thread nothing is found.
     pub(super) fn start(program: u32) -> Bystanders {
         let (end, is_over) = mpsc::channel();
         let work = move || {
@@ -69,10 +69,10 @@ impl Bystanders {
     }
 }
 
-/// What was seen of the processes of a run.
+/// The processes of a run that were seen.
 #[derive(Debug)]
 struct Looks {
-    /// The processes of the run that live, by their numbers.
+    /// The live processes of the run, by PID.
     known: BTreeMap<u32, Known>,
     found: Vec<Bystander>,
 }
@@ -83,15 +83,16 @@ struct Known {
     stat: Stat,
     is_settled: bool,
     was_without: bool,
-    /// What it is if it ends like this: one that is stopped before its loader ran, by a debugger too, may still load the libraries.
+    /// The result if it ends in this state: a process that is stopped before its loader ran, for example by a debugger,
+    /// may still load the libraries.
     waiting: Option<Bystander>,
 }
 
-/// What the kernel says of a process in one line.
+/// The kernel's one-line entry for a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Stat {
     parent: u32,
-    /// When it began.
+    /// Its start time.
     start: u64,
     /// Where its arguments are: another program has another place.
     program: u64,
@@ -103,7 +104,7 @@ impl Looks {
         Looks { known: known.into_iter().collect(), found: Vec::new() }
     }
 
-    /// Looks at all processes. Returns whether some are without the libraries that were not so before.
+    /// Examines all processes. Returns whether some are newly without the libraries.
     fn look(&mut self) -> bool {
         let mut before = std::mem::take(&mut self.known);
         for (process, stat) in of_run(&running(), &before) {
@@ -127,7 +128,8 @@ impl Looks {
         found
     }
 
-    /// Finds out whether the libraries are in a process. One without them may still load them, so the second look counts.
+    /// Determines whether the libraries are in a process. One without them may still load them, so the second look
+    /// counts.
     fn settle(&mut self, process: u32, known: &mut Known) {
         let Some(has_library) = has_library(process) else { return };
         if !has_library && !known.was_without {
@@ -188,7 +190,7 @@ fn stat(process: u32) -> Option<Stat> {
     })
 }
 
-/// Returns whether a process has memreel's library; `None` if that cannot be seen, and for one that has ended.
+/// Returns whether a process has memreel's library; `None` if that is not visible, and for one that has ended.
 fn has_library(process: u32) -> Option<bool> {
     match fs::read(format!("/proc/{process}/maps")) {
         Ok(maps) if maps.is_empty() => None,
@@ -227,7 +229,7 @@ fn why(process: u32) -> Option<Why> {
     Some(Why::of_environment(preload.as_deref(), of(b"MEMREEL_RECORD=").is_some()))
 }
 
-/// Whether a process has another root or other mounts, in which memreel's libraries need not be.
+/// Returns whether a process has another root or other mounts, in which memreel's libraries may be missing.
 fn has_other_root(process: u32) -> bool {
     let of = |process: &str| {
         let root = fs::metadata(Path::new("/proc").join(process).join("root")).ok()?;

@@ -1,4 +1,5 @@
-//! The program that is recorded: it has the terminal and what this command found, gets the signals, and its status is passed on.
+//! Runs the recorded program: it inherits the terminal and this command's environment, gets the signals, and its status
+//! is passed on.
 
 #![forbid(unsafe_code)]
 
@@ -30,8 +31,8 @@ use signal_hook::{
 use super::{environment::Variable, say::say};
 use crate::{run::preloadable::in_path, text::Shown};
 
-/// A signal that comes so soon after the program's end was meant for the program: the terminal, or the sender of a group's
-/// signal, sent it to both.
+/// A signal that comes within this time after the program's end was meant for the program: the terminal, or the sender
+/// of a group's signal, sent it to both.
 const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
 /// The program while it runs.
@@ -108,7 +109,7 @@ pub(super) struct Ending {
     pub(super) failure: Option<String>,
 }
 
-/// Returns what runs a file without `#!` as shells do: as a script of `sh`.
+/// Returns a command that runs a file without `#!` as shells do: as a script of `sh`.
 fn as_script(program: &[OsString], error: &io::Error) -> Option<Command> {
     let is_script = error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
     let path = is_script.then(|| in_path(&program[0])).flatten()?;
@@ -129,7 +130,8 @@ pub(super) fn signals() -> io::Result<SignalsInfo<WithOrigin>> {
     SignalsInfo::new(all.into_iter().filter(|signal| !is_in(*signal, ignored)))
 }
 
-/// Makes a file that may not grow an error of a write, and not the end of this process. The program finds the signal as it was.
+/// Makes exceeding the file size limit an error of the write instead of ending this process. The program inherits the
+/// signal unchanged.
 pub(super) fn survive_file_limits() {
     if !is_in(SIGXFSZ, ignored()) {
         let _ = flag::register(SIGXFSZ, Arc::default());
@@ -152,8 +154,8 @@ pub(super) fn ends_saving(signal: i32, after: Duration) -> bool {
     after > SAME_SIGNAL && [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
 }
 
-/// Passes signals on: to the program while it runs, and afterwards, while the snapshots are written, to what saves. What the
-/// terminal sends it sends to both too.
+/// Passes signals on: to the program while it runs, and afterwards, while the snapshots are written, to the saving
+/// process. The terminal sends its signals to both.
 fn heed(mut signals: SignalsInfo<WithOrigin>, child: &Child, saving: Arc<io::Result<Beside>>) {
     // The number of a program that has ended may be another's.
     let target = i32::try_from(child.process()).ok().and_then(Pid::from_raw);

@@ -1,4 +1,4 @@
-//! The environment of the program: what is loaded in front of it, what is recorded, and where to.
+//! Builds the environment of the program: what is preloaded, what is recorded, and where to.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub(super) struct Variable {
     pub(super) value: OsString,
 }
 
-/// Returns the text of the variable `MEMREEL`: what the user's has, and what the options say.
+/// Returns the text of the variable `MEMREEL`, from the user's value and the options.
 ///
 /// # Errors
 /// A usage error in the words of the variable: an unknown value, or a key that is in both.
@@ -95,7 +95,8 @@ pub(super) fn variables(
     variables
 }
 
-/// Returns the options of AddressSanitizer, with the user's in force. Its library refuses to be behind preloaded ones otherwise.
+/// Returns the options of AddressSanitizer, including the user's. Otherwise its library refuses to come after preloaded
+/// ones.
 fn asan_options() -> OsString {
     const BEHIND: &str = "verify_asan_link_order=0";
     match env::var_os("ASAN_OPTIONS") {
@@ -105,7 +106,7 @@ fn asan_options() -> OsString {
     }
 }
 
-/// Returns the options of valgrind, with the user's in force: it does not report what memreel's library does.
+/// Returns the options of valgrind, including the user's: it does not report what memreel's library does.
 fn valgrind_options(suppressions: &Path) -> OsString {
     let option = [OsStr::new("--suppressions="), suppressions.as_os_str()].join(OsStr::new(""));
     match env::var_os("VALGRIND_OPTS") {

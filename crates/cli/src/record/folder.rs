@@ -1,4 +1,4 @@
-//! The folder of a run, where each process has its tape.
+//! The folder of a run, in which each process has its tape.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use memreel_snapshot::place;
 use super::{places, told};
 use crate::failure::Failure;
 
-/// Tells git to leave the folder alone.
+/// Makes git ignore the folder.
 const IGNORED: &str = ".gitignore";
 
 /// The folder of a run.
@@ -22,13 +22,13 @@ const IGNORED: &str = ".gitignore";
 pub(super) struct Folder {
     path: PathBuf,
     own: place::Folder,
-    /// The folder that it is in, and its name there.
+    /// The parent folder, and this folder's name in it.
     above: place::Folder,
     name: String,
 }
 
 impl Folder {
-    /// Creates the folder of this run, beside the snapshots in `output` or elsewhere (`places.rs`), or below `asked`.
+    /// Creates the folder of this run, next to the snapshots in `output` or elsewhere (`places.rs`), or below `asked`.
     pub(super) fn create(output: &Path, asked: Option<&Path>) -> Result<Folder, Failure> {
         let open = |folder: &Path| {
             let opened = place::Folder::open(folder).and_then(|opened| Ok((opened.path()?, opened)));
@@ -83,7 +83,7 @@ impl Folder {
         if fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_ours)) {
             ours.iter().for_each(|name| _ = self.own.remove(name));
         }
-        // What is in it stays: a tape that was kept, or one that could not be read.
+        // Its contents remain: a tape that was kept, or one that could not be read.
         let _ = self.above.remove_folder(&self.name);
     }
 }

@@ -1,4 +1,4 @@
-//! The small processes of a run, such as those that a script starts: many of them have one line and one folder.
+//! Groups the small processes of a run, such as those that a script starts: many of them share one line and one folder.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use memreel_snapshot::place::Folder;
 use super::recorded::Recorded;
 use crate::text::{Bytes, Shown};
 
-/// A helper has less than this at its peak.
+/// A helper's peak is below this.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// The most helpers that have lines of their own.
@@ -60,12 +60,12 @@ pub(super) fn fold(
     Some(format!("{n_moved} helpers, each with a peak below {least}: {}", Shown(&folder.join(""))))
 }
 
-/// Returns the folder that a path is in: nothing for the current one.
+/// Returns the parent folder of a path: empty for the current one.
 fn above_of(path: &Path) -> Option<&Path> {
     path.parent().map(|folder| folder.strip_prefix(".").unwrap_or(folder))
 }
 
-/// Makes a folder, or one with a number behind its name: nothing of an earlier run is replaced.
+/// Creates a folder, with a number appended if the name is taken: nothing of an earlier run is replaced.
 fn new_folder(above: &Folder, first: &OsStr) -> io::Result<(Folder, OsString)> {
     let numbered = (1_u32..1000).map(|n| format!("{}-{n}", first.to_string_lossy()).into());
     for name in [first.to_owned()].into_iter().chain(numbered) {

@@ -1,4 +1,4 @@
-//! The early end of what saves, by a signal or a failure: the tapes stay, and a line names them.
+//! Handles the early end of the saving process, by a signal or a failure: the tapes remain, and a line names them.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use crate::{
 /// How long the line may take: standard error may be a pipe that is full.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Has the first signal that comes after the program's end, and that ends programs, end this process.
+/// Makes the first signal after the program's end that ends programs end this process.
 pub(super) fn heed(folder: PathBuf, ended: Arc<OnceLock<Instant>>) {
     let Ok(mut signals) = child::signals() else { return };
     let _ = thread::Builder::new().name("signals".into()).spawn(move || {
@@ -51,7 +51,7 @@ fn end(signal: i32, folder: &Path) -> ! {
     process::exit(128 + signal)
 }
 
-/// Returns a line about the tapes that are left; `why` if there are some, `otherwise` if there are none.
+/// Returns a line about the remaining tapes: `why` if there are some, `otherwise` if there are none.
 pub(super) fn line(why: &str, otherwise: &str, folder: &Path) -> String {
     let n_tapes = tapes_in(folder).map_or(0, |tapes| tapes.len());
     if n_tapes == 0 {

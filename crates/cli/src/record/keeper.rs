@@ -1,4 +1,4 @@
-//! Keeps the tapes of a run while its program runs: a thread in the program could be seen by it.
+//! Keeps the tapes of a run while its program runs, because the program could notice a thread inside it.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::run::tape_file::{TapeFile, tapes_in};
 
-/// How often the tapes are looked at.
+/// How often the tapes are examined.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The thread that keeps the tapes; it ends when this is dropped.
@@ -39,8 +39,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to keep the tapes of a folder. Without the thread, each process keeps its own. There may be any number of them
-    /// if all are kept.
+    /// Starts to keep the tapes of a folder. Without the thread, each process keeps its own. There may be any number of
+    /// them if all are kept.
     pub(super) fn start(folder: &Path, options: &Options) -> Keeper {
         let backlog = Arc::new(Backlog::of(folder, options.tape_space));
         let (is_open, has_heaps) = (options.keep_tape, options.heap);
@@ -65,8 +65,8 @@ impl Keeper {
         Keeper { tapes, backlog, room, onlookers, end: Some(end), thread }
     }
 
-    /// Lets a tape go, whose process has ended: nothing is written into it from now on. Returns whether another program made
-    /// it shorter.
+    /// Releases a tape whose process has ended: nothing is written into it from now on. Returns whether another program
+    /// made it shorter.
     pub(super) fn let_go(&self, tape: &TapeFile) -> bool {
         let kept = lock(&self.tapes).insert(tape.clone(), None).flatten();
         self.room.let_go(tape);
@@ -74,12 +74,12 @@ impl Keeper {
         kept.is_some_and(|mut keeper| keeper.is_cut_short())
     }
 
-    /// Forgets a tape that is gone: another one may have its name.
+    /// Forgets a tape that is gone, because another one may have its name.
     pub(super) fn forget(&self, tape: &TapeFile) {
         lock(&self.tapes).remove(tape);
     }
 
-    /// Returns how many processes went on unrecorded, because very many recordings waited to be saved.
+    /// Returns how many processes continued unrecorded because too many recordings waited to be saved.
     pub(super) fn n_unrecorded(&self) -> u64 {
         self.backlog.n_unrecorded()
     }
@@ -95,7 +95,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Folds what is due in each tape that was found, in those that are new too.
+/// Folds what is due in each tape that was found, including new ones.
 fn keep(tapes: &mut Tapes, found: &[TapeFile], room: &Room) {
     // They are in order.
     let is_there = |tape: &TapeFile| found.binary_search(tape).is_ok();

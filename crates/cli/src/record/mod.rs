@@ -1,4 +1,4 @@
-//! `memreel record`: runs a program and records the memory that it asks for.
+//! `memreel record`: runs a program and records the memory that it requests.
 
 #![forbid(unsafe_code)]
 
@@ -102,6 +102,6 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     drop(news);
     status = saving::finish(&saving, folder.path(), names.folder()).unwrap_or(status);
     folder.remove_if_empty();
-    // The statuses of programs are any number, and not those of this program.
+    // Programs have any status, not only those of this program.
     process::exit(status)
 }

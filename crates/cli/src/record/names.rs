@@ -20,11 +20,11 @@ pub(super) fn short_name(program: &OsStr) -> String {
     path.file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// How the snapshots of a run are named.
+/// How a run's snapshots are named.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     folder: PathBuf,
-    /// The name of the program's own snapshot, if the user has chosen it.
+    /// The name of the program's own snapshot, if the user chose one.
     own: Option<Own>,
     /// The first part of the other names, with placeholders.
     stem: String,
@@ -32,7 +32,7 @@ pub(super) struct Names {
     program: String,
 }
 
-/// The name that the user has chosen, with placeholders.
+/// A name that the user chose, with placeholders.
 #[derive(Clone, Debug)]
 struct Own {
     name: String,
@@ -40,7 +40,7 @@ struct Own {
     has_pid: bool,
 }
 
-/// What the placeholders of a process are.
+/// The values of a process's placeholders.
 struct Facts<'a> {
     rank: &'a str,
     pid: &'a str,
@@ -76,8 +76,8 @@ impl Names {
         &self.folder
     }
 
-    /// Puts the rank into the name that the user has chosen, if this command itself is one of several ranks and the name is
-    /// the same for all. Returns a line that reports it.
+    /// Inserts the rank into the name that the user chose, if this command itself is one of several ranks and the name
+    /// is the same for all. Returns a line that reports it.
     pub(super) fn tell_ranks_apart(&mut self, rank: Option<u64>, n_ranks: Option<u64>) -> Option<String> {
         let rank = rank.filter(|_| n_ranks != Some(1))?;
         let own = self.own.as_mut().filter(|own| !own.has_rank && !own.has_pid)?;
@@ -94,13 +94,13 @@ impl Names {
         ))
     }
 
-    /// Removes the file that the user has named for the program's snapshot, if there is one, and that of the run: of a program that
-    /// records nothing, those of an earlier run would be taken for its own.
+    /// Removes the file that the user has named for the program's snapshot, if there is one, and that of the run: if
+    /// the program records nothing, those of an earlier run would be taken for its own.
     pub(super) fn remove_old(&self, rank: Option<u64>) {
         let Some(own) = self.own.as_ref().filter(|own| !own.has_pid) else { return };
         let rank = rank.map_or_else(|| "0".to_owned(), |rank| rank.to_string());
         let Ok(name) = self.filled(&own.name, &Facts { rank: &rank, pid: "" }) else { return };
-        // What cannot be removed cannot be replaced either, which is said when it is written.
+        // What cannot be removed cannot be replaced either, which is reported when it is written.
         let _ = pickle::remove(self.folder.join(name));
         let _ = pickle::remove(self.of_run("", &rank, ENDING));
     }
@@ -186,7 +186,7 @@ impl Names {
         Ok(trigger::fill(template, &values)?)
     }
 
-    /// Returns the folder, which is one for all processes of the run.
+    /// Returns the folder, which all processes of the run share.
     fn filled_folder(&self, folder: &Path) -> Result<PathBuf, Failure> {
         let Some(text) = folder.to_str() else { return Ok(folder.to_owned()) };
         let rank = integrate::rank().unwrap_or(0).to_string();

@@ -1,5 +1,5 @@
-//! Looks at the resident memory of the processes of a run, beside what keeps their tapes: a look at a large process takes
-//! longer than a tape can wait.
+//! Reads the resident memory of the processes of a run on a separate thread from the one that keeps their tapes:
+//! reading a large process takes longer than a tape can wait.
 
 #![forbid(unsafe_code)]
 
@@ -18,13 +18,13 @@ use memreel::Onlooker;
 use super::tapes::{Tapes, lock};
 use crate::run::tape_file::TapeFile;
 
-/// How often it is asked whether a look is due.
+/// How often it is checked whether a reading is due.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The processes that are looked at, by their tapes.
 type All = BTreeMap<TapeFile, Onlooker>;
 
-/// The thread that looks; it ends when this is dropped.
+/// The thread that reads; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Onlookers {
     /// Locked while the thread looks.
@@ -35,7 +35,7 @@ pub(super) struct Onlookers {
 }
 
 impl Onlookers {
-    /// Begins to look at the processes whose tapes are kept. Without the thread there are no looks.
+    /// Starts to read the processes whose tapes are kept. Without the thread there are no readings.
     pub(super) fn start(tapes: Arc<Mutex<Tapes>>) -> Onlookers {
         let all = Arc::new(Mutex::new(All::new()));
         let (of_thread, (end, is_over)) = (all.clone(), mpsc::channel::<()>());
@@ -52,13 +52,13 @@ impl Onlookers {
         Onlookers { all, end: Some(end), thread }
     }
 
-    /// Waits until a tape that is not kept any more is not written to.
+    /// Waits until a tape that is no longer kept is not written to.
     pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.all).remove(tape);
     }
 }
 
-/// Has an onlooker for each tape that is kept. Returns which these are.
+/// Creates an onlooker for each tape that is kept. Returns which these are.
 fn follow(all: &mut All, tapes: &Tapes) -> Vec<TapeFile> {
     all.retain(|tape, _| tapes.get(tape).is_some_and(Option::is_some));
     for (tape, keeper) in tapes {

@@ -1,4 +1,5 @@
-//! Where the folder of a run is: not where the program may read, pack or remove it with the rest of the current folder.
+//! Chooses where the folder of a run is: not where the program may read, pack or remove it together with the current
+//! folder.
 
 #![forbid(unsafe_code)]
 
@@ -11,13 +12,14 @@ use rustix::fs::{Access, access, statfs};
 
 use crate::temporary::is_own;
 
-/// The least bytes that are free where the tapes of a run are chosen to be: a full ring takes 192 MiB for each process.
+/// The minimum free space where the tapes of a run are put: a full ring takes 192 MiB for each process.
 const LEAST_BYTES: u64 = 4 << 30;
 
 /// The kinds of file systems whose files are memory, which may count against the program's limit.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Returns the folders below which that of a run may be, the first first; `output` is that of the snapshots, in full.
+/// Returns the candidate parent folders of a run's folder, best first; `output` is the absolute folder of the
+/// snapshots.
 pub(super) fn places(output: &Path) -> Vec<PathBuf> {
     let is_seen = env::current_dir().is_ok_and(|current| output.starts_with(current)) || !is_own(output);
     let [of_session, of_user] =

@@ -1,5 +1,5 @@
-//! Makes the tapes of a run longer, beside what keeps them: a list of live blocks may take longer than a program needs to fill
-//! the room that it has, and a program may have forbidden itself to make more.
+//! Extends the tapes of a run on a separate thread from the one that keeps them: a list of live blocks may take longer
+//! than a program needs to fill its room, and a program may have forbidden itself to extend the file.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Begins with no tape. Without the thread, the keeper of each tape makes room when it has the time.
+    /// Starts without a tape. Without the thread, the keeper of each tape makes room when it has time.
     pub(super) fn start() -> Room {
         let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, SpaceMaker>::new()));
         let (of_thread, (end, is_over)) = (makers.clone(), mpsc::channel::<()>());
@@ -45,14 +45,14 @@ impl Room {
         Room { makers, end: Some(end), thread }
     }
 
-    /// Makes room in the tape of a keeper, too.
+    /// Also makes room in the tape of a keeper.
     pub(super) fn add(&self, tape: &TapeFile, keeper: &mut TapeKeeper) {
         if self.thread.is_some() {
             lock(&self.makers).insert(tape.clone(), keeper.space_maker());
         }
     }
 
-    /// Waits until nothing is done to a tape.
+    /// Waits until no tape is being changed.
     pub(super) fn let_go(&self, tape: &TapeFile) {
         lock(&self.makers).remove(tape);
     }

@@ -1,4 +1,4 @@
-//! The end of a run: what was not recorded, and the file that names the snapshots.
+//! The end of a run: reports what was not recorded, and writes the file that names the snapshots.
 
 #![forbid(unsafe_code)]
 
@@ -61,7 +61,7 @@ pub(super) fn print(
     is_json: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    // When the program starts, a line says that nothing can be loaded in front of it.
+    // When the program starts, a line reports that nothing can be preloaded into it.
     let is_said = |of: &&Bystander| of.process == program && matches!(of.why, Why::Program(_));
     let unsaid: Vec<Bystander> = bystanders.iter().filter(|of| !is_said(of)).cloned().collect();
     let groups = grouped(&unsaid);

@@ -1,4 +1,5 @@
-//! Saves what processes recorded as soon as they have ended, while the program still runs: their tapes take disk.
+//! Saves what processes recorded as soon as they have ended, while the program is still running, because their tapes
+//! take disk space.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +26,7 @@ const PAUSE_BETWEEN: Duration = Duration::from_millis(10);
 /// The pause after a look that found nothing, by the time that the look took: they take at most a twentieth of a processor.
 const PAUSE_BY_LOOK: u32 = 20;
 
-/// How long the user waits without a word.
+/// How long the user waits without a message.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The niceness of the thread: it works on what the program leaves.

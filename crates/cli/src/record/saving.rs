@@ -1,5 +1,5 @@
-//! The process beside this command that keeps the tapes and saves them. It may be killed, by a limit of memory, time or file
-//! sizes too: the status of the command is the program's, and the tapes stay.
+//! The separate process that keeps the tapes and saves them. It may be killed, also by a limit on memory, time or file
+//! sizes: the status of the command is the program's, and the tapes remain.
 
 #![forbid(unsafe_code)]
 
@@ -31,11 +31,11 @@ pub(super) struct Saving<'a> {
     pub(super) page: Option<LivePage>,
 }
 
-/// What this command has of the process: it is told when the program starts and how it ended.
+/// This command's connection to the process, which reports when the program starts and how it ended.
 pub(super) struct News(Option<PipeWriter>);
 
 impl Saving<'_> {
-    /// Starts the process. Without it the tapes stay, which [`finish`] reports.
+    /// Starts the process. Without it the tapes remain, which [`finish`] reports.
     pub(super) fn start(self) -> (io::Result<Beside>, News) {
         let (reader, writer) = match io::pipe() {
             Ok(pipe) => pipe,
@@ -68,7 +68,7 @@ impl Saving<'_> {
         let Some(program) = news.next().and_then(|process| process.parse().ok()) else { return };
         let bystanders = Bystanders::start(program);
         let saver = Saver::start(Processes::new(&folder, names, program, options.keep_tape, keeper));
-        // Without an end, this command was killed: the tapes stay.
+        // Without an end, this command was killed: the tapes remain.
         let Some(failure) = news.next() else { std::process::exit(0) };
         let _ = ended.set(Instant::now());
         let bystanders = run::bystanders(bystanders.finish(), &folder, program, unrecorded, options);
@@ -90,12 +90,12 @@ impl Saving<'_> {
 }
 
 impl News {
-    /// Tells the number of the program's process, once it runs.
+    /// Sends the PID of the program, once it runs.
     pub(super) fn started(&mut self, process: u32) {
         self.tell(&process.to_string());
     }
 
-    /// Tells how the program failed; nothing if it did not.
+    /// Sends how the program failed; nothing if it did not fail.
     pub(super) fn ended(&mut self, failure: Option<&str>) {
         self.tell(failure.unwrap_or_default());
     }

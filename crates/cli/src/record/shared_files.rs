@@ -1,4 +1,5 @@
-//! Files in shared memory (`/dev/shm`) that a run leaves. They take memory until they are removed or the machine restarts.
+//! Finds files in shared memory (`/dev/shm`) that a run leaves. They take memory until they are removed or the machine
+//! restarts.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,7 @@ use std::{
 
 use crate::text::{Bytes, Shown, clean, count, owner_table::LEAST_ADVICE_BYTES};
 
-/// Where `shm_open` makes its files.
+/// Where `shm_open` creates its files.
 const FOLDER: &str = "/dev/shm";
 
 /// Folders are read so deep, and not more files than this.
@@ -31,7 +32,7 @@ pub(super) struct SharedFiles {
     before: BTreeSet<Identity>,
 }
 
-/// A file of which the run is the cause, or something else that ran meanwhile.
+/// A file that the run left, or something else that ran meanwhile.
 struct Left {
     path: PathBuf,
     bytes: u64,
@@ -45,7 +46,7 @@ impl SharedFiles {
         SharedFiles { folder, before }
     }
 
-    /// Returns a line about the files that are there now, were not there before, and are open in no process.
+    /// Returns a line about the files that exist now, did not exist before, and are open in no process.
     pub(super) fn left(&self) -> Option<String> {
         let mut left = files(&self.folder);
         let user = rustix::process::geteuid().as_raw();

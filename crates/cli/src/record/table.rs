@@ -1,4 +1,4 @@
-//! The tables at the end of a run, one for each device over all processes.
+//! Prints the tables at the end of a run, one for each device over all processes.
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ pub(super) fn peak_and_refusals(snapshot: &Snapshot, path: &Path) -> (Peak, Vec<
     (highest, refusals)
 }
 
-/// Returns the most bytes that a device had: in segments, or of memory of the host in blocks.
+/// Returns the most bytes that a device had: in segments, or for host memory in blocks.
 fn peak(history: &DeviceHistory<'_>, is_host: bool) -> Peak {
     let (figures, trust) = (history.figures(), history.trust());
     let bytes = match is_host {

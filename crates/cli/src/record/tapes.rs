@@ -1,4 +1,4 @@
-//! The tapes of a run that are kept, which several threads look at.
+//! The tapes of a run that are kept, shared by several threads.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! What the preloaded library reports of programs that start without it and of calls that failed, in a file in the folder of the run: a line for each, with
-//! words between tabs. Its kind, the process, what its environment preloads, and the first words of the command.
+//! Reads what the preloaded library reports about programs that start without it and calls that failed, from a file in
+//! the folder of the run: a line for each, with words separated by tabs. Its kind, the process, what its environment
+//! preloads, and the first words of the command.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +56,7 @@ const STATUSES: [(i32, &str); 11] = [
     (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
-/// Functions that give memory back: they refuse what was given back before.
+/// Functions that free memory: they reject what was already freed.
 const GIVING_BACK: [&str; 4] = ["cuMemRelease", "cuMemFree", "cuMemUnmap", "cuMemAddressFree"];
 
 /// Up to this number each failure is reported (`crates/hooks/cuda/src/failed.rs`).
@@ -83,7 +84,7 @@ const MOST_BYTES: u64 = 8 << 20;
 fn text(folder: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = open_plain(folder.join(NAME)) {
-        // What was read counts, also before an error.
+        // What was read counts, even before an error.
         let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -94,7 +95,7 @@ fn text(folder: &Path) -> String {
 pub(super) fn bystanders(folder: &Path) -> Vec<Bystander> {
     let text = text(folder);
     let mut all: Vec<Option<Bystander>> = Vec::new();
-    // Where the last line of each process is, by whether it is a start.
+    // The last line of each process, by whether it is a start.
     let mut last = BTreeMap::<(u32, bool), usize>::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split('\t').collect();

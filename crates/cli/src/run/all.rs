@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{exit::Exit, failure::Failure, input::unreadable, text::Shown};
 
-/// The pause after work, by the time that the work took: it takes at most a twentieth of a processor.
+/// The minimum pause, as a multiple of the time that the work took, which takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;
 
 /// How often tapes are opened at the beginning until one can be read, and the time between.
@@ -31,10 +31,10 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The time in which a thread of a process writes an event that it has begun.
 const BETWEEN_READINGS: Duration = Duration::from_millis(20);
 
-/// The processes, by the paths of their tapes.
+/// The processes, by the path of their tapes.
 #[derive(Debug)]
 pub(crate) struct All {
-    /// None: all processes of this user.
+    /// Empty for all processes of this user.
     sources: Vec<Source>,
     detail: Detail,
     pub(crate) processes: BTreeMap<PathBuf, Watched>,
@@ -43,7 +43,7 @@ pub(crate) struct All {
     /// The tapes of processes that ended and are not watched any more, while they are there.
     ended: BTreeSet<PathBuf>,
     search_after: Option<Instant>,
-    /// The time that the work since the last pause took, and the time before that.
+    /// The time taken by the work since the last pause, and by the work before that.
     worked: Duration,
     worked_before: Duration,
 }
@@ -55,12 +55,12 @@ impl All {
         All { sources, detail, processes, refused, ended, search_after: None, worked, worked_before }
     }
 
-    /// Whether these are all recorded processes of this user, those that begin later too.
+    /// Returns whether these are all recorded processes of this user, including those that start later.
     pub(crate) fn is_of_this_user(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// Looks for tapes for the first time. A process that has just begun may not have written the beginning of its tape.
+    /// Looks for tapes for the first time. A process that has just started may not have written the start of its tape.
     pub(crate) fn begin(&mut self) -> Result<(), Failure> {
         for _ in 0..BEGINNINGS {
             self.search_after = None;

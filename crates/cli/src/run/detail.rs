@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// How much a watch reads, which costs no more than that.
+/// How much a watch reads, and thus how much it costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     /// At most this number of owners, and of sites of each list.
@@ -19,7 +19,7 @@ pub(crate) struct Detail {
 }
 
 impl Detail {
-    /// Returns what a person looks at, with at most `n` rows of each list.
+    /// Returns what a person needs, with at most `n` rows in each list.
     pub(crate) fn by_a_person(n: usize) -> Detail {
         let search = Duration::from_secs(2);
         Detail { n_owners: n, n_sites: n, explains: true, from_start: false, search }
@@ -31,7 +31,7 @@ impl Detail {
         Detail { search, from_start, ..Detail::by_a_person(n) }
     }
 
-    /// Returns what metrics have: all owners, and at most this number of sites.
+    /// Returns what metrics need: all owners, and at most this number of sites.
     pub(crate) fn by_metrics(n_sites: usize) -> Detail {
         let search = Duration::from_millis(100);
         Detail { n_owners: usize::MAX, n_sites, explains: false, from_start: true, search }

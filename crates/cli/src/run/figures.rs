@@ -1,4 +1,4 @@
-//! What is shown of one device of a watched process.
+//! The figures of one device of a watched process.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub(crate) struct Figures {
     pub(crate) is_running: bool,
     pub(crate) device: DeviceId,
     pub(crate) name: String,
-    /// What the device reports as used, at most since the recording began, and what it has.
+    /// The most that the device reported as used since the recording started, and its size.
     pub(crate) used_bytes: Option<u64>,
     pub(crate) used_peak_bytes: Option<u64>,
     pub(crate) limit_bytes: Option<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Totals {
     pub(crate) grown_in_a_minute: i64,
 }
 
-/// What an owner has now.
+/// The current bytes of an owner.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct OwnerBytes {
     pub(crate) owner: String,
@@ -66,7 +66,7 @@ pub(crate) struct OwnerBytes {
     pub(crate) bytes: i64,
 }
 
-/// What a site has, or by how much it grew.
+/// The current bytes of a site, or its growth.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SiteBytes {
     pub(crate) bytes: i64,
@@ -92,7 +92,7 @@ pub(crate) struct Oom {
     pub(crate) why: Option<String>,
 }
 
-/// What the devices of a process hold, by owner and by site.
+/// What a process's devices hold, by owner and by site.
 pub(crate) struct Held(pub(crate) Vec<HeldOfDevice>);
 
 /// What one device holds.
@@ -106,7 +106,7 @@ pub(crate) struct HeldOfDevice {
 }
 
 impl Held {
-    /// Returns what a process holds now, compared with what it held `before`: a minute ago, and in the beginning.
+    /// Returns what a process holds now, compared with what it held `before`: a minute ago, and at the start.
     pub(crate) fn of(
         follower: &Follower,
         now: &LiveSums,

@@ -1,4 +1,4 @@
-//! Which tapes are watched: those that the command line names, or those of all recorded processes of this user.
+//! Finds the tapes to watch: those that the command line names, or those of all recorded processes of this user.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use memreel::Recovered;
 use super::{process_root::ProcessRoot, tape_file::tapes_in};
 use crate::{exit::Exit, failure::Failure, text::Shown};
 
-/// What a word of the command line names.
+/// What a word on the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Tape(PathBuf),
@@ -69,7 +69,7 @@ fn refused(process: u32, error: &io::Error) -> Failure {
     })
 }
 
-/// Returns the tapes of all processes of this user. Processes that may not be looked at are left out.
+/// Returns the tapes of all processes of this user. Processes that may not be read are left out.
 pub(crate) fn of_this_user() -> Vec<PathBuf> {
     let Ok(own) = fs::metadata("/proc/self") else { return Vec::new() };
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };

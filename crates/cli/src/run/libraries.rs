@@ -1,4 +1,4 @@
-//! The libraries that are loaded in front of a program and the hook that Python imports, and where they are.
+//! Finds the libraries that are preloaded into a program and the hook that Python imports.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ impl Libraries {
         Ok(Libraries { preload, heap, hook })
     }
 
-    /// The libraries, as the loader is told them.
+    /// The libraries, as passed to the loader.
     pub(crate) fn preloaded(&self) -> Vec<OsString> {
         [Some(&self.preload), self.heap.as_ref()].into_iter().flatten().map(Into::into).collect()
     }
@@ -54,7 +54,8 @@ impl Libraries {
     }
 }
 
-/// The folders where the libraries may be, the first first: that of the variable `MEMREEL_PRELOAD` alone if it is set.
+/// Returns the folders where the libraries may be, best first: only that of the variable `MEMREEL_PRELOAD` if it is
+/// set.
 fn places() -> Vec<PathBuf> {
     if let Some(named) = env::var_os("MEMREEL_PRELOAD").filter(|named| !named.is_empty()) {
         let named = PathBuf::from(named);

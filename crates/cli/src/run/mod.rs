@@ -1,9 +1,9 @@
 //! What record, watch, attach and the pages that follow programs share: the tapes of a run, and what recorded processes
 //! hold.
 //!
-//! `found` finds the tapes, `watched` follows one process, `figures` are what is shown of a device, `all` has the processes.
-//! `detail` is how much is read of them, `work` what that costs, and `saved` writes snapshots. `libraries` are loaded in front of
-//! a program, unless it is not `preloadable`.
+//! `found` finds the tapes, `watched` follows one process, `figures` are shown for a device, and `all` has the
+//! processes. `detail` is how much is read of them, `work` measures the cost, and `saved` writes snapshots. `libraries`
+//! are preloaded into a program if it is `preloadable`.
 
 #![forbid(unsafe_code)]
 

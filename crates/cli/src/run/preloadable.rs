@@ -1,4 +1,4 @@
-//! Whether the loader puts a library in front of a program.
+//! Determines whether the loader preloads a library into a program.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,8 @@ const MAX_SCRIPTS: usize = 4;
 pub(crate) struct Unrecorded {
     /// The reason, as a sentence without its end.
     pub(crate) why: String,
-    /// Whether its loader would fail with a library of memreel; other loaders ignore it, and that of a child may not.
+    /// Whether its loader would fail with one of memreel's libraries; other loaders ignore it, and that of a child may
+    /// not.
     pub(crate) refuses: bool,
 }
 
@@ -44,7 +45,7 @@ impl Unrecorded {
     }
 }
 
-/// Returns why nothing can be loaded in front of a program; `None` if it can be, and for a file that is not a program.
+/// Returns why nothing can be preloaded into a program; `None` if it can, and for a file that is not a program.
 pub(crate) fn why_not(program: &OsStr) -> Option<Unrecorded> {
     let mut path = in_path(program)?;
     for _ in 0..MAX_SCRIPTS {
@@ -86,7 +87,7 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     in_path(OsStr::new(next.unwrap_or(first)))
 }
 
-/// A program that has rights of its own: the loader ignores libraries in front of it.
+/// A program with its own rights: the loader ignores preloaded libraries.
 fn of_owner(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -103,7 +104,7 @@ fn of_owner(path: &Path) -> Option<String> {
     })
 }
 
-/// A program without the loader, or of another machine.
+/// A program without the loader, or for another machine.
 fn of_binary(path: &Path) -> Option<Unrecorded> {
     // What is looked at is read: a program may be of any size.
     let file = ReadCache::new(open_plain(path).ok()?);

@@ -1,4 +1,5 @@
-//! The files of a process as it sees them: a path is resolved in the root of the process, and no link leads out of it.
+//! Opens the files of a process as it sees them: a path is resolved in the root of the process, and no link leads out
+//! of it.
 
 #![forbid(unsafe_code)]
 

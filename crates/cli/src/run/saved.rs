@@ -1,4 +1,4 @@
-//! Snapshots of what is watched.
+//! Writes snapshots of watched processes.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The tapes in the folder of a run, by their names.
+//! Finds the tapes in the folder of a run by name.
 
 #![forbid(unsafe_code)]
 

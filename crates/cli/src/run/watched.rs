@@ -1,4 +1,4 @@
-//! One process that is watched: its tape, what it held before, and how fast it allocates.
+//! Watches one process: its tape, what it held before, and how fast it allocates.
 
 #![forbid(unsafe_code)]
 
@@ -39,12 +39,12 @@ pub(crate) struct Watched {
     follower: Follower,
     detail: Detail,
     begun: Instant,
-    /// What was held at moments of the beginning, the first one first.
+    /// What was held at moments near the start, oldest first.
     early: Vec<LiveSums>,
     /// What was held at moments of the last minute, oldest first.
     recent: VecDeque<(Instant, LiveSums)>,
     rates: BTreeMap<DeviceId, Rate>,
-    /// The number of failed requests of each device, and why the newest one failed.
+    /// The number of failed requests on each device, and why the newest one failed.
     reasons: BTreeMap<DeviceId, (u64, Option<String>)>,
     /// Why the tape cannot be read any more.
     lost: Option<String>,
@@ -128,7 +128,7 @@ impl Watched {
         let new = Rate { at: now, n_allocs, allocated_bytes, per_s: (0, 0) };
         let rate = self.rates.entry(device.device).or_insert(new);
         let ms = u64::try_from(now.duration_since(rate.at).as_millis()).unwrap_or(u64::MAX);
-        // Looks that follow at once say nothing of the rate.
+        // Readings that follow immediately show nothing about the rate.
         if ms >= 100 {
             let per_s = |after: u64, before: u64| after.saturating_sub(before).saturating_mul(1000) / ms;
             let per_s = (per_s(n_allocs, rate.n_allocs), per_s(allocated_bytes, rate.allocated_bytes));

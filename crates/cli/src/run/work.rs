@@ -1,4 +1,4 @@
-//! How long work took on a processor: on a machine that is busy with others it takes longer, and costs no more.
+//! Measures the processor time of work: on a busy machine it takes longer, but costs no more.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Work that this thread has begun.
+/// Work that this thread has started.
 #[derive(Debug)]
 pub(crate) struct Work {
     at: Instant,

@@ -1,4 +1,4 @@
-//! Where the address of a page is said: to those who may have it, else in a file that only its user can read.
+//! Prints the address of a page to those who may have it, or otherwise writes it to a file that only its user can read.
 
 #![forbid(unsafe_code)]
 
@@ -8,12 +8,12 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::text::Shown;
 
-/// A file that has the address of a page, where others may read what is printed. It is removed with this.
+/// A file with the address of a page, for when others may read what is printed. It is removed with this value.
 #[derive(Default)]
 pub(crate) struct AddressFile(Option<NamedTempFile>);
 
 impl AddressFile {
-    /// Returns the address, if those who may have it see it; else where it is.
+    /// Returns the address, if those who may have it see it; otherwise where it is.
     pub(crate) fn say(&mut self, url: &str, is_seen: bool) -> String {
         if is_seen {
             return url.to_owned();

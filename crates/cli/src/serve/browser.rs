@@ -1,4 +1,4 @@
-//! The user's browser: whether it would be seen, and how it is opened.
+//! Opens the user's browser, if it would be visible.
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,12 @@ use std::{
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Whether a browser that is started here is seen.
+/// Returns whether a browser that is started here is visible.
 pub(crate) fn has_display() -> bool {
     !is_remote() && (cfg!(not(target_os = "linux")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"))
 }
 
-/// Whether the terminal is one of SSH.
+/// Returns whether the terminal is an SSH session.
 pub(crate) fn is_remote() -> bool {
     is_set("SSH_CONNECTION") || is_set("SSH_TTY")
 }

@@ -1,4 +1,5 @@
-//! Connections of HTTP: how many there are, how long one may say nothing, and which go when there are too many.
+//! Limits HTTP connections: how many there are, how long one may be silent, and which are closed when there are too
+//! many.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,7 @@ struct Place {
     is_known: bool,
 }
 
-/// The connection of a request, which is known once a request had the right to an answer.
+/// The connection of a request, which is trusted once a request was authorised.
 #[derive(Clone)]
 pub(crate) struct Client {
     places: Places,
@@ -105,7 +106,7 @@ impl Connections {
 }
 
 impl Places {
-    /// Takes a place, if need be that of the oldest connection that is not known; `None` if all are.
+    /// Takes a place, if necessary that of the oldest untrusted connection; `None` if all are trusted.
     fn take(&self) -> Option<(Client, oneshot::Receiver<()>)> {
         let mut open = self.open();
         if open.all.len() >= MAX_CONNECTIONS {
@@ -125,7 +126,7 @@ impl Places {
 }
 
 impl Client {
-    /// Says that a request had the right to an answer: the connection keeps its place.
+    /// Marks the connection as trusted, because a request was authorised: it keeps its place.
     pub(crate) fn is_known(&self) {
         if let Some(place) = self.places.open().all.get_mut(&self.number) {
             place.is_known = true;

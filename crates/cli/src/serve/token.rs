@@ -1,4 +1,4 @@
-//! The token of a page's address: whoever does not have the address gets no answer.
+//! The token in a page's address: clients without the address get no answer.
 
 #![forbid(unsafe_code)]
 

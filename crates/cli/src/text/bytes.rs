@@ -1,4 +1,4 @@
-//! Sizes as users write and read them.
+//! Parses and prints sizes for users.
 //!
 //! Text that copies PyTorch's tool has its own format of sizes, `pytorch::TorchSize`; everything else
 //! that the program prints uses [`Bytes`].
@@ -22,7 +22,7 @@ pub(crate) fn parse_or_zero(text: &str) -> Result<u64, String> {
     if number == "0" { Ok(0) } else { parse(text) }
 }
 
-/// Returns a size as [`parse`] reads it, without rounding.
+/// Returns a size in the form that [`parse`] reads, without rounding.
 pub(crate) fn exact(bytes: u64) -> String {
     let whole = UNITS.iter().rev().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))

@@ -1,4 +1,4 @@
-//! Text that fits the width of a line: wrapped at blanks, or shortened in the middle.
+//! Fits text to the width of a line: wraps it at blanks, or shortens it in the middle.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ pub(crate) fn columns(text: &str) -> usize {
     console::measure_text_width(text)
 }
 
-/// Whether a text takes at most `room` columns.
+/// Returns whether a text takes at most `room` columns.
 pub(crate) fn fits(text: &str, room: usize) -> bool {
     // No character takes more columns than it has bytes, and most texts are short.
     text.len() <= room || columns(text) <= room

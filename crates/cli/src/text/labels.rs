@@ -1,15 +1,15 @@
-//! Devices, streams and pools, as texts show them.
+//! Prints devices, streams and pools.
 
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::{DeviceId, PoolId, StreamId, analysis::PoolOf, model::Segment};
 
-/// Returns a device: `device 0`, or `host (pinned memory)`.
+/// Returns the text for a device: `device 0`, or `host (pinned memory)`.
 pub(crate) fn device(device: DeviceId) -> String {
     if device == DeviceId::HOST { "host (pinned memory)".to_owned() } else { format!("device {device}") }
 }
 
-/// Returns a stream's handle, in hexadecimal; the default stream is `0`.
+/// Returns the text for a stream's handle, in hexadecimal; the default stream is `0`.
 pub(crate) fn stream(StreamId(handle): StreamId) -> String {
     if handle == 0 { "0".to_owned() } else { format!("{handle:#x}") }
 }
@@ -24,7 +24,7 @@ pub(crate) fn pool(segment: &Segment) -> String {
     }
 }
 
-/// Returns a pool: `default`, `graph (1, 0)` or `MemPool (0, 1)`.
+/// Returns the text for a pool: `default`, `graph (1, 0)` or `MemPool (0, 1)`.
 pub(crate) fn pool_text(pool: PoolId) -> String {
     match PoolOf::id(pool) {
         PoolOf::Default => PoolOf::Default.name().to_owned(),

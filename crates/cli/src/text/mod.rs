@@ -1,4 +1,4 @@
-//! What people read: names, sizes, tables and pictures of characters, as wide as the terminal and in its colours.
+//! Text for people: names, sizes, tables and pictures of characters, as wide as the terminal and in its colours.
 
 #![forbid(unsafe_code)]
 

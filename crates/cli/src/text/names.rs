@@ -1,4 +1,4 @@
-//! Names of C++ and Rust functions for a column: without arguments, and short.
+//! Shortens C++ and Rust names for a column, without arguments.
 
 #![forbid(unsafe_code)]
 

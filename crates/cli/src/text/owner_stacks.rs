@@ -1,4 +1,4 @@
-//! The stacks of a row of owners: the one that asked for the most of it at the peak, and the one that did so now.
+//! The stacks of a row of owners: those that requested the most of it at the peak, and now.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ pub(crate) struct RowStacks<'a> {
 }
 
 impl<'a> RowStacks<'a> {
-    /// Returns both, if they are printed differently.
+    /// Returns both, if they print differently.
     pub(crate) fn both(&self, n_calls: usize) -> Option<[&ShownStack<'a>; 2]> {
         let both @ [now, peak] = [self.now.as_ref()?, self.peak.as_ref()?];
         (now.text(n_calls) != peak.text(n_calls)).then_some(both)

@@ -33,7 +33,7 @@ const MOST_COLUMNS: usize = 24;
 /// Advice for less is not worth a line.
 pub(crate) const LEAST_ADVICE_BYTES: u64 = 16 << 20;
 
-/// Prints a table for each device of snapshots that were asked for their owners. `n_frames` calls of a stack are shown.
+/// Prints a table for each device of the snapshots. Each stack shows `n_frames` calls.
 pub(crate) fn print(
     tables: &[DeviceOwners],
     snapshots: &[&Snapshot],
@@ -110,7 +110,7 @@ fn print_table(
     lines.chain(table.host.iter().flat_map(host_lines)).try_for_each(|line| print_text(line, out))
 }
 
-/// Returns what it means that the rows of a device have more than the device reports.
+/// Returns the meaning of rows that have more than the device reports.
 fn below_zero_line(table: &DeviceOwners) -> Option<String> {
     let of_device = table.rows.iter().find(|row| row.kind == RowKind::Unexplained && table.host.is_none())?;
     let below = [(of_device.now_bytes, table.used_now_bytes), (of_device.peak_bytes, table.used_peak_bytes)];
@@ -156,7 +156,7 @@ fn addresses_line(table: &DeviceOwners) -> Option<String> {
     })
 }
 
-/// Returns what the kernel says beside the table, and what could be given back to it.
+/// Returns what the kernel reports in addition to the table, and what could be returned to it.
 fn host_lines(host: &HostFigures) -> Vec<String> {
     let mut lines = Vec::new();
     if host.sample_bytes > 0 {

@@ -103,7 +103,7 @@ pub(crate) fn count(n: impl TryInto<u64>, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// Returns what a heading adds to the bytes in use if some of them wait for a stream.
+/// Returns what a heading adds to the bytes in use if some of them are pending.
 pub(crate) fn of_it_pending(totals: &Totals, device: DeviceId) -> String {
     match pending(totals, device) {
         None => String::new(),
@@ -111,7 +111,7 @@ pub(crate) fn of_it_pending(totals: &Totals, device: DeviceId) -> String {
     }
 }
 
-/// Returns what the program has in use, and what it has freed and waits.
+/// Returns what is allocated, and what is pending.
 pub(crate) fn used_and_pending(totals: &Totals, device: DeviceId) -> String {
     match pending(totals, device) {
         None => format!("{} in use", Bytes(totals.active_bytes)),
@@ -119,7 +119,7 @@ pub(crate) fn used_and_pending(totals: &Totals, device: DeviceId) -> String {
     }
 }
 
-/// Returns the bytes whose free waits, and for what; `None` if there are none.
+/// Returns the pending bytes, and what they wait for; `None` if there are none.
 fn pending(totals: &Totals, device: DeviceId) -> Option<(Bytes, &'static str)> {
     let bytes = totals.active_bytes.saturating_sub(totals.allocated_bytes);
     // What copies to and from host memory is recorded as events.

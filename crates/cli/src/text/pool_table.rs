@@ -1,4 +1,4 @@
-//! Memory by pool: the default one, those of captured graphs, and the program's own.
+//! Prints memory by pool: the default one, those of captured graphs, and the program's own.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub(crate) fn print_pools(
         .try_for_each(|line| print_text(line, out))
 }
 
-/// Returns what returns the segments without a block of the private pools of a kind, if there are some.
+/// Returns how to return the segments without a block in private pools of a kind, if there are any.
 fn returned(uses: &[PoolUse], kind: PoolOf) -> Option<String> {
     let of_kind = || uses.iter().filter(|of| of.kind == kind);
     let sum = |bytes: fn(&PoolUse) -> u64| of_kind().map(bytes).fold(0, u64::saturating_add);
@@ -46,7 +46,7 @@ fn returned(uses: &[PoolUse], kind: PoolOf) -> Option<String> {
         .then(|| format!("{pools} {} free, {} of it in empty segments: {by}", Bytes(free), Bytes(empty)))
 }
 
-/// Whether there are other pools than the default one.
+/// Returns whether there are pools other than the default one.
 pub(crate) fn has_private(uses: &[PoolUse]) -> bool {
     uses.iter().any(|of| of.kind != PoolOf::Default)
 }

@@ -1,4 +1,4 @@
-//! Where a command prints: standard output, or memory for a question.
+//! The output of a command: standard output, or memory for a question.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Progress on the terminal, once a command has taken more than a second.
+//! Shows progress on the terminal, once a command has taken more than a second.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Shares as users write them.
+//! Parses percentages as users write them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The text of a site in a list: its innermost call, its callers, and the first difference from similar sites.
+//! Prints a site in a list: its innermost call, its callers, and the first difference from similar sites.
 //!
 //! A row shows a few calls, with short names and without folders. Two sites that differ only in a call further
 //! out, in a folder or in the type of a template would have equal rows. Such rows also show the first call in

@@ -1,4 +1,4 @@
-//! Sites of allocations: the innermost call, and its callers.
+//! Prints sites of allocations: the innermost call, and its callers.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ impl<'a> Sites<'a> {
         Sites::of(history.shown_frames(), calls)
     }
 
-    /// Takes the frames of a snapshot.
+    /// Creates it from the frames of a snapshot.
     pub(crate) fn of(shown: ShownFrames<'a>, calls: impl Into<Calls>) -> Sites<'a> {
         Sites { shown, calls: calls.into() }
     }

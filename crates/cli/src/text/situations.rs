@@ -1,4 +1,4 @@
-//! What the program prints without arguments: where people stand, and the command for it.
+//! What the program prints without arguments: typical situations, and the command for each.
 
 #![forbid(unsafe_code)]
 

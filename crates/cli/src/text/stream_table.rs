@@ -1,4 +1,4 @@
-//! Memory by stream: what each keeps, and streams that keep memory for nothing.
+//! Prints memory by stream: what each keeps, and streams that keep memory for nothing.
 
 #![forbid(unsafe_code)]
 

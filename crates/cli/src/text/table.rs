@@ -23,7 +23,7 @@ struct Row {
     notes: Vec<String>,
 }
 
-/// How a table is put into lines that end.
+/// How a table is laid out in lines of limited width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Form {
     /// Whether headings take several lines.

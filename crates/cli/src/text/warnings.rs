@@ -1,4 +1,4 @@
-//! Warnings about a history, which readers of its figures should see first.
+//! Warnings about a history, which users should read before its figures.
 
 #![forbid(unsafe_code)]
 
@@ -13,8 +13,8 @@ pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) 
     warnings(history).iter().try_for_each(|warning| print_text(warning, out))
 }
 
-/// Returns what the first line about a file says if the file has no history: which call was missing, and what answers
-/// nevertheless. Empty if it has one.
+/// Returns what the first line about a file reports if the file has no history: which call was missing, and what has an
+/// answer nevertheless. Empty if it has one.
 pub(crate) fn absence(snapshot: &Snapshot) -> String {
     match Absence::of_file(snapshot) {
         None => String::new(),
@@ -25,7 +25,7 @@ pub(crate) fn absence(snapshot: &Snapshot) -> String {
     }
 }
 
-/// Returns what limits the figures of a history, one line each.
+/// Returns the limitations of a history's figures, one line each.
 pub(crate) fn warnings(history: &DeviceHistory<'_>) -> Vec<String> {
     let trust = history.trust();
     let mut all: Vec<String> = trust.warnings().into_iter().map(|text| format!("warning: {text}")).collect();

@@ -1,4 +1,4 @@
-//! The width of a line: that of the terminal, or of `COLUMNS` if the output goes elsewhere.
+//! The width of a line: the terminal's, or `COLUMNS` if the output goes elsewhere.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the keys of the screen do.
+//! The actions of the screen's keys.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::view::View;
 
-/// What a key asks of the program, beyond the view.
+/// What a key requests of the program, outside the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Asked {
     Nothing,
@@ -19,7 +19,7 @@ pub(super) enum Asked {
     Quit,
 }
 
-/// The keys, with what they do.
+/// The keys with their actions.
 pub(super) const KEYS: [(&str, &str); 9] = [
     ("up, down, k, j", "select a process"),
     ("page up, page down", "scroll"),

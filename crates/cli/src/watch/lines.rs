@@ -16,7 +16,7 @@ pub(super) fn who(figures: &Figures) -> String {
     format!("process {}{rank} device {}{name}", figures.process, figures.device)
 }
 
-/// Returns what is used, of how much.
+/// Returns how much is used, of how much.
 pub(super) fn used(figures: &Figures) -> String {
     let limit = figures.limit_bytes.map_or_else(String::new, |limit| format!(" of {}", Bytes(limit)));
     let live = Bytes(figures.live_bytes);

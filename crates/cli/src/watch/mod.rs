@@ -1,4 +1,4 @@
-//! `memreel watch`: what recorded processes hold while they run.
+//! `memreel watch`: reports what recorded processes hold while they run.
 //!
 //! `lines` prints it, and on a terminal `terminal` draws a `screen` of the `view`, whose keys are in `keys`.
 

@@ -1,4 +1,4 @@
-//! The picture of a view, for any size of a terminal.
+//! Draws a view, for any size of terminal.
 
 #![forbid(unsafe_code)]
 

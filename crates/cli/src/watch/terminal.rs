@@ -1,4 +1,4 @@
-//! The screen of a terminal: draws, reads keys, and does what they ask.
+//! The terminal screen: draws, reads keys, and performs their actions.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use crate::{
     text::Shown,
 };
 
-/// The time between two looks, at least.
+/// The minimum time between two readings.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A page that was opened; it ends with the screen.

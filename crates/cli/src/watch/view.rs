@@ -1,4 +1,4 @@
-//! What the screen shows: the list of processes, the one that is selected, and what the keys have chosen.
+//! The state of the screen: the list of processes, the selected one, and what the keys have chosen.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ pub(super) struct Process {
     pub(super) process: u32,
     pub(super) rank: Option<String>,
     pub(super) is_running: bool,
-    /// What the devices use, or what is live where none reports it.
+    /// The bytes that the devices use, or that are live if no device reports them.
     pub(super) bytes: u64,
     pub(super) allocations_per_s: u64,
     pub(super) n_ooms: u64,

@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<Range<Address>, String> {
 pub(super) struct Question<'q> {
     pub(super) history: &'q DeviceHistory<'q>,
     pub(super) range: &'q Range<Address>,
-    /// When to look at what covers it.
+    /// The moment at which to report what covers it.
     pub(super) moment: Moment,
     /// The most blocks that are listed.
     pub(super) n: usize,
@@ -91,7 +91,7 @@ impl<'q> Question<'q> {
     }
 }
 
-/// Returns from where to where the blocks of a device are, for an address that is elsewhere.
+/// Returns the extent of a device's blocks, for an address that is elsewhere.
 fn extent(history: &DeviceHistory<'_>) -> String {
     let lives = || history.lives().iter();
     let first = lives().map(|life| life.address).min();
@@ -160,7 +160,7 @@ fn events(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, n_left_out: u
     table
 }
 
-/// Whether an event is of memory, or of a block behind the first ones.
+/// Returns whether an event is about memory, or about a block after the first ones.
 fn is_shown(what: &AddressChange<'_>, n_left_out: usize) -> bool {
     match what {
         AddressChange::Alloc(number)

@@ -205,7 +205,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
     Ok(())
 }
 
-/// How many segments are printed; the others are counted.
+/// How many segments are printed; the others are only counted.
 const N_SEGMENTS: usize = 20;
 
 fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! A writer that counts its bytes, and takes no more than it may.
+//! A writer that counts its bytes, up to a limit.
 
 #![forbid(unsafe_code)]
 

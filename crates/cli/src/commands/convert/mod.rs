@@ -157,7 +157,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let opened = &open(path)?;
         let part = part(opened, options.device)?;
         let snapshot = part.as_ref().unwrap_or(&opened.snapshot);
-        // A small file may say much by few words: a stack of megabytes, for each of many events.
+        // A small file may expand greatly: a stack of megabytes, for each of many events.
         let most = (!options.allow_large).then(|| opened.n_bytes.saturating_mul(100).saturating_add(GB));
         let Some(output) = output else {
             if matches!(to, To::Pickle | To::Pprof) {
@@ -230,7 +230,7 @@ fn save(
 
 const GB: u64 = 1_000_000_000;
 
-/// Fails if there was more than may be written.
+/// Returns an error if there was more than may be written.
 fn check(is_over: bool, to: To) -> Result<(), Failure> {
     if !is_over {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What was found out about a part of memreel on this machine.
+//! A finding about a part of memreel on this machine.
 
 #![forbid(unsafe_code)]
 

@@ -11,9 +11,9 @@ use std::{
 use super::{finding::Finding, trial::loads};
 use crate::text::Shown;
 
-/// What is recorded of a GPU passes this library.
+/// The library that recorded GPU calls go through.
 const DRIVER: &str = "libcuda.so.1";
-/// It knows what a device has in use, and by which processes.
+/// The library that reports a device's used memory, and by which processes.
 const MANAGEMENT: &str = "libnvidia-ml.so.1";
 
 const OF_CONTAINER: &str = "on a machine with NVIDIA's driver, start the container with --gpus all and \

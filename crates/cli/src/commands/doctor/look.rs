@@ -1,4 +1,4 @@
-//! Whether processes can be looked at from outside, and pages in a browser.
+//! Checks whether processes can be read from outside, and pages opened in a browser.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::{
     text::Shown,
 };
 
-/// The resident memory of a recorded process, which `memreel record --heap` reads beside it.
+/// Checks reading the resident memory of a recorded process, which `memreel record --heap` does from a second process.
 pub(super) fn processes() -> Finding {
     const PART: &str = "resident memory of processes";
     let sleep = in_path("sleep".as_ref());

@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
         } else {
             finding.print(out)?
         }
-        // A trial takes a second; what is known is shown meanwhile.
+        // A trial takes a second; results so far are shown meanwhile.
         out.flush()?;
     }
     Ok(worst)

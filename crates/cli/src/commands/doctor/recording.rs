@@ -1,4 +1,4 @@
-//! Whether programs can be recorded here, their heap, and the frames of Python.
+//! Checks whether programs can be recorded here, and their heap and Python frames.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use crate::{
     text::Shown,
 };
 
-/// What `memreel record` puts in front of programs.
+/// Checks the libraries that `memreel record` preloads.
 pub(super) fn libraries() -> Finding {
     const PART: &str = "record";
     let found = match Libraries::find(false) {

@@ -43,13 +43,13 @@ pub(super) fn started(command: &mut Command) -> io::Result<(bool, String)> {
     Ok((status.success(), String::from_utf8_lossy(&fs::read(&said)?).into_owned()))
 }
 
-/// Returns why the loader does not load a library in front of a program, in its own words.
+/// Returns why the loader does not preload a library, in its own words.
 ///
 /// # Errors
 /// There is no program to try it with.
 pub(super) fn loads(library: &Path) -> io::Result<Result<(), String>> {
     let program = in_path("true".as_ref()).ok_or_else(|| io::Error::other("there is no program `true`"))?;
-    // A program without glibc's loader says nothing of it.
+    // A program without glibc's loader reports nothing about it.
     if let Some(unrecorded) = why_not(program.as_os_str()) {
         return Err(io::Error::other(unrecorded.why));
     }
@@ -64,12 +64,12 @@ pub(super) fn loads(library: &Path) -> io::Result<Result<(), String>> {
 /// A recording into a folder that is removed.
 pub(super) struct Recorded {
     folder: TempDir,
-    /// What the program and memreel wrote to standard error.
+    /// What the program and memreel printed on standard error.
     pub(super) said: String,
 }
 
 impl Recorded {
-    /// Records the heap of a program, as a user does: `memreel` are the words that start this program.
+    /// Records the heap of a program, as a user does; `memreel` has the words that start this program.
     ///
     /// # Errors
     /// The text says why it cannot be recorded.
@@ -90,7 +90,7 @@ impl Recorded {
         if is_fine { Ok(Recorded { folder, said }) } else { Err(why().to_owned()) }
     }
 
-    /// The snapshots of its processes, one after the other.
+    /// Returns the snapshots of its processes, one by one.
     pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
         let found = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
         let files: Vec<PathBuf> = found.map(|entry| entry.path()).collect();

@@ -1,4 +1,4 @@
-//! What runs of some sizes say of others, and its line of `--json`.
+//! The prediction for other sizes from the runs of some sizes, and its line of `--json`.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::runs::Runs;
 
-/// What is known of other sizes.
+/// The facts about other sizes.
 pub(super) struct Answer<'a> {
     pub(super) runs: &'a Runs,
     pub(super) sizes: &'a Sizes<'a>,
@@ -23,9 +23,9 @@ pub(super) struct Answer<'a> {
     /// The setting of the grid under which the largest size fits, and that size.
     pub(super) best: Option<(String, Largest)>,
     pub(super) limit_bytes: Option<u64>,
-    /// The most that a run had on the device beside what PyTorch reserved, and the size of that run.
+    /// The most that a run had on the device in addition to what PyTorch reserved, and the size of that run.
     pub(super) beside: Option<(Size, u64)>,
-    /// Only multiples of it are looked for.
+    /// Only multiples of it are tried.
     pub(super) step: NonZeroU64,
     /// Whether a grid of settings was tried.
     pub(super) has_sweep: bool,

@@ -1,4 +1,4 @@
-//! The runs that are named on the command line, each with its size.
+//! The runs on the command line, each with its size.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,7 @@ impl Written {
     }
 }
 
-/// The owner of what PyTorch's allocator reserves, in tables of owners.
+/// The owner of what PyTorch's allocator reserves, in owner tables.
 const PYTORCH: &str = "pytorch";
 
 /// The opened runs.
@@ -192,7 +192,8 @@ impl Runs {
         self.runs.iter().find(|(of, _)| *of == size).map(|(_, opened)| &*opened.snapshot)
     }
 
-    /// Returns the most that a run of `memreel record` had on a device beside what PyTorch reserved, and its size.
+    /// Returns the most that a run of `memreel record` had on a device in addition to what PyTorch reserved, and its
+    /// size.
     pub(super) fn beside(&self, device: DeviceId) -> Option<(Size, u64)> {
         let of_run = |(size, opened): &(Size, Opened)| {
             let tables = owners(&[&opened.snapshot]);

@@ -87,7 +87,7 @@ impl Report<'_> {
         }
     }
 
-    /// Prints the request that fails at a size, and who asks for it.
+    /// Prints the request that fails at a size, and its caller.
     fn failure(&self, fails: &Prediction, out: &mut impl Write) -> io::Result<()> {
         let Some(FailedRequest { size_bytes, entry, .. }) = fails.failure else { return Ok(()) };
         let words = self.answer.runs.words(fails.size);
@@ -151,7 +151,7 @@ impl Report<'_> {
         table
     }
 
-    /// Returns what the peak of a size is made of, in one sentence.
+    /// Returns what the peak of a size consists of, in one sentence.
     fn parts(&self, of: &Prediction) -> String {
         let mut parts: Vec<String> = Vec::new();
         for part in &of.peak_parts {
@@ -191,7 +191,7 @@ impl Report<'_> {
     }
 }
 
-/// Returns what is reserved at the peak of a size that fits, and how sure that is.
+/// Returns what is reserved at the peak of a size that fits, and how certain that is.
 fn peak(fits: &Prediction) -> String {
     let released = match fits.num_alloc_retries {
         0 => "",

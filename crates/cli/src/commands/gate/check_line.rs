@@ -1,4 +1,4 @@
-//! A check of `memreel gate` as a line.
+//! Prints a check of `memreel gate` as a line.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,10 @@ fn text(measure: Measure) -> String {
     }
 }
 
-/// Returns what was measured, and what is allowed.
+/// Returns what was measured and what is allowed.
 pub(super) fn line(check: &Check) -> String {
     let of = if check.is_baseline { " (baseline)" } else { "" };
-    // Two sizes may be one text.
+    // Two sizes may print as the same text.
     let more = match (check.actual, check.most) {
         (Measure::Bytes(actual), Measure::Bytes(most)) if actual > most => {
             format!(", {} more", Bytes(actual - most))

@@ -11,9 +11,9 @@ use crate::text::escape_xml;
 pub(super) struct Gated {
     pub(super) place: String,
     pub(super) checks: Vec<Check>,
-    /// Who holds the most where the first limit is exceeded.
+    /// The largest holders, if the first limit is exceeded.
     pub(super) most: Option<String>,
-    /// What fails beside the checks: the name of the test, and why.
+    /// What fails in addition to the checks: the name of the test, and why.
     pub(super) failures: Vec<(&'static str, String)>,
 }
 

@@ -183,7 +183,7 @@ fn owner(text: &str) -> Result<(String, u64), String> {
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(path) = &options.junit {
         replaces_no_snapshot(path, options.input.files.iter().chain(&options.baseline))?;
-        // Without an answer none is left of an earlier run.
+        // Without an answer, none from an earlier run may remain.
         pickle::remove(path).map_err(|error| Failure::unwritable(path, error))?;
     }
     let limits = options.limits();
@@ -226,7 +226,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// What is compared with the limits, one device after the other.
+/// What is compared with the limits, one device after another.
 struct Gate<'a> {
     options: &'a Options,
     limits: Limits,
@@ -252,7 +252,7 @@ impl Gate<'_> {
         match of_baseline.as_ref().map(|baseline| (baseline, baseline.counterpart(opened, device))) {
             Some((baseline, Ok(other))) => {
                 let before = baseline.histories.of(other);
-                // What a heap has reserved are the pages that were ever touched, which differ from run to run.
+                // A heap's reserved memory is the pages that were ever touched, which differ from run to run.
                 let is_heap = opened.snapshot.usage().iter().any(|of| of.device == device && of.is_heap());
                 let of_baseline = figures.check_baseline(&before.figures(), options.tolerance);
                 checks.extend(of_baseline.into_iter().filter(|check| !is_heap || check.what != "reserved"));
@@ -327,7 +327,7 @@ impl Options {
 }
 
 impl Options {
-    /// Returns why figures are not those of the whole run, if some are not.
+    /// Returns why figures do not cover the whole run, if some do not.
     fn partial(&self, history: &DeviceHistory<'_>, checks: &[Check]) -> Option<(&'static str, String)> {
         let mut unknown: Vec<String> =
             history.known_in_part(checks).iter().map(|check| clean(&check.what).into_owned()).collect();
@@ -391,7 +391,7 @@ impl<'a> Baseline<'a> {
         Baseline { opened, histories, devices: devices(&opened.snapshot) }
     }
 
-    /// Prints the command that says what a run has more, if blocks can tell it.
+    /// Prints the command that shows what a run has more, if blocks can show it.
     fn print_next(
         &self,
         opened: &Opened,
@@ -405,15 +405,15 @@ impl<'a> Baseline<'a> {
             _ => None,
         };
         let at = checks.iter().filter(|check| check.is_baseline && !check.is_passed).find_map(at);
-        // What was read from standard input cannot be read again.
+        // Standard input cannot be read again.
         let Some(at) = at.filter(|_| !self.opened.is_stdin && !opened.is_stdin) else { return Ok(()) };
         let of_several = self.devices.len() > 1 && self.devices.contains(&device);
         let device = of_several.then_some(device);
         writeln!(out, "{}", what_it_has_more(at, device, &self.opened.name, &opened.name))
     }
 
-    /// Returns the device to compare a device with: that of the same number, or the only one if the file has only
-    /// one too, as in the files of two ranks; otherwise the reason why there is none.
+    /// Returns the device to compare a device with: the one with the same number, or the only one if both files have
+    /// only one, as in the files of two ranks; otherwise the reason why there is none.
     fn counterpart(&self, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
         let known = &self.devices;
         match known[..] {
@@ -430,13 +430,13 @@ impl<'a> Baseline<'a> {
 /// Returns why the figures of a history may be too low.
 fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Vec<String> {
     let trust = history.trust();
-    // What the recorder knows of the events that it lost is all that is compared.
+    // Only what the recorder knows about the lost events is compared.
     let is_known =
         trust.run_peak_bytes.is_some() && trust.is_exact() && history.known_in_part(checks).is_empty();
     let mut all = if is_known || trust.is_whole() { Vec::new() } else { warnings(history) };
     all.extend(history.oom().map(|report| {
         let n = count(report.n_ooms, "request");
-        // Addresses are no memory.
+        // Addresses are not memory.
         let so = match report.reserved_address_bytes {
             Some(_) => "the last one for addresses",
             None => "so the program may need more than it had",

@@ -1,4 +1,4 @@
-//! Runs of several processes: which of their files are compared, and what was not recorded.
+//! Gates runs of several processes: which of their files are compared, and what was not recorded.
 
 #![forbid(unsafe_code)]
 
@@ -73,8 +73,8 @@ impl Run {
 }
 
 impl Run {
-    /// Compares the helpers by `check`, of which those that fail are printed, and looks at what was not recorded. Returns what of
-    /// the run failed.
+    /// Compares the helpers by `check`, printing those that fail, and examines what was not recorded. Returns what
+    /// failed in the run.
     pub(super) fn check(
         &self,
         input: &Input,

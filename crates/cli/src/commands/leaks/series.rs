@@ -74,7 +74,7 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
     Ok(worst)
 }
 
-/// A device of the files. Of each history no more is kept than the answer needs.
+/// A device of the files. Only what the answer needs is kept of each history.
 struct Asked<'a> {
     device: DeviceId,
     found: Vec<SeriesSite>,
@@ -97,7 +97,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Says if sites grew up to the last file: a program that ends gives back what it held.
+/// Reports if sites grew up to the last file: a program that ends gives back what it held.
 fn print_without_last(
     opened: &[Opened],
     found: &[SeriesSite],

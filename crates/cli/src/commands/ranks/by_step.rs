@@ -1,4 +1,4 @@
-//! The ranks side by side, step by step.
+//! Prints the ranks side by side, step by step.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The ranks of all files, compared: outliers first, then the others, then the files that cannot be read.
+//! Compares the ranks of all files: first the outliers, then the others, then the files that cannot be read.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub(super) struct Broken {
     pub(super) exit: Exit,
 }
 
-/// The ranks, the outliers first: those whose requests failed, by the time of the failure, then the others by how far they are.
+/// The ranks: first those whose requests failed, by the time of the failure, then the others, most unusual first.
 #[derive(Debug)]
 pub(super) struct All {
     pub(super) ranks: Vec<Compared>,
@@ -101,17 +101,17 @@ impl All {
         self.ranks.iter().filter(|one| one.verdict.is_outlier()).count()
     }
 
-    /// Returns the ranks whose requests failed, in the order in which they did, if they are more than half: then a failure makes
-    /// none of them an outlier.
+    /// Returns the ranks whose requests failed, in the order in which they did, if they are more than half: then a
+    /// failure does not make a rank an outlier.
     pub(super) fn mostly_failed(&self) -> Vec<&Compared> {
-        // A time that is not known is 0.
+        // An unknown time is 0.
         let failed_us = |one: &&Compared| one.figures.oom.as_ref().map(|oom| (oom.time_us == 0, oom.time_us));
         let mut failed: Vec<&Compared> = self.ranks.iter().filter(|one| one.figures.oom.is_some()).collect();
         failed.sort_by_key(failed_us);
         if failed.len() * 2 > self.ranks.len() { failed } else { Vec::new() }
     }
 
-    /// Returns what a reader should know about the files, one sentence each.
+    /// Returns what users should know about the files, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.first_failed());
@@ -230,7 +230,7 @@ fn listed(ranks: &[String], n: usize) -> String {
 /// The most columns of a path in a name.
 const PATH_COLUMNS: usize = 24;
 
-/// Returns the name of a file: its rank, or else that of the file.
+/// Returns the name of a file: its rank, or otherwise the file's own name.
 fn name(path: &Path, rank: Option<u64>) -> String {
     match (rank, path.file_name()) {
         (Some(rank), _) => format!("rank {rank}"),

@@ -1,4 +1,4 @@
-//! The ranks as JSON, one object a line.
+//! Prints the ranks as JSON, one object per line.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::{
     compared::{All, Compared},
 };
 
-/// Prints a line for each rank, the outliers first, and one for each file that cannot be read.
+/// Prints a line for each rank, outliers first, and one for each file that cannot be read.
 pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
     for one in &all.ranks {
         writeln!(out, "{}", line(one))?;

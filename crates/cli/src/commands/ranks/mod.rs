@@ -78,7 +78,7 @@ enum By {
     Step,
 }
 
-/// The most ranks of a page: it has all of their pictures.
+/// The most ranks on a page, which contains all of their pictures.
 const MAX_OF_PAGE: usize = 16;
 
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {

@@ -1,4 +1,4 @@
-//! Reads the files of many ranks on all cores, one file a core at a time.
+//! Reads the files of many ranks on all cores, one file per core at a time.
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,7 @@ pub(super) struct Read {
     pub(super) found: Found,
 }
 
-/// Reads files, in their order. Of each only its figures are kept.
+/// Reads files in order, keeping only the figures of each.
 pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
     let found: Vec<OnceLock<Found>> = files.iter().map(|_| OnceLock::new()).collect();
     let (next, progress) = (AtomicUsize::new(0), Progress::new(files.len() as u64));
@@ -82,7 +82,7 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
         .collect()
 }
 
-/// Reads the devices on which a rank has something of its own; of a rank without a GPU, all.
+/// Reads the devices on which a rank has memory of its own; for a rank without a GPU, all devices.
 fn figures(path: &Path, device: Devices) -> Found {
     let why = |failure: Failure| match failure {
         Failure::Message(exit, why) => (exit, why),

@@ -1,4 +1,4 @@
-//! The ranks as a table, with the reasons below each outlier.
+//! Prints the ranks as a table, with the reasons below each outlier.
 
 #![forbid(unsafe_code)]
 
@@ -44,8 +44,8 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     }
 }
 
-/// Returns the command that answers what comes next: why the rank failed that did so first or differs most, or what that has
-/// more than another.
+/// Returns the command that answers what comes next: why the rank failed that failed first or differs most, or what it
+/// has more than another.
 fn next(all: &All) -> Option<String> {
     let is_file = |one: &&Compared| !is_stdin(&one.path);
     let why = |one: &Compared| command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]);
@@ -63,7 +63,7 @@ fn next(all: &All) -> Option<String> {
 /// The most files that cannot be read in a text.
 pub(super) const MAX_BROKEN: usize = 20;
 
-/// Prints what is below a table: the files that cannot be read, and the notes.
+/// Prints what comes below a table: the files that cannot be read, and the notes.
 pub(super) fn below(all: &All, out: &mut impl Write) -> io::Result<()> {
     if !all.broken.is_empty() {
         writeln!(out)?;
@@ -121,7 +121,7 @@ fn finding(all: &All) -> Option<String> {
     })
 }
 
-/// Returns the step in which a rank failed, behind a space; nothing outside of steps.
+/// Returns the step in which a rank failed, after a space; nothing outside steps.
 fn step(one: &Compared) -> String {
     let step = one.figures.oom.as_ref().map(|oom| &oom.step).filter(|step| !step.is_empty());
     step.map_or_else(String::new, |step| format!(" {}", clean(step)))

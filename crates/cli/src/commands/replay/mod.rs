@@ -216,7 +216,8 @@ fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> 
     Requests::of_devices(snapshot, &devices)
 }
 
-/// Returns the requests of the changed program; a device without requests below a call stays as it is, unless none has some.
+/// Returns the requests of the changed program; a device without requests below a call is unchanged, unless no device
+/// has some.
 fn changed(requests: Vec<Requests>, snapshot: &Snapshot, changes: &[Change]) -> Result<Vec<Requests>, Error> {
     changes.iter().try_fold(requests, |requests, change| {
         let changed: Vec<_> = requests.iter().map(|requests| requests.changed(snapshot, change)).collect();

@@ -1,4 +1,4 @@
-//! The results of `memreel replay`, in which settings with the same result share a row.
+//! The results of `memreel replay`; settings with the same result share a row.
 
 #![forbid(unsafe_code)]
 
@@ -60,13 +60,13 @@ impl<'a> Shared<'a> {
         self.answers.iter().any(|answer| answer.conf == conf)
     }
 
-    /// Returns the other settings as text; those that differ in one value are put together.
+    /// Returns the other settings as text; those that differ in one value are combined.
     pub(super) fn others(&self) -> Vec<String> {
         texts(self.answers[1..].iter().map(|answer| &*answer.conf))
     }
 }
 
-/// Returns settings as text; those that differ in the values of one key are put together.
+/// Returns settings as text; those that differ in the values of one key are combined.
 fn texts<'a>(confs: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut families: Vec<Family<'a>> = confs.map(Family::new).collect();
     // Families that were joined may have become alike in all other keys.

@@ -1,4 +1,4 @@
-//! The text of `memreel replay`: the answer of a sweep, a table, and the requests that failed.
+//! Prints the text of `memreel replay`: the answer of a sweep, a table, and the requests that failed.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::text::{
     clean, count, print_text,
 };
 
-/// The answers for one device, and what is known of them.
+/// The answers for one device, and the facts about them.
 pub(super) struct Report<'a> {
     pub(super) file: &'a str,
     pub(super) snapshot: &'a Snapshot,
@@ -95,7 +95,7 @@ impl Report<'_> {
         self.failures(&rows, out)
     }
 
-    /// Returns the rows that are printed: the first ones, of which the last makes room for the recorded setting.
+    /// Returns the printed rows: the first ones, of which the last makes room for the recorded setting.
     fn shown<'r, 'a>(&self, rows: &'r [Shared<'a>]) -> Vec<&'r Shared<'a>> {
         let n = self.n_rows.unwrap_or(usize::MAX).clamp(1, rows.len().max(1));
         let mut shown: Vec<_> = rows.iter().take(n).collect();
@@ -211,8 +211,8 @@ impl Report<'_> {
         table
     }
 
-    /// Prints the first request that failed under each setting; settings under which it is the same one are put
-    /// together. In a sweep, only the best setting and the recorded one count.
+    /// Prints the first request that failed under each setting; settings with the same one are combined. In a sweep,
+    /// only the best setting and the recorded one count.
     fn failures(&self, rows: &[Shared<'_>], out: &mut impl Write) -> io::Result<()> {
         let conf = self.requests.recorded().usable_conf();
         let (shown, others): (Vec<_>, Vec<_>) = rows

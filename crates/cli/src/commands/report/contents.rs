@@ -1,4 +1,4 @@
-//! What a report says of a snapshot.
+//! The contents of a report on a snapshot.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use crate::{
 
 const N_SITES: usize = 10;
 
-/// How many of the largest sites are looked at: some of them have one text.
+/// How many of the largest sites are examined: some of them share one text.
 const MOST_SITES: usize = 1000;
 const N_SETTINGS: usize = 6;
 const PLOT_COLUMNS: usize = 72;
@@ -127,7 +127,7 @@ fn figures(opened: &Opened, history: &DeviceHistory<'_>, explanation: Option<&Ex
 fn sites(history: &DeviceHistory<'_>, groups: &[Group]) -> Part {
     let shown = history.shown_frames();
     let all_bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    // Sites that differ only further out have one text.
+    // Sites that differ only further out share one text.
     let mut sums: Vec<(String, u64, usize)> = Vec::new();
     for group in groups.iter().take(MOST_SITES) {
         let path = path(&group.site, &shown);

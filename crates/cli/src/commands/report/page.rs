@@ -1,4 +1,4 @@
-//! A page in parts, which is written as Markdown or as HTML.
+//! A page in parts, written as Markdown or HTML.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub(super) enum Part {
         characters: String,
         svg: String,
     },
-    /// A part that is closed until a reader opens it.
+    /// A part that is collapsed until a reader opens it.
     Folded(String, Box<Part>),
 }
 

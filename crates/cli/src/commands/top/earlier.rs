@@ -1,4 +1,4 @@
-//! `memreel top` at a peak whose events the ring lost: what was in use then, by the sums of the whole run.
+//! `memreel top` at a peak whose events the ring lost: what was in use then, from the sums of the whole run.
 
 #![forbid(unsafe_code)]
 

@@ -13,10 +13,10 @@ use crate::text::{
     sites::{figures, heading, owner_heading, print_rows},
 };
 
-/// What is before a peak that is only known not to be exceeded.
+/// The prefix of a peak that is only an upper bound.
 const AT_MOST: &str = "≤ ";
 
-/// Prints the groups with their heading, what is behind them, and notes about what they lack.
+/// Prints the groups with their heading, the rest of the list, and notes about what they lack.
 pub(super) fn print_groups(
     options: &Options,
     history: &DeviceHistory<'_>,

@@ -110,7 +110,7 @@ fn body(
         return Ok(());
     }
     let groups = history.top(moment, options.by.by());
-    // What is held from the device is not of blocks, and has more bytes than they.
+    // Device memory is not in blocks, and is larger than they are.
     let is_of_segments = matches!(options.by, Grouping::Owner);
     let all_bytes = if is_of_segments { sum(&groups).0 } else { all_bytes };
     print_groups(options, history, &groups, all_bytes, sites, out)?;

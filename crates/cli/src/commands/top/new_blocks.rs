@@ -85,7 +85,7 @@ pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write)
     if !answer.new.is_complete {
         print_text("warning: the oldest events are lost; what they allocated is not counted", out)?;
     }
-    // What was there before the history is not asked.
+    // What existed before the history does not matter.
     for warning in history.trust().warnings() {
         print_text(format!("warning: {warning}"), out)?;
     }

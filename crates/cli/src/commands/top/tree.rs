@@ -1,4 +1,4 @@
-//! What `memreel top` prints of a moment besides groups: its figures for JSON, and the tree of calls.
+//! What `memreel top` prints about a moment in addition to groups: its figures for JSON, and the tree of calls.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `memreel torch`: the questions of PyTorch's own tool, under its words.
+//! `memreel torch`: the commands of PyTorch's own tool, under its names.
 
 #![forbid(unsafe_code)]
 

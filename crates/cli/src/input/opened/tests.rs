@@ -1,4 +1,5 @@
-//! A file that another process exchanges for a pipe or a link while it is opened: nobody waits, and no device is read.
+//! Tests files that another process replaces by a pipe or a link while they are opened: nothing waits, and no device is
+//! read.
 
 use std::{
     env, fs,
@@ -22,10 +23,10 @@ fn n_turns() -> usize {
 /// How long a turn may take that does not wait for anybody: no turn takes a thousandth of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A way in which the program opens a file, by its name.
+/// A way in which the program opens a file by name.
 type Opening = (&'static str, fn(&Path));
 
-/// What opens files that are named.
+/// The functions that open named files.
 const OPENING: [Opening; 6] = [
     ("snapshot", |path| drop(pickle::load(path))),
     ("inspection", |path| drop(pickle::inspect(path))),
@@ -35,7 +36,7 @@ const OPENING: [Opening; 6] = [
     ("output", |path| drop(replaces_no_snapshot(path, []))),
 ];
 
-/// A file, and what is put in its place.
+/// A file, and its replacement.
 struct Exchange {
     path: PathBuf,
     other: PathBuf,

@@ -1,4 +1,4 @@
-//! What the page has of the devices: the figures of the last look, and their curves.
+//! What the page keeps about the devices: the latest figures, and their curves.
 
 #![forbid(unsafe_code)]
 

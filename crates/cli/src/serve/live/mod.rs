@@ -1,4 +1,4 @@
-//! What is watched, for the page that follows it: a thread looks, and the page asks for what the last look found.
+//! Watches processes for the page that follows them: a thread reads, and the page requests the latest result.
 //!
 //! `curve` is the memory of a device over time, and `kept` what the page has of all devices; both have a bound. `page` is where
 //! the page of a run is.

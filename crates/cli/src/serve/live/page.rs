@@ -1,4 +1,4 @@
-//! The page that follows a run: its port, where it is, and a browser that shows it.
+//! The page that follows a run: its port, its address, and a browser that shows it.
 
 #![forbid(unsafe_code)]
 

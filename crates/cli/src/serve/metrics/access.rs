@@ -1,5 +1,5 @@
-//! Who gets metrics: those who name the host as it is, so that no page of the web reads them by a name of its own, and who have
-//! the token if there is one.
+//! Decides who gets metrics: clients that use the host's own name, so that no web page reads them under another name,
+//! and that have the token if there is one.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The metrics of all devices, in the text of OpenMetrics.
+//! Writes the metrics of all devices in the OpenMetrics text format.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::run::figures::{Figures, OwnerBytes};
 
-/// What the names of all metrics begin with.
+/// The prefix of all metric names.
 const PREFIX: &str = "memreel";
 
 /// The name and the value of each label.

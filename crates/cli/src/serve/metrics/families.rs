@@ -1,10 +1,10 @@
-//! The metrics of a device: their names, what they mean, and the number of each.
+//! The metrics of a device: their names, their meanings and their values.
 
 #![forbid(unsafe_code)]
 
 use crate::run::figures::Figures;
 
-/// A number of a device, with what it means.
+/// A value of a device, with its meaning.
 pub(super) struct Family<T> {
     /// Without the unit and the ending of counters.
     pub(super) name: &'static str,
@@ -22,7 +22,7 @@ const fn count<T>(name: &'static str, help: &'static str, of: fn(&Figures) -> Op
     Family { name, help, is_bytes: false, of }
 }
 
-/// Numbers that rise and fall, of any sign.
+/// Values that rise and fall, of any sign.
 pub(super) const GAUGES: [Family<i64>; 9] = [
     bytes("used", "Bytes that the device reports as used, by all processes", |of| of.used_bytes.map(signed)),
     bytes("used_peak", "Most bytes that the device reported as used", |of| of.used_peak_bytes.map(signed)),
@@ -41,7 +41,7 @@ pub(super) const GAUGES: [Family<i64>; 9] = [
     count("blocks", "Blocks in use", |of| Some(signed(of.n_live))),
 ];
 
-/// Numbers that only rise, since the recording began.
+/// Values that only rise, since the recording started.
 pub(super) const COUNTERS: [Family<u64>; 5] = [
     count("requests", "Successful requests", |of| Some(of.totals.n_allocs)),
     bytes("requested", "Bytes of successful requests", |of| Some(of.totals.allocated_bytes)),

@@ -1,4 +1,5 @@
-//! What is held, as a profile of pprof. The thread that looks makes it of its last look when it is asked, once for each look.
+//! Serves what is held as a pprof profile. The thread that reads builds it from its last reading on demand, once for
+//! each reading.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +19,10 @@ use tokio::sync::oneshot;
 
 use crate::run::{all::All, watched::Watched};
 
-/// Where Go's programs serve it.
+/// The path at which Go programs serve it.
 pub(super) const PATH: &str = "/debug/pprof/heap";
 
-/// Asks the thread that looks.
+/// Requests to the thread that reads.
 #[derive(Clone, Debug)]
 pub(super) struct Ask(Sender<oneshot::Sender<Bytes>>);
 
@@ -44,7 +45,7 @@ impl Ask {
 }
 
 impl Asked {
-    /// Answers until the pause is over.
+    /// Answers requests until the pause is over.
     pub(super) fn answer_for(&self, pause: Duration, all: &All) {
         let until = Instant::now() + pause;
         let mut profile = None;

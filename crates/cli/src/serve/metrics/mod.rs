@@ -1,4 +1,4 @@
-//! What is watched, as metrics for Prometheus: a thread looks, and a server answers with what the last look found.
+//! Serves what is watched as metrics for Prometheus: a thread reads, and a server answers with the latest result.
 //!
 //! `access` is who gets them, `families` are the metrics and `exposition` is their text, `owners` bounds how many owners there are,
 //! `heap` is what is held as a profile of pprof, `server` answers.
@@ -79,7 +79,7 @@ impl Metrics {
         let _ = thread::Builder::new().name("metrics".into()).spawn(looks);
     }
 
-    /// Serves what processes hold that are watched: until all have ended, or for ever if none are named.
+    /// Serves what watched processes hold: until all have ended, or for ever if none are named.
     pub(crate) fn serve_watched(self, all: All) -> io::Result<()> {
         let text = Text::default();
         let (ask, asked) = heap::channel();

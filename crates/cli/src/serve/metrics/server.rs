@@ -1,4 +1,4 @@
-//! Answers with the text that the last look made, and with what it found as a profile.
+//! Answers with the latest metrics text, and with the latest profile.
 
 #![forbid(unsafe_code)]
 

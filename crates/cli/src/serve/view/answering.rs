@@ -24,7 +24,7 @@ use super::{
 /// replay does not keep the page waiting.
 const N_ANSWERING: usize = 2;
 
-/// What is asked about some files.
+/// The pending requests about some files.
 pub(super) struct Queues([Mutex<Receiver<Question>>; 2]);
 
 /// Returns where to ask, and what is asked there.
@@ -33,7 +33,7 @@ pub(super) fn desk() -> (Desk, Queues) {
     (Desk { ask, ask_long }, Queues([asked, asked_long].map(Mutex::new)))
 }
 
-/// Reads the files and answers what is asked about them, until the desk is gone. Meanwhile calls `work` with whether all
+/// Reads the files and answers requests about them, until the desk is gone. Meanwhile calls `work` with whether all
 /// files are read, and returns its result.
 pub(super) fn answer_about<R>(paths: &[PathBuf], queues: &Queues, work: impl FnOnce(&AtomicBool) -> R) -> R {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();

@@ -1,4 +1,4 @@
-//! A block and all that is known about it.
+//! Answers about a block with everything that is known about it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The blocks that a reader chose: by stream, pool, owner, scope, size, action, or a text.
+//! The blocks that a reader selected: by stream, pool, owner, scope, size, action, or a text.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use super::{
 pub(super) const FILTERS: [&str; 8] =
     ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes", "action", "search"];
 
-/// Which blocks of a device are asked for. All parts must hold.
+/// The requested blocks of a device. All conditions must hold.
 pub(super) struct Choice<'d> {
     stream: Option<StreamId>,
     named: Vec<(&'d Groups, String)>,

@@ -1,4 +1,4 @@
-//! Questions about a whole history or two: its curve, the difference between two, and the curve under other settings.
+//! Answers about one or two whole histories: the curve, the difference between two, and the curve under other settings.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A device of a recording, with what the page asks about it again and again.
+//! A device of a recording, with what the page needs about it repeatedly.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What colours mean: the group of each block, by its stack, owner, pool and so on, and the groups' names.
+//! The meaning of colours: the group of each block, by its stack, owner, pool and so on, and the groups' names.
 
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,7 @@ impl Colour {
     }
 }
 
-/// The groups of each colour, found when they are first asked for.
+/// The groups of each colour, computed at the first use.
 #[derive(Default)]
 pub(super) struct Palette([OnceLock<Groups>; COLOURS.len()]);
 

@@ -1,4 +1,4 @@
-//! Requests of HTTP: which are answered, and the headers of every answer.
+//! Handles HTTP requests: which are answered, and the headers of every answer.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use crate::serve::connections::{Client, Connections, is_local, run};
 use super::{live::Live, page, question::Desk, refusal::Refusal, request::Request, route::Answer};
 use crate::serve::token;
 
-/// What is in front of the answers.
+/// What comes before the answers.
 pub(super) struct Door {
     pub(super) token: String,
     /// Where questions about the files go.
@@ -30,7 +30,7 @@ pub(super) struct Door {
     pub(super) idle: Option<Duration>,
 }
 
-/// Nothing is loaded from elsewhere, and no script but the page's own files runs.
+/// Nothing is loaded from elsewhere, and only the page's own scripts run.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,4 +1,4 @@
-//! The blocks that are in use in a window, found without looking at all that ever were.
+//! Finds the blocks that are in use in a window without examining all blocks.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A page that follows programs while they run: what they hold now, and looks at a moment of theirs.
+//! A page that follows programs while they run: what they hold now, and a closer look at one moment.
 //!
 //! `live` is answered with the text of the last reading, and `live?after=N` with that of a later one than N,
 //! as soon as there is one. `pause` begins a look: the tapes as they are at that moment, read into memory, with a page of their
@@ -30,7 +30,7 @@ const MAX_LOOKS: usize = 2;
 /// How long a page waits for a reading, at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// What is followed.
+/// The followed processes.
 pub(crate) struct Live {
     state: Mutex<State>,
     has_read: Notify,

@@ -1,5 +1,5 @@
-//! The answers that a page in one file has: those of the server to a list of requests. They are pictures of all of a history and
-//! finer ones around the moments that matter, the states at these moments, and what is kept of the largest blocks.
+//! The answers in a single-file page: those of the server to a list of requests. They are pictures of all of a history
+//! and finer ones around the moments that matter, the states at these moments, and what is kept of the largest blocks.
 
 #![forbid(unsafe_code)]
 

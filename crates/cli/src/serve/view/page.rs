@@ -1,4 +1,4 @@
-//! The files of the page, which the program has in itself.
+//! The files of the page, which are built into the program.
 
 #![forbid(unsafe_code)]
 

@@ -26,7 +26,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Asks; the answer is sent to the receiver. Returns `None` if nothing answers any more.
+    /// Sends a request; the answer is sent to the receiver. Returns `None` if nothing answers any longer.
     pub(super) fn ask(&self, request: Request) -> Option<oneshot::Receiver<Answer>> {
         let (reply, answer) = oneshot::channel();
         let ask = if is_slow(&request) { &self.ask_long } else { &self.ask };

@@ -1,4 +1,4 @@
-//! Reading a file, with a first picture of it meanwhile.
+//! Reads a file, showing a first picture of it meanwhile.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Why a request of the page has no answer.
+//! Why a request of the page could not be answered.
 
 #![forbid(unsafe_code)]
 

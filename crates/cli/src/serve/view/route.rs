@@ -1,4 +1,4 @@
-//! Which answer a request gets, and which threads compute it.
+//! Decides which answer a request gets, and which threads compute it.
 
 #![forbid(unsafe_code)]
 
@@ -87,7 +87,7 @@ fn route(path: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| route.path == path)
 }
 
-/// Whether the answer to a request takes long.
+/// Returns whether the answer to a request takes long.
 pub(super) fn is_slow(request: &Request) -> bool {
     route(&request.path).is_some_and(|route| route.pace == Pace::Slow)
 }

@@ -1,4 +1,4 @@
-//! The answers of the server, compared with those of the plainest code on the same history.
+//! Compares the server's answers with those of the simplest possible code on the same history.
 
 use memreel_snapshot::history::Moment;
 use serde_json::Value;

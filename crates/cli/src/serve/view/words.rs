@@ -1,4 +1,4 @@
-//! Calls in the words of the page: short names, and files without folders.
+//! Calls in the page's form: short names, and files without folders.
 
 #![forbid(unsafe_code)]
 
