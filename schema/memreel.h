@@ -10,8 +10,8 @@
  * MEMREEL_DEVICE=host in the environment, device 0 is the host's memory.
  * Settings are read from MEMREEL_ALLOC_CONF, otherwise from
  * PYTORCH_ALLOC_CONF. As in PyTorch, its deprecated name
- * PYTORCH_CUDA_ALLOC_CONF wins if both are set. The options of recording that
- * MEMREEL names win over those of memreel_record (docs/triggers.md).
+ * PYTORCH_CUDA_ALLOC_CONF wins if both are set. The recording options in
+ * MEMREEL override those of memreel_record (docs/triggers.md).
  *
  * Every function may be called from any thread. A function that returns int
  * returns 0 on success and -1 on failure; memreel_error() then returns the
@@ -49,7 +49,7 @@ void *memreel_malloc(size_t size, int device, void *stream);
 void memreel_free(void *ptr, size_t size, int device, void *stream);
 
 /* Hooks. Pass each to the method of CUDAPluggableAllocator().allocator() in the
- * comment beside it. */
+ * comment next to it. */
 void memreel_init(int device_count);                            /* set_init_fn */
 void memreel_empty_cache(void);                                 /* set_reset_fn */
 void memreel_set_memory_fraction(double fraction, int device);  /* set_memory_fraction_fn */
@@ -60,7 +60,7 @@ void *memreel_base_allocation(void *ptr, size_t *size);         /* set_base_allo
 void memreel_record_stream(void *ptr, void *stream);            /* set_record_stream_fn */
 /* `filter` is the address of a std::function<bool(cudaStream_t)> of libstdc++
  * (which C++ passes by value, and therefore by address here). NULL routes the
- * requests of the calling thread. The function is called under no lock, perhaps
+ * requests of the calling thread. The function is called without a lock, perhaps
  * by several threads at once; an exception that it throws reaches the caller of
  * memreel_malloc or memreel_cupy_malloc. */
 void memreel_begin_allocate_to_pool(int device, uint64_t pool_first, uint64_t pool_second,
@@ -70,13 +70,12 @@ void memreel_end_allocate_to_pool(int device, uint64_t pool_first,
 void memreel_release_pool(int device, uint64_t pool_first,
                           uint64_t pool_second);                /* set_release_pool */
 
-/* A pool under an id that the caller chooses, with one reference, as
- * torch.cuda.MemPool has it: `use_on_oom` lets its free blocks serve other
- * requests when the device is full, `no_split` gives each request a segment of
- * its own. memreel_begin_allocate_to_pool adds a reference, memreel_release_pool
+/* A pool under an id that the caller chooses, with one reference, like
+ * torch.cuda.MemPool: `use_on_oom` lets other requests use its free blocks
+ * when the device is full, `no_split` gives each request its own segment. memreel_begin_allocate_to_pool adds a reference, memreel_release_pool
  * drops one. memreel_pool_use_count returns the references, or -1 if there is no
- * such pool. memreel_empty_pool gives the unused segments of a pool without
- * references back to the device. */
+ * such pool. memreel_empty_pool returns the unused segments of a pool without
+ * references to the device. */
 int memreel_create_pool(int device, uint64_t pool_first, uint64_t pool_second, int use_on_oom,
                         int no_split);
 int64_t memreel_pool_use_count(int device, uint64_t pool_first, uint64_t pool_second);
@@ -108,19 +107,19 @@ int memreel_record(const char *options);
 /* Compares the Python frames of the calling thread, as memreel reads them
  * without the interpreter's lock, with those that the interpreter reports. If
  * they differ, or the interpreter is not one that memreel can read, the result
- * is -1 and memreel_error() says why; after a difference no Python frames are
+ * is -1 and memreel_error() has the reason; after a difference no Python frames are
  * recorded. The thread must have the lock: call it from an extension module, or
  * as ctypes.PyDLL("libmemreel.so").memreel_check_python(). */
 int memreel_check_python(void);
 
 /* Writes a snapshot for pytorch.org/memory_viz. On failure, a file that was
- * there before is untouched. */
+ * there before is unchanged. */
 int memreel_dump(const char *path);
 
 /* Makes the first request that fails from now on write a snapshot to `path`
  * before its failure is reported; later failures keep the file. With {n} in the
  * path, as in "oom-{n}.pickle", each failure writes a file with its number,
- * counted from 0. {pid} in the path is the number of the process. */
+ * counted from 0. {pid} in the path is the PID. */
 int memreel_save_on_oom(const char *path);
 
 /* Makes each request that fails from now on call `observer`, on its own thread
@@ -131,12 +130,12 @@ int memreel_on_oom(void (*observer)(void *data, int device, uint64_t requested, 
                                     uint64_t free),
                    void *data);
 
-/* Writes snapshots without being asked each time. `triggers` names the moments
+/* Writes snapshots automatically. `triggers` names the moments
  * and the files, in the grammar of docs/triggers.md:
  *   "dump=oom+exit+signal,file=snap-{host}-{rank}-{pid}-{time}.pickle,keep=5"
- * Several calls add up. A snapshot that cannot be written is one line on
- * stderr. The environment variable MEMREEL asks for the same, and for recording
- * ("all,dump=exit"), at the first call of any function here. */
+ * Several calls add up. A snapshot that cannot be written prints one line on
+ * stderr. The environment variable MEMREEL does the same, and switches recording
+ * on ("all,dump=exit"), at the first call of any function here. */
 int memreel_dump_on(const char *triggers);
 
 /* Returns the numbers of torch.cuda.memory_stats(device) as a JSON object, or
@@ -144,21 +143,21 @@ int memreel_dump_on(const char *triggers);
  * this function again. */
 const char *memreel_stats_json(int device);
 
-/* Set the peaks of the statistics to the present values, and the sums and
+/* Set the peaks of the statistics to the current values, and the sums and
  * counters to zero. */
 int memreel_reset_peak_stats(int device);
 int memreel_reset_accumulated_stats(int device);
 
 /* Returns the fraction that memreel_set_memory_fraction set, 1 without a limit
- * and -1 for a failure. */
+ * and -1 on failure. */
 double memreel_memory_fraction(int device);
 
-/* Returns 1 if memreel_record switched recording on, 0 if it is off, -1 for a
+/* Returns 1 if memreel_record switched recording on, 0 if it is off, -1 on
  * failure. */
 int memreel_is_recording(void);
 
 /* Returns how many of a device's events are lost because more than max_entries
- * were recorded; -1 for a failure. */
+ * were recorded; -1 on failure. */
 int64_t memreel_lost_events(int device);
 
 /* Allocations of this thread between the two calls carry the scope's name.
@@ -176,9 +175,9 @@ int memreel_annotate(int device, void *ptr, const char *name);
 
 /* --- Reports of other allocators ----------------------------------------- */
 
-/* Record the actions of an allocator of your own. Report a free before the
- * memory can be handed out again. A block outside all reported segments counts
- * as a segment of its own. A report that contradicts earlier ones (a block that
+/* Record the actions of your own allocator. Report a free before the
+ * memory can be allocated again. A block outside all reported segments counts
+ * as its own segment. A report that contradicts earlier ones (a block that
  * overlaps a live block, a free of an unknown address) is not recorded and
  * returns -1; memreel_error() has the address and the reason. Do not report
  * blocks of memreel_malloc: they would be recorded twice. `size` and

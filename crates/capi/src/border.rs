@@ -41,7 +41,8 @@ pub(super) fn note(text: &str) {
     let _ = FAILURE.try_with(|failure| failure.replace(text));
 }
 
-/// Prints the first line of a failure's text to stderr, for callers that do not look. [`memreel_error`] returns all.
+/// Prints the first line of a failure's text to stderr, for callers that do not check. [`memreel_error`] returns all of
+/// it.
 pub(super) fn print(text: &str) {
     // Not `eprintln!`, which panics where stderr is a closed pipe.
     let _ = writeln!(io::stderr(), "memreel: {}", text.lines().next().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Figures of a device's allocator and of its recording: what PyTorch's functions return when memreel serves its memory.
+//! Statistics of a device's allocator and of its recording: what PyTorch's functions return when memreel provides its
+//! memory.
 
 use std::{
     cell::RefCell,
@@ -36,7 +37,7 @@ pub extern "C" fn memreel_stats_json(device: c_int) -> *const c_char {
         .unwrap_or(ptr::null())
 }
 
-/// Resets the peaks of a device's statistics to their present values.
+/// Resets the peaks of a device's statistics to their current values.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_reset_peak_stats(device: c_int) -> c_int {
     status(|| {
@@ -65,13 +66,13 @@ fn fraction(allocator: &CachingAllocator) -> f64 {
     allocator.memory_limit().map_or(1.0, |limit_bytes| limit_bytes as f64 / total_bytes as f64)
 }
 
-/// Returns 1 if events or the stacks of live blocks are recorded, 0 if not; -1 for a failure.
+/// Returns 1 if events or the stacks of live blocks are recorded, 0 if not, -1 on failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_is_recording() -> c_int {
     number(|| Ok(c_int::from(state()?.reel.recorder().history().is_on())), -1)
 }
 
-/// Returns how many events of a device did not fit into the ring, and are lost; -1 for a failure.
+/// Returns how many events of a device did not fit into the ring and are lost; -1 on failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_lost_events(device: c_int) -> i64 {
     let lost = || {
@@ -82,7 +83,7 @@ pub extern "C" fn memreel_lost_events(device: c_int) -> i64 {
     number(lost, -1)
 }
 
-/// Runs a call that returns a number. Returns `failed` for a failure, whose text it keeps.
+/// Runs a call that returns a number. Returns `failed` on failure, and keeps the text.
 pub(super) fn number<T>(call: impl FnOnce() -> Result<T>, failed: T) -> T {
     cross(call).unwrap_or_else(|error| {
         note(&error.to_string());

@@ -1,7 +1,7 @@
 //! The C++ functions that select the streams of private pools.
 //!
-//! They are called before the allocator is entered, under no lock and outside of what catches panics: a function may
-//! wait for Python's interpreter lock, and a C++ exception that it throws reaches the caller of `memreel_malloc`.
+//! They are called before the allocator is entered, without a lock and outside the code that catches panics: a function
+//! may wait for Python's interpreter lock, and a C++ exception that it throws reaches the caller of `memreel_malloc`.
 
 use std::{
     cell::Cell,
@@ -70,7 +70,7 @@ impl Drop for Filter {
     }
 }
 
-/// A pool that is begun with a function.
+/// A pool that was begun with a function.
 #[derive(Debug)]
 struct Begun {
     device: c_int,
@@ -78,7 +78,7 @@ struct Begun {
     filter: Filter,
 }
 
-/// The pools that are begun with a function, the newest last.
+/// The pools that were begun with a function, newest last.
 #[derive(Debug)]
 pub(super) struct Filters(Arc<Mutex<Vec<Arc<Begun>>>>);
 
@@ -95,14 +95,14 @@ impl Filters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the function of a pool that is begun.
+    /// Adds the function of a begun pool.
     pub(super) fn add(&self, device: c_int, pool: PoolId, filter: Filter) {
         let begun = Arc::new(Begun { device, pool, filter });
         self.begun().push(begun);
         N_BEGUN.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Drops the function of a pool that is ended, without the lock.
+    /// Drops the function of an ended pool, without the lock.
     pub(super) fn remove(&self, device: c_int, pool: PoolId) {
         let mut begun = self.begun();
         let place = begun.iter().position(|begun| begun.device == device && begun.pool == pool);
@@ -113,10 +113,10 @@ impl Filters {
         }
     }
 
-    /// Asks the functions which pool serves a request on `stream`. They may throw.
+    /// Calls the functions to choose the pool for a request on `stream`. They may throw.
     pub(super) fn choose(&self, device: c_int, stream: StreamId) -> Option<Chosen> {
         let begun = self.begun().clone();
-        // The most recently begun pool that accepts the stream serves it, as the allocator has it.
+        // The most recently begun pool that accepts the stream is used, as in the allocator.
         let mut of_device = begun.iter().rev().filter(|begun| begun.device == device);
         let pool = of_device.find(|begun| begun.filter.accepts(stream))?.pool;
         CHOSEN.try_with(|chosen| chosen.set(Some(pool))).ok().map(|()| Chosen(()))
@@ -134,7 +134,7 @@ pub(super) fn is_chosen(pool: PoolId) -> bool {
     CHOSEN.try_with(Cell::get).is_ok_and(|chosen| chosen == Some(pool))
 }
 
-/// The number of [`Filters`]; without any, a request does not ask for them.
+/// The number of [`Filters`]; if it is 0, a request does not check them.
 static N_BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -142,7 +142,7 @@ thread_local! {
     static CHOSEN: Cell<Option<PoolId>> = const { Cell::new(None) };
 }
 
-/// The choice for one request, which ends when this is dropped.
+/// The choice for one request, which ends when this value is dropped.
 pub(super) struct Chosen(());
 
 impl Drop for Chosen {

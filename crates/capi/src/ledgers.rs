@@ -1,4 +1,4 @@
-//! The ledgers of foreign allocators, and each with memreel's allocator of its device as one inventory.
+//! The ledgers of foreign allocators, each combined with memreel's allocator of its device into one inventory.
 #![forbid(unsafe_code)]
 
 use std::array;
@@ -12,7 +12,7 @@ use memreel::{
 };
 use once_cell::race::OnceBox;
 
-/// How many ledgers are in a group; 256 groups have one for each of the 65,536 devices.
+/// The number of ledgers in a group; 256 groups have one for each of the 65,536 devices.
 const IN_GROUP: usize = 256;
 
 type Group = [OnceBox<Ledger>; IN_GROUP];
@@ -50,8 +50,8 @@ impl Ledgers {
     }
 }
 
-/// The inventory of one device. The allocator and the ledger record on the same
-/// track, so a snapshot must inspect both at one instant.
+/// The inventory of one device. The allocator and the ledger record on the same track, so a snapshot must inspect both
+/// at the same moment.
 #[derive(Debug)]
 pub(super) struct Both<'a> {
     pub(super) device: DeviceId,

@@ -13,8 +13,8 @@ use memreel::{
     allocator::{CachingAllocator, PoolOptions, Route},
 };
 
-/// Asks the functions of the begun pools which pool serves a request; the choice ends with the returned value. They
-/// may throw, so this is not called inside of what catches panics.
+/// Calls the functions of the begun pools to choose the pool for a request; the choice ends with the returned value.
+/// They may throw, so this is not called inside the code that catches panics.
 #[inline(always)]
 pub(super) fn choose(device: c_int, stream: StreamId) -> Option<Chosen> {
     if filters::are_any() { ask(device, stream) } else { None }
@@ -79,7 +79,7 @@ pub extern "C" fn memreel_release_pool(device: c_int, pool_first: u64, pool_seco
     status(|| state()?.allocator(device)?.release_pool(PoolId { graph: pool_first, user: pool_second }));
 }
 
-/// Creates a pool under an id of PyTorch's, with one reference, as the constructor of `torch.cuda.MemPool` does.
+/// Creates a pool under one of PyTorch's ids, with one reference, as the constructor of `torch.cuda.MemPool` does.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_create_pool(
     device: c_int,
@@ -101,7 +101,7 @@ pub extern "C" fn memreel_pool_use_count(device: c_int, pool_first: u64, pool_se
     number(count, -1)
 }
 
-/// Gives the unused segments of a pool without references back to its device.
+/// Returns the unused segments of a pool without references to its device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_empty_pool(device: c_int, pool_first: u64, pool_second: u64) -> c_int {
     status(|| state()?.allocator(device)?.empty_pool(PoolId { graph: pool_first, user: pool_second }))

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn memreel_dump(path: *const c_char) -> c_int {
     status(|| pickle::save(&state()?.recorded(), Path::new(unsafe { text("the path", path)? })))
 }
 
-/// Makes the first failed request, or with `{n}` in the path every one, write a snapshot before its error is
+/// Makes the first failed request (with `{n}` in the path, every failed request) write a snapshot before its error is
 /// returned or thrown.
 ///
 /// # Safety
@@ -97,8 +97,7 @@ pub unsafe extern "C" fn memreel_on_oom(observer: Option<OomObserver>, data: *mu
     })
 }
 
-/// Writes snapshots without being asked each time: `triggers` is a text such as
-/// `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
+/// Writes snapshots automatically: `triggers` is a text such as `dump=oom+exit,file=snap-{pid}.pickle,keep=5`.
 ///
 /// # Safety
 /// `triggers` ends in nul.
@@ -138,7 +137,7 @@ pub extern "C" fn memreel_scope_end() -> c_int {
     })
 }
 
-/// Gives a live block a name: a block of memreel's, or one that was reported.
+/// Gives a live block a name: one of memreel's blocks, or one that was reported.
 ///
 /// # Safety
 /// `name` ends in nul.
@@ -150,7 +149,7 @@ pub unsafe extern "C" fn memreel_annotate(device: c_int, address: *mut c_void, n
     })
 }
 
-/// Records that another allocator handed out a block.
+/// Records that another allocator allocated a block.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_alloc(
     device: c_int,
@@ -178,7 +177,7 @@ pub extern "C" fn memreel_record_segment_alloc(
     report(device, address, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
 }
 
-/// Records that another allocator gives a segment back to the device.
+/// Records that another allocator returns a segment to the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_segment_free(device: c_int, address: *mut c_void) -> c_int {
     report(device, address, |ledger| ledger.segment_free(at(address)))
@@ -210,8 +209,8 @@ fn report(device: c_int, address: *mut c_void, report: impl FnOnce(&Ledger) -> b
     })
 }
 
-/// Returns the error of a report that a ledger refused, with the ledger's reason. If a report of another thread
-/// was refused meanwhile, the reason is not known.
+/// Returns the error of a report that a ledger rejected, with the ledger's reason. If another thread's report was
+/// rejected meanwhile, the reason is unknown.
 fn refused(ledger: &Ledger, device: c_int, address: Address) -> Error {
     let latest = ledger.latest_contradiction().filter(|latest| latest.address == address);
     let why = latest.map_or_else(|| format!("{address} contradicts earlier reports"), |why| why.to_string());

@@ -29,28 +29,28 @@ use memreel::{
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) reel: Reel,
-    /// The GPUs behind the reel's allocators, by ordinal; none on the host.
+    /// The GPUs of the reel's allocators, by ordinal; empty on the host.
     #[cfg(feature = "cuda")]
     gpus: Vec<Arc<Cuda>>,
     /// The ledgers of allocators that report to memreel.
     pub(super) ledgers: Ledgers,
-    /// The functions of the pools that are begun.
+    /// The functions of the begun pools.
     pub(super) filters: Filters,
-    /// The frames of the interpreter that is in the process, or is loaded later.
+    /// The frames of the interpreter in this process, now or once it is loaded.
     pub(super) python: Arc<PythonFrames>,
 }
 
-/// Returns the state. It is made at first use and never dropped, because
-/// callers free blocks until the process ends.
+/// Returns the state. It is created at the first use and never dropped, because callers free blocks until the process
+/// ends.
 pub(super) fn state() -> Result<&'static State> {
     STATE.get_or_try_init(|| State::open().map(Box::new))
 }
 
-// A cell that no thread waits for: in a child of `fork` the one that fills it may be gone. Two threads at once may open
-// a state each; one of them is dropped.
+// A cell that no thread waits for: in a child of `fork` the thread that fills it may not exist. Two threads may each
+// open a state at once; one of them is dropped.
 static STATE: OnceBox<State> = OnceBox::new();
 
-/// Writes a snapshot that a trigger or a failed request asks for: with the ledgers, like every snapshot in C.
+/// Writes a snapshot for a trigger or a failed request: with the ledgers, like every snapshot in C.
 fn dump(path: &Path) -> Result<()> {
     // A trigger may be faster than the cell is filled.
     let state = STATE.get().ok_or_else(|| Error::misuse("memreel is being initialised"))?;
@@ -135,7 +135,7 @@ impl State {
         freed.next().unwrap_or_else(|| Err(unknown(address)))
     }
 
-    /// A snapshot of all devices, each with its allocator and its ledger.
+    /// Returns a snapshot of all devices, each with its allocator and its ledger.
     pub(super) fn recorded(&self) -> Completed {
         let ledgers: BTreeMap<DeviceId, &Ledger> = self.ledgers.all().collect();
         let own = self.reel.allocators().iter().map(|allocator| allocator.device_id());

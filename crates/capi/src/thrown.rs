@@ -1,4 +1,4 @@
-//! Throwing a failed request as the C++ exception that PyTorch turns into a Python one.
+//! Throws a failed request as the C++ exception that PyTorch turns into a Python one.
 //!
 //! PyTorch does not check what a pluggable allocator returns: a null pointer
 //! becomes a tensor. So the failure is thrown: as `c10::OutOfMemoryError` if
@@ -37,7 +37,7 @@ pub(super) unsafe fn throw(error: Error) {
 }
 
 /// Returns the text of a failure. A GPU that is out of memory has PyTorch's text, which programs search for; memreel's
-/// verdict follows on lines of its own.
+/// verdict follows on separate lines.
 fn text(error: &Error) -> String {
     let Some(figures) = error.out_of_memory().filter(|figures| !is_host(figures.device)) else {
         return error.to_string();
@@ -120,7 +120,7 @@ unsafe impl Send for OutOfMemoryError {}
 // SAFETY: as above.
 unsafe impl Sync for OutOfMemoryError {}
 
-/// Memory for the exception, ample: it has 128 bytes in PyTorch 2.11, and other versions may differ.
+/// More than enough memory for the exception: it has 128 bytes in PyTorch 2.11, and other versions may differ.
 const OBJECT_BYTES: usize = 1024;
 
 impl OutOfMemoryError {
@@ -156,7 +156,7 @@ impl OutOfMemoryError {
         }
     }
 
-    /// The layouts of C++ objects above are known for two platforms only.
+    /// The above layouts of C++ objects are known only for two platforms.
     #[cfg(not(all(
         target_os = "linux",
         target_env = "gnu",

@@ -13,7 +13,7 @@ use super::{
 };
 use memreel::{Address, Result, StreamId, integrate::Inventory};
 
-/// Allocates a block; zero bytes are the null address.
+/// Allocates a block; for zero bytes returns the null address.
 #[inline(always)]
 pub(super) fn alloc(size: usize, device: c_int, stream: StreamId) -> Result<Address> {
     if size == 0 { Ok(Address(0)) } else { state()?.alloc(size as u64, device, stream) }
@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn memreel_malloc(
     stream: *mut c_void,
 ) -> *mut c_void {
     let stream = stream.addr().into();
-    // Not inside of what catches panics: a function of the caller may throw here.
+    // Outside the code that catches panics, because a function of the caller may throw here.
     let _chosen = pools::choose(device, stream);
     let error = match cross(|| alloc(size, device, stream)) {
         Ok(address) => return pointer(address),
@@ -64,7 +64,7 @@ pub extern "C" fn memreel_init(_device_count: c_int) {
     status(|| state().map(drop));
 }
 
-/// Gives every unused segment back to its device, for `set_reset_fn`.
+/// Returns every unused segment to its device, for `set_reset_fn`.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_empty_cache() {
     status(|| state()?.reel.empty_cache());
@@ -76,8 +76,8 @@ pub extern "C" fn memreel_set_memory_fraction(fraction: f64, device: c_int) {
     status(|| state()?.allocator(device)?.set_memory_fraction(fraction));
 }
 
-/// Returns where the segment of a block begins and writes its size in bytes,
-/// for `set_base_alloc_fn`; null for an unknown address.
+/// Returns the start address of a block's segment and writes the segment's size in bytes, for `set_base_alloc_fn`; null
+/// for an unknown address.
 ///
 /// # Safety
 /// `size` is null or may be written.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn memreel_base_allocation(address: *mut c_void, size: *mu
     pointer(base)
 }
 
-/// Searches all segments. That is slow, but PyTorch asks only for blocks that it shares with other processes.
+/// Searches all segments. That is slow, but PyTorch only calls this for blocks that it shares with other processes.
 fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
     let mut found = None;
     for allocator in state()?.reel.allocators() {
@@ -107,8 +107,8 @@ fn segment_of(address: Address) -> Result<Option<(Address, u64)>> {
     Ok(found)
 }
 
-/// Records that another stream uses a block, for `set_record_stream_fn`. The
-/// block is not reused before that stream's work queued so far is done.
+/// Records that another stream uses a block, for `set_record_stream_fn`. The block is not reused until that stream's
+/// work queued so far is done.
 ///
 /// # Safety
 /// The stream belongs to the block's device and is not destroyed before the process ends.
