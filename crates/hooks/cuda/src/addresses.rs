@@ -1,4 +1,4 @@
-//! How many addresses the program has reserved, for memory to be mapped there.
+//! Counts the addresses that the program has reserved to map memory at.
 //!
 //! Their sum is enough: the driver frees a range whole or not at all.
 #![forbid(unsafe_code)]
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::intervals;
 
-/// The bytes of all ranges. Relaxed: a number that reports have.
+/// The bytes of all ranges. Relaxed: a number in reports.
 static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the bytes that are reserved now.
@@ -15,13 +15,13 @@ pub(crate) fn reserved_bytes() -> u64 {
     RESERVED_BYTES.load(Ordering::Relaxed)
 }
 
-/// Notes a range that was reserved.
+/// Counts a range that was reserved.
 pub(crate) fn reserved(bytes: u64) {
     RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     intervals::want();
 }
 
-/// Notes a range that was given back.
+/// Counts a range that was released.
 pub(crate) fn freed(bytes: u64) {
     // A range from before the recording was not counted.
     let less = |reserved: u64| Some(reserved.saturating_sub(bytes));
@@ -29,7 +29,7 @@ pub(crate) fn freed(bytes: u64) {
     intervals::want();
 }
 
-/// Forgets all of them: a child of `fork` has no context.
+/// Resets the count: a child of `fork` has no context.
 pub(crate) fn forget() {
     RESERVED_BYTES.store(0, Ordering::Relaxed);
 }

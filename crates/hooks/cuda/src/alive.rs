@@ -1,6 +1,6 @@
-//! The context and the pools of a device, which do not end while a look asks the driver about them.
+//! The context and the pools of a device, which do not end while a look queries the driver about them.
 //!
-//! A look has no lock while it asks: a fork takes every lock, and the driver may take long to answer.
+//! A look holds no lock during its queries: a fork takes every lock, and the driver may take long to answer.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -15,7 +15,7 @@ use memreel::integrate::hold_at_forks;
 
 use super::seen::Seen;
 
-/// What of a device exists.
+/// The existing parts of a device.
 #[derive(Debug)]
 pub(crate) struct Alive {
     all: Arc<Mutex<All>>,
@@ -33,13 +33,13 @@ struct All {
     seen: Seen,
 }
 
-/// One look at a device. Until it is dropped, another look does not begin, and neither the context nor a pool ends.
+/// One look at a device. Until it is dropped, no other look starts, and neither the context nor a pool ends.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
     alive: &'a Alive,
     /// The context, if one is known.
     pub(crate) context: Option<usize>,
-    /// What was seen at the look before; what is written here is there at the next one.
+    /// What the previous look saw; what is written here is available to the next one.
     pub(crate) seen: Seen,
 }
 
@@ -55,18 +55,18 @@ impl Alive {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no look is under way.
+    /// Waits until no look is in progress.
     fn alone(&self) -> MutexGuard<'_, All> {
         let looked = self.looked.wait_while(self.all(), |all| all.is_looked_at);
         looked.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a look, after the one that is under way.
+    /// Starts a look, after the one in progress.
     pub(crate) fn look(&self) -> Look<'_> {
         self.begin(self.alone())
     }
 
-    /// Begins a look; `None` if another one is under way for longer than `patience`.
+    /// Starts a look; `None` if another one is in progress for longer than `patience`.
     pub(crate) fn look_within(&self, patience: Duration) -> Option<Look<'_>> {
         let looked = self.looked.wait_timeout_while(self.all(), patience, |all| all.is_looked_at);
         let (all, _) = looked.unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl Alive {
         Look { alive: self, context: all.context, seen: all.seen }
     }
 
-    /// Forgets the look of a thread that a child of `fork` does not have.
+    /// Forgets the look of a thread that does not exist in a child of `fork`.
     pub(crate) fn forget_look(&self) {
         self.all().is_looked_at = false;
     }
@@ -87,7 +87,7 @@ impl Alive {
         self.all().context
     }
 
-    /// Sets the context; `None` when it ends. Returns the one before.
+    /// Sets the context; `None` when it ends. Returns the previous one.
     pub(crate) fn set_context(&self, context: Option<usize>) -> Option<usize> {
         let mut all = self.alone();
         self.has_context.store(context.is_some(), Ordering::Release);

@@ -1,5 +1,5 @@
-//! The arrays of a program, by handle. An array has no address, and its handle is not one: two handles may be closer to each
-//! other than the arrays are long.
+//! The arrays of a program, by handle. An array has no address, and its handle does not work as one: two handles may be
+//! closer together than the size of their arrays.
 #![forbid(unsafe_code)]
 
 use super::{
@@ -21,7 +21,7 @@ pub(crate) fn allocated(array: usize, bytes: u64) {
     }
 }
 
-/// Records the end of an array, before its handle can be another's.
+/// Records the end of an array, before its handle can be reused.
 pub(crate) fn free(array: usize, call: impl Fn() -> Status) -> Status {
     ARRAYS.end(array, |address| gpus::free(address, &call)).unwrap_or_else(call)
 }

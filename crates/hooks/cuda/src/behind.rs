@@ -1,4 +1,4 @@
-//! A function of the C library that a wrapper of the same name calls.
+//! Finds the C library's function that a wrapper of the same name calls.
 
 use std::{
     ffi::{CStr, c_void},
@@ -20,8 +20,8 @@ impl Behind {
         Behind { name, found: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Returns its address, which the first call finds; null if there is none. That is to be while the library is loaded: in a
-    /// child of `fork` another thread may have the loader's lock.
+    /// Returns its address, which the first call finds; null if there is none. The first call must be made while this
+    /// library is loaded: in a child of `fork` another thread may have the loader's lock.
     pub(crate) fn address(&self) -> *mut c_void {
         // Relaxed: threads at once store the same.
         let known = self.found.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A file that is open for the time of one call, by the system's own calls: in a child of `vfork`, or under a filter of system calls.
+//! Opens a file for the time of one call, by direct system calls: in a child of `vfork`, or under a filter of system
+//! calls.
 
 use std::{ffi::CStr, mem::MaybeUninit};
 
@@ -6,7 +7,7 @@ use libc::c_int;
 
 use super::errno::keeping_errno;
 
-/// How a file is opened to be read, which no pipe makes wait.
+/// How to open a file for reading without waiting for a pipe.
 pub(crate) const READ: c_int = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
 
 /// Opens a file and closes it again, without a place where a thread could be cancelled.
@@ -23,7 +24,7 @@ pub(crate) fn with_file<T>(path: &CStr, how: c_int, work: impl FnOnce(c_int) -> 
     })
 }
 
-/// Returns what the system says of a file that is no folder, device or pipe.
+/// Returns the system's information on a file that is not a folder, device or pipe.
 pub(crate) fn plain(file: c_int) -> Option<libc::stat> {
     let mut found = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the system writes into it; zeros are a value of the fields.
@@ -31,7 +32,7 @@ pub(crate) fn plain(file: c_int) -> Option<libc::stat> {
     (found.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(found)
 }
 
-/// Reads the beginning of a file, and returns how much there is.
+/// Reads the start of a file, and returns how much there is.
 pub(crate) fn read(file: c_int, room: &mut [u8]) -> usize {
     // SAFETY: the system writes at most as many bytes as there are.
     let n = unsafe { libc::syscall(libc::SYS_read, file, room.as_mut_ptr(), room.len()) };

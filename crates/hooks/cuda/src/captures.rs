@@ -1,13 +1,13 @@
-//! Whether streams are being captured into graphs.
+//! Tracks whether streams are being captured into graphs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{driver::driver, types::Status};
 
-/// How many captures have begun and not ended. Most programs have none, and then no stream is asked.
+/// How many captures have started but not ended. Most programs have none, and then no stream is queried.
 static N_OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes a call that begins a capture.
+/// Counts a call that starts a capture.
 pub(crate) fn begin(call: &dyn Fn() -> Status) -> Status {
     // Before the call: once it returns, another thread may use the stream.
     N_OPEN.fetch_add(1, Ordering::SeqCst);
@@ -18,11 +18,11 @@ pub(crate) fn begin(call: &dyn Fn() -> Status) -> Status {
     status
 }
 
-/// Notes a call that ends the capture of a stream.
+/// Counts a call that ends the capture of a stream.
 ///
-/// The stream decides and not the status: the end of a stream that is not captured, or that another thread captures, is an
-/// error that ends nothing, and the end of a capture that had become invalid is an error too. A stream that was destroyed
-/// before leaves the number too high, which costs a question at each allocation and nothing else.
+/// The stream decides, not the status: the end of a stream that is not captured, or that another thread captures, is an
+/// error that ends nothing, and the end of a capture that had become invalid is an error too. A stream that was
+/// destroyed before that leaves the number too high, which only costs a query at each allocation.
 pub(crate) fn end(stream: usize, call: &dyn Fn() -> Status) -> Status {
     let was_captured = is_capturing(stream);
     let status = call();

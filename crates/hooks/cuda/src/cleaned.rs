@@ -1,5 +1,5 @@
-//! An environment for a program that cannot be recorded: where memreel's libraries are not, the loader would print a line about
-//! each, and where the program may not write a tape, it would print that.
+//! Builds an environment for a program that cannot be recorded: without memreel's libraries, the loader would print a
+//! line about each, and a program that may not write a tape would report that.
 
 use std::{
     ffi::{CStr, c_char, c_void},
@@ -15,9 +15,9 @@ use super::{
 
 pub(crate) const PRELOAD: &[u8] = b"LD_PRELOAD=";
 pub(crate) const RUN: &[u8] = b"MEMREEL_RECORD=";
-/// How memreel's libraries begin.
+/// The prefix of memreel's library names.
 const OURS: &[u8] = b"libmemreel_";
-/// The most bytes of a path that is looked at: a program may start another one on a small stack.
+/// The longest path that is checked: a program may start another one on a small stack.
 pub(crate) const PATH_BYTES: usize = 256;
 
 /// The list of an environment, which ends in null.
@@ -53,7 +53,8 @@ pub(crate) unsafe fn variable<'a>(name: &[u8]) -> Option<&'a [u8]> {
     unsafe { CStr::from_ptr(at) }.to_bytes().get(name.len()..)
 }
 
-/// Gives this process another environment where memreel's libraries are of no use. The words of the old one stay as they are.
+/// Gives this process another environment where memreel's libraries are useless. The words of the old one are
+/// unchanged.
 ///
 /// # Safety
 /// No other thread changes the environment.
@@ -68,7 +69,7 @@ pub(crate) unsafe fn clean() {
     }
 }
 
-/// The same, unless this process has other threads, which may be looking at the environment.
+/// Does the same, unless this process has other threads, which may be reading the environment.
 pub(crate) fn clean_if_alone() {
     if fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1) {
         // SAFETY: this is the only thread.
@@ -76,7 +77,8 @@ pub(crate) fn clean_if_alone() {
     }
 }
 
-/// An environment without memreel's libraries, in pages of its own: this may be a child of `vfork`, which may not allocate.
+/// An environment without memreel's libraries, in separate pages: this may be a child of `vfork`, which may not
+/// allocate.
 pub(crate) struct Cleaned {
     pages: *mut c_void,
     n_bytes: usize,
@@ -184,7 +186,7 @@ fn is_unreadable(library: &[u8]) -> bool {
     at_path(library, |path| with_file(path, READ, |_| ()).is_none())
 }
 
-/// Asks about a path. One with a longer path is taken for usable.
+/// Checks a path. A longer one counts as usable.
 fn at_path(path: &[u8], ask: impl FnOnce(&CStr) -> bool) -> bool {
     let mut text = [0_u8; PATH_BYTES];
     let Some(room) = text.get_mut(..path.len()).filter(|room| room.len() < PATH_BYTES) else { return false };

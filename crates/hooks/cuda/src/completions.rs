@@ -1,8 +1,8 @@
-//! How this library learns that a stream has passed a free.
+//! Determines when a stream has passed a free.
 //!
-//! The thread that frees marks the stream with an event, at most one at a time for each stream; a look at
-//! the device asks for it. Frees behind the last mark complete when the program waits for the stream or the device, when it destroys the
-//! stream, or when their addresses are used again.
+//! The thread that frees marks the stream with an event, at most one at a time for each stream; a look at the device
+//! queries it. Frees after the last mark complete when the program waits for the stream or the device, when it destroys
+//! the stream, or when their addresses are reused.
 
 use memreel::Address;
 
@@ -16,7 +16,7 @@ use super::{
     types::Status,
 };
 
-/// Waits for a free in the order of a stream, which the calling thread has just requested.
+/// Waits for a stream-ordered free that the calling thread has just requested.
 pub(crate) fn await_free(gpu: &Gpu, freed: (u64, u64), stream: usize) -> Option<()> {
     // Before the free is added: its stream counts as being marked until it is.
     let driver = driver()?;
@@ -45,7 +45,7 @@ pub(crate) fn complete(gpu: &Gpu, driver: &Driver) {
     end(gpu, done);
 }
 
-/// Notes a call that waits for a stream, or without one for all work of this thread's device: the frees before it are
+/// Records a call that waits for a stream, or without one for all work of this thread's device: earlier frees are
 /// complete then.
 pub(crate) fn waited(stream: Option<usize>, call: &dyn Fn() -> Status) -> Status {
     let before = record(|state| {
@@ -62,7 +62,7 @@ pub(crate) fn waited(stream: Option<usize>, call: &dyn Fn() -> Status) -> Status
     status
 }
 
-/// Marks a stream that the program destroys: its work is done later, and the stream cannot be asked then.
+/// Marks a stream that the program destroys: its work is done later, but the stream cannot be queried then.
 pub(crate) fn destroyed(stream: usize) {
     record(|state| {
         let (gpu, driver) = (state.current_gpu()?, driver()?);

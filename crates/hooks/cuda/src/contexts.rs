@@ -1,4 +1,4 @@
-//! Contexts: where a device's memory begins and ends.
+//! Contexts: where a device's memory starts and ends.
 
 use super::{
     completions,
@@ -16,7 +16,7 @@ use super::{
     types::{Handle, Ordinal, Status},
 };
 
-/// Returns whether a context is this thread's: null means that too.
+/// Returns whether a context is this thread's; null counts too.
 pub(crate) fn is_current(context: Handle) -> bool {
     let is_known = |state: &'static State| {
         state.current_gpu().is_some_and(|gpu| gpu.alive().context() == Some(context.addr()))
@@ -24,9 +24,9 @@ pub(crate) fn is_current(context: Handle) -> bool {
     context.is_null() || record(is_known) == Some(true)
 }
 
-/// Notes a context that a call makes, or finds.
+/// Records a context that a call creates or finds.
 pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Status) -> Status {
-    // Programs ask for the context of a device again and again.
+    // Programs query the context of a device repeatedly.
     let is_known = record(|state| state.gpu(device).is_some_and(|gpu| gpu.alive().has_context()));
     if is_known != Some(false) {
         return call();
@@ -35,7 +35,7 @@ pub(crate) fn made(device: Ordinal, context: *mut Handle, call: &dyn Fn() -> Sta
     made_with(device, call, || (!context.is_null()).then(|| unsafe { *context }.expose_provenance()))
 }
 
-/// Notes the first context of a device, which a call makes and `find` returns.
+/// Records the first context of a device, which a call creates and `find` returns.
 pub(crate) fn made_with(
     device: Ordinal,
     call: &dyn Fn() -> Status,
@@ -55,7 +55,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
         return None;
     }
     gpu.describe(state.recorder());
-    // Other processes may make contexts of their own meanwhile.
+    // Other processes may create contexts meanwhile.
     let own_bytes =
         others::processes(gpu).filter(|found| found.others_bytes > 0).map(|found| found.own_bytes);
     let bytes = own_bytes.or_else(|| others::used_bytes(gpu)?.checked_sub(before?));
@@ -70,7 +70,7 @@ fn begin(state: &'static State, device: Ordinal, context: usize, before: Option<
     Some(())
 }
 
-/// Notes that the primary context of a device may end.
+/// Records that the primary context of a device may end.
 pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status {
     let context = record(|state| {
         let gpu = state.gpu(device)?;
@@ -90,7 +90,7 @@ pub(crate) fn primary_ends(device: Ordinal, call: &dyn Fn() -> Status) -> Status
     status
 }
 
-/// Notes that a context ends.
+/// Records that a context ends.
 pub(crate) fn ends(context: Handle, call: &dyn Fn() -> Status) -> Status {
     let gpu = record(|state| {
         let gpu = state.gpus().find(|gpu| gpu.alive().context() == Some(context.addr()))?;

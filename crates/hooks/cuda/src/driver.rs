@@ -17,7 +17,7 @@ use super::{
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal($($type:ty),*);)*) => {
-        /// Functions of the driver; `None` where the driver does not have one.
+        /// Functions of the driver; `None` for those that it lacks.
         #[derive(Debug, Default)]
         pub(crate) struct Driver {
             $($(#[$doc])* $name: Option<unsafe extern "C" fn($($type),*) -> Status>,)*
@@ -58,7 +58,7 @@ functions! {
     query_event = c"cuEventQuery"(Handle);
 }
 
-/// What the device reports of its memory.
+/// What the device reports about its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MemoryInfo {
     pub(crate) used_bytes: u64,
@@ -88,7 +88,7 @@ const RESERVED_BY_GRAPHS: c_int = 2;
 const RELAXED: c_int = 2;
 
 impl Driver {
-    /// Calls a function that writes its answer, and returns the answer.
+    /// Calls a function that writes its result to a pointer, and returns the result.
     fn ask<T: Default>(call: impl FnOnce(*mut T) -> Option<Status>) -> Option<T> {
         let mut answer = T::default();
         call(&raw mut answer).filter(|status| status.is_success()).map(|_| answer)
@@ -101,7 +101,7 @@ impl Driver {
         Driver::ask(|device| Some(unsafe { (self.device_of_context?)(device) }))
     }
 
-    /// The number of devices; `None` before the driver is initialised.
+    /// Returns the number of devices; `None` before the driver is initialised.
     pub(crate) fn n_devices(&self) -> Option<c_int> {
         // SAFETY: the driver writes a number.
         Driver::ask(|n| Some(unsafe { (self.count?)(n) }))
@@ -131,7 +131,7 @@ impl Driver {
         status.is_success().then(|| MemoryInfo { used_bytes: total_bytes.saturating_sub(free), total_bytes })
     }
 
-    /// Makes a context that exists this thread's, while `work` runs.
+    /// Makes an existing context this thread's, while `work` runs.
     ///
     /// # Safety
     /// The context is not destroyed meanwhile.
@@ -148,7 +148,7 @@ impl Driver {
         Some(done)
     }
 
-    /// Whether a device's primary context exists.
+    /// Returns whether a device's primary context exists.
     pub(crate) fn has_primary(&self, device: Ordinal) -> bool {
         let (mut flags, mut is_active) = (0, 0);
         let Some(call) = self.primary_state else { return true };
@@ -157,7 +157,7 @@ impl Driver {
         !status.is_success() || is_active != 0
     }
 
-    /// The primary context of a device, if it exists.
+    /// Returns the primary context of a device, if it exists.
     pub(crate) fn primary(&self, device: Ordinal) -> Option<usize> {
         let (retain, release) = (self.retain_primary?, self.release_primary?);
         if !self.has_primary(device) {
@@ -187,7 +187,7 @@ impl Driver {
         Driver::ask(|device| Some(unsafe { (self.pointer_attribute?)(device, DEVICE_OF_POINTER, address) }))
     }
 
-    /// Where the physical memory under a handle is.
+    /// Returns the location of the physical memory under a handle.
     pub(crate) fn location(&self, handle: u64) -> Option<Location> {
         // SAFETY: the driver writes the properties.
         let ask = |properties| Some(unsafe { (self.handle_properties?)(properties, handle) });
@@ -219,7 +219,7 @@ impl Driver {
         Driver::ask(ask).unwrap_or(0)
     }
 
-    /// Makes calls that a capture may forbid, in a thread of the program: none of them is captured.
+    /// Makes calls that a capture may forbid, on one of the program's threads: none of them is captured.
     pub(crate) fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
         let mode = self.exchange(RELAXED);
         let done = work();
@@ -227,14 +227,14 @@ impl Driver {
         done
     }
 
-    /// Sets which calls a capture forbids this thread; returns what it was.
+    /// Sets which calls a capture forbids this thread; returns the previous mode.
     fn exchange(&self, mut mode: c_int) -> c_int {
         // SAFETY: the driver reads the mode and writes the former one.
         self.exchange_mode.map(|call| unsafe { call(&raw mut mode) });
         mode
     }
 
-    /// Whether the work of a stream is being captured. It is legal to ask that of any stream.
+    /// Returns whether the work of a stream is being captured. This query is legal for any stream.
     ///
     /// # Safety
     /// The stream exists.
@@ -267,7 +267,7 @@ impl Driver {
         unsafe { (self.record_event?)(event_handle, stream) }.is_success().then_some(event)
     }
 
-    /// Whether the work before a mark is done.
+    /// Returns whether the work before a mark is done.
     ///
     /// # Safety
     /// The event exists and is of this thread's context.
@@ -280,7 +280,7 @@ impl Driver {
     }
 }
 
-/// Returns an identity as NVIDIA's tools write it: `GPU-01234567-89ab-cdef-0123-456789abcdef`.
+/// Returns an identity as NVIDIA's tools print it: `GPU-01234567-89ab-cdef-0123-456789abcdef`.
 fn uuid_text(uuid: [u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &hex[range]);

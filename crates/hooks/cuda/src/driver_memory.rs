@@ -1,7 +1,7 @@
-//! Memory that the driver takes for itself, which passes no call that allocates.
+//! Measures memory that the driver takes for itself, without a call that allocates.
 //!
-//! It is what a device reports as used more after a call than before, without what was accounted for meanwhile. Each
-//! part is a segment of one block at an address that no device has.
+//! It is the increase in a device's used memory during a call, minus what was accounted for meanwhile. Each part is a
+//! segment of one block at an address that no device has.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +20,8 @@ use super::{
     types::Status,
 };
 
-/// The next address of memory without one: the driver's own, and arrays. No device has addresses of 2^52 and more, and viewers compute with numbers
-/// below 2^53.
+/// The next address for memory without one: the driver's own, and arrays. No device has addresses of 2^52 and more, and
+/// viewers compute with numbers below 2^53.
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(1 << 52);
 
 /// Measures a call that may make the driver take memory.
@@ -33,7 +33,7 @@ pub(crate) fn around(part: Part, call: &dyn Fn() -> Status) -> Status {
     })
 }
 
-/// Measures a call that may make the driver give memory back.
+/// Measures a call that may make the driver release memory.
 pub(crate) fn around_end(part: Part, call: &dyn Fn() -> Status) -> Status {
     measured(call, |gpu, grown_bytes| {
         if grown_bytes <= -PAGE_BYTES.cast_signed() {
@@ -58,8 +58,8 @@ fn measured(call: &dyn Fn() -> Status, look: impl FnOnce(&Gpu, i64)) -> Status {
     status
 }
 
-/// Returns the used bytes of this thread's device that are not accounted for. Those of other processes are among them,
-/// unless the device is shared and its processes can be seen.
+/// Returns the used bytes of this thread's device that are not accounted for. This includes those of other processes,
+/// unless the device is shared and its processes are visible.
 fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64> {
     // A program may load code while it captures a stream.
     driver.relaxed(|| {
@@ -73,7 +73,7 @@ fn unaccounted_bytes(gpu: &Gpu, driver: &Driver, is_shared: bool) -> Option<i64>
 
 /// Returns an address that no device has, with room for these bytes.
 pub(crate) fn next_address(bytes: u64) -> u64 {
-    // Relaxed: only each address's being another counts.
+    // Relaxed: the addresses only have to differ.
     NEXT_ADDRESS.fetch_add(bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES, Ordering::Relaxed)
 }
 
@@ -90,7 +90,7 @@ fn account(part: Part) -> Account {
     if matches!(part, Part::GraphMemory | Part::Unmapped) { Account::Outside } else { Account::Part }
 }
 
-/// Records how much a part has now.
+/// Records how much memory a part has now.
 pub(crate) fn set(gpu: &Gpu, part: Part, bytes: u64) {
     let before = gpu.parts().bytes(part);
     match bytes.checked_sub(before) {
@@ -100,8 +100,8 @@ pub(crate) fn set(gpu: &Gpu, part: Part, bytes: u64) {
     }
 }
 
-/// Records that the driver gave memory back: the latest of a part first. One that was given back in part is recorded
-/// again with what is left.
+/// Records that the driver released memory: the latest of a part first. A partly released one is recorded again with
+/// what is left.
 pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
     let mut left = bytes;
     while left > 0 {
@@ -118,7 +118,7 @@ pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
     }
 }
 
-/// Records that the driver gave everything back: the device's context has ended.
+/// Records that the driver released everything: the device's context has ended.
 pub(crate) fn take_all(gpu: &Gpu) {
     for part in [Part::Context, Part::Module, Part::Graph, Part::GraphMemory, Part::Unmapped, Part::Other] {
         take(gpu, part, u64::MAX);

@@ -1,4 +1,4 @@
-//! The end of the program: the last look at its memory, before the driver takes it down.
+//! The end of the program: takes the last look at its memory, before the driver shuts down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use super::{
     state::{is_forked, is_recording, record, switch_off},
 };
 
-/// Has the end of the program noticed.
+/// Detects the end of the program.
 ///
 /// Called when a context exists: what is registered later runs earlier, so this comes before the end of the driver.
 pub(crate) fn watch() {
@@ -20,7 +20,7 @@ pub(crate) fn watch() {
     }
 }
 
-/// What the end frees is not recorded: what the program held at its end is the answer to a question.
+/// What the end frees is not recorded: users want to know what the program held at its end.
 ///
 /// A handler of a signal may call `exit` within a wrapped call, whose locks are taken then; and a child of `fork` may not
 /// call the driver.

@@ -16,15 +16,15 @@ pub(crate) type Function = unsafe extern "C" fn();
 pub(crate) struct Entry {
     /// The exported name, such as `cuMemAlloc_v2`.
     pub(crate) symbol: &'static CStr,
-    /// The name without version and twin, as `cuGetProcAddress` is asked for it.
+    /// The name without version and twin, as passed to `cuGetProcAddress`.
     pub(crate) name: &'static str,
     /// The version of CUDA from which on the name means this function.
     pub(crate) since: c_int,
     /// Whether it is the twin for the default stream of each thread.
     pub(crate) is_per_thread: bool,
     pub(crate) wrapper: Function,
-    /// What comes next: the driver's function, or the wrapper of a library behind this one. Stored with release: a thread
-    /// that calls it sees its library as the loader has made it.
+    /// What comes next: the driver's function, or the wrapper of a later library. Stored with release: a thread that
+    /// calls it sees its library as loaded.
     next: AtomicPtr<c_void>,
     /// The driver's function. As for `next`.
     driver: AtomicPtr<c_void>,

@@ -1,6 +1,6 @@
-//! The number of the last error, which is the program's.
+//! Preserves the number of the last error, which is the program's.
 
-/// Calls something, and leaves the number as it was.
+/// Calls a function, and restores the number afterwards.
 pub(crate) fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the C library's error number of this thread.
     let errno = unsafe { libc::__errno_location() };

@@ -1,4 +1,4 @@
-//! Calls of the driver that failed, by function and status: how often is reported in the folder of the run (`told.rs`).
+//! Counts failed driver calls, by function and status, and reports them in the folder of the run (`told.rs`).
 #![forbid(unsafe_code)]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use super::{entry::Entry, told, types::Status};
 
-/// A function, a status other than 0, and how often it was returned.
+/// A function, a status other than 0, and how often the function returned it.
 struct Count {
     entry: AtomicPtr<Entry>,
     status: AtomicI32,
@@ -22,16 +22,16 @@ static COUNTS: [Count; N_COUNTS] = [const {
     Count { entry: AtomicPtr::new(ptr::null_mut()), status: AtomicI32::new(0), n: AtomicU32::new(0) }
 }; N_COUNTS];
 
-/// Up to this number each failure is reported, and then each doubling.
+/// Up to this number each failure is reported, then each doubling.
 const EACH: u32 = 16;
 
-/// What says nothing about a call: the driver ends with the program, and what has a line of its own.
+/// Failures that show nothing about a call: the driver ends with the program, and some have their own line.
 const EXPECTED: [Status; 3] = [Status::OUT_OF_MEMORY, Status(4), Status(600)];
 
 /// Counts a call that failed.
 #[cold]
 pub(crate) fn note(entry: &'static Entry, status: Status) {
-    // A program asks for functions that a driver may not have.
+    // A program may query functions that a driver does not have.
     if EXPECTED.contains(&status) || entry.name == "cuGetProcAddress" {
         return;
     }

@@ -1,4 +1,4 @@
-//! What `libmemreel_heap.so` calls: it is in front of the C library's list of fork handlers.
+//! The functions for `libmemreel_heap.so`, which comes before the C library's list of fork handlers.
 
 use memreel::integrate::{self, AllocatorHandlers};
 
@@ -8,7 +8,7 @@ extern "C" fn memreel_forks_begin() {
     integrate::begin_handlers();
 }
 
-/// Registers the handlers of the allocator behind memreel.
+/// Registers the handlers of the allocator below memreel.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_forks_allocator(
     prepare: Option<extern "C" fn()>,

@@ -22,16 +22,17 @@ pub(crate) struct Gpu {
     pub(crate) pending: Arc<Mutex<Pending>>,
     pub(crate) parts: Arc<Mutex<Parts>>,
     booked: Booked,
-    /// How many threads asked that what is mapped nowhere is recorded, since one began to do it.
+    /// How many threads requested to record what is not mapped, since one started to do it.
     pub(crate) n_unmapped_changes: AtomicU32,
-    /// The most bytes that were accounted for when a peak was last looked at. Relaxed, as the next: they decide when to look.
+    /// The most bytes that were accounted for at the last look for a peak. Relaxed, as the next: they decide when to
+    /// look.
     peak_bytes: AtomicU64,
-    /// Whether the next call that allocates is to look.
+    /// Whether the next call that allocates should look.
     is_wanted: AtomicBool,
     /// How often something was accounted for.
     n_accounted: AtomicU64,
-    /// Whether other processes were seen on the device: then its used memory says little about this one's. Relaxed: a call that
-    /// is measured uses one value for both of its looks.
+    /// Whether other processes were seen on the device: then its used memory shows little about this one. Relaxed: a
+    /// call that is measured uses one value for both of its looks.
     is_shared: AtomicBool,
 }
 
@@ -41,12 +42,12 @@ struct Booked {
     /// What was requested in pages of its own, and these pages.
     in_pages: AtomicI64,
     pages: AtomicI64,
-    /// What shares pages.
+    /// The bytes that share pages.
     small: AtomicI64,
-    /// Physical memory under handles, and what of it is mapped.
+    /// Physical memory under handles, and the mapped part of it.
     physical: AtomicI64,
     mapped: AtomicI64,
-    /// What was requested of pools.
+    /// The bytes requested from pools.
     of_pools: AtomicI64,
     /// What the driver took for itself.
     parts: AtomicI64,
@@ -57,11 +58,11 @@ struct Booked {
 pub(crate) enum Account {
     /// Pages of its own, or a share of one.
     Pages,
-    /// Of a pool, which holds memory of its own.
+    /// From a pool, which holds memory itself.
     Pool,
     /// Physical memory under a handle.
     Physical,
-    /// The part of it that is mapped: in the sum already.
+    /// The mapped part of it, which is already in the sum.
     Mapped,
     /// The driver's own.
     Part,
@@ -91,7 +92,7 @@ impl Gpu {
         gpu
     }
 
-    /// Has recordings name the device, as soon as the driver does.
+    /// Adds the device's name to recordings, as soon as the driver is there.
     pub(crate) fn describe(&self, recorder: &Recorder) {
         let Some((name, uuid)) = driver().map(|driver| driver.identity(self.device)) else { return };
         if !name.is_empty() || !uuid.is_empty() {
@@ -129,7 +130,7 @@ impl Gpu {
         self.is_shared.store(is_shared, Ordering::Relaxed);
     }
 
-    /// Adds bytes to an account, or with a sign of -1 takes them away.
+    /// Adds bytes to an account; with a sign of -1, subtracts them.
     pub(crate) fn account(&self, account: Account, bytes: u64, sign: i64) {
         self.n_accounted.fetch_add(1, Ordering::SeqCst);
         let booked = &self.booked;
@@ -151,7 +152,7 @@ impl Gpu {
         }
     }
 
-    /// The bytes that are accounted for, without those of pools.
+    /// Returns the bytes that are accounted for, without those of pools.
     pub(crate) fn booked_bytes(&self) -> u64 {
         let booked = &self.booked;
         of(&booked.pages) + of(&booked.physical) + of(&booked.parts) + self.pages_of_small()
@@ -178,13 +179,13 @@ impl Gpu {
         self.n_accounted.load(Ordering::SeqCst)
     }
 
-    /// Has the next call that allocates look.
+    /// Makes the next call that allocates look.
     pub(crate) fn want_look(&self) {
         self.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a look is wanted, or more is accounted for than ever. Not for every few bytes: a look takes
-    /// microseconds of a processor.
+    /// Returns whether a look is wanted, or more is accounted for than ever, though not for every few bytes: a look
+    /// takes microseconds of processor time.
     #[inline]
     pub(crate) fn needs_look(&self) -> bool {
         let bytes = self.booked_bytes() + self.pool_bytes();

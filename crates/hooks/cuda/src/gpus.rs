@@ -1,4 +1,5 @@
-//! What programs allocate and free on GPUs, and of pools also on the host, by address: every device has its own addresses.
+//! Records what programs allocate and free on GPUs, and from pools also on the host, by address: every device has its
+//! own addresses.
 #![forbid(unsafe_code)]
 
 use memreel::{Address, StreamId, integrate::Refusal, ledger::Ledger};
@@ -15,7 +16,7 @@ use super::{
     types::Status,
 };
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// The device's memory.
@@ -26,7 +27,7 @@ pub(crate) enum Kind {
     Imported,
 }
 
-/// What the frame of a block of managed memory says.
+/// The frame of a block of managed memory.
 const MANAGED: &str = "memory:managed";
 
 /// A block that is allocated.
@@ -51,7 +52,7 @@ impl Block {
         if self.device.is_none() { Some(state.pinned()) } else { Some(self.gpu(state)?.ledger()) }
     }
 
-    /// Whether a free in the order of a stream waits for the stream: what is in no sum of a device is free at once.
+    /// Returns whether a stream-ordered free waits for the stream: what is in no sum of a device is free immediately.
     fn waits(self) -> bool {
         self.account != Account::Outside
     }
@@ -100,7 +101,7 @@ pub(crate) fn allocated(address: u64, bytes: u64, kind: Kind) {
     });
 }
 
-/// Records an allocation in the order of a stream, from a pool or, without one, from the device's current one.
+/// Records a stream-ordered allocation, from a pool or, without one, from the device's current pool.
 pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option<usize>) {
     record(|state| {
         let current = || Some(state.current_gpu()?.device);
@@ -115,7 +116,7 @@ pub(crate) fn allocated_on(address: u64, bytes: u64, stream: usize, pool: Option
     });
 }
 
-/// Counts a block of the table once more; returns whether there is one.
+/// Counts another opening of a block in the table; returns whether there is such a block.
 fn is_open_again(address: u64) -> bool {
     BLOCKS.lock().get_mut(&address).map(|block| block.n_opened += 1).is_some()
 }
@@ -149,7 +150,8 @@ pub(crate) fn free(address: u64, call: impl Fn() -> Status) -> Status {
     status
 }
 
-/// Counts a block once less, and takes it from the table if it is not open any more: its `n_opened` is 0 then.
+/// Counts one opening of a block less, and removes the block from the table if it is no longer open: its `n_opened` is
+/// 0 then.
 fn closed(address: u64) -> Option<Block> {
     let mut blocks = BLOCKS.lock();
     let block = blocks.get_mut(&address)?;
@@ -157,7 +159,7 @@ fn closed(address: u64) -> Option<Block> {
     if block.n_opened == 0 { blocks.remove(&address) } else { Some(*block) }
 }
 
-/// Records a free in the order of a stream: it is requested now, and completes when the stream has passed.
+/// Records a stream-ordered free: it is requested now, and completes when the stream has passed it.
 pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) -> Status {
     let closed = record(|state| {
         let block = closed(address)?;
@@ -174,7 +176,7 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
         record(|state| {
             let block = closed.filter(|block| block.n_opened == 0 && block.waits())?;
             let (Block { bytes, account, .. }, gpu) = (block, block.gpu(state)?);
-            // What is freed in the order of a stream may have been allocated at once.
+            // What is freed in stream order may have been allocated directly.
             if account != Account::Pool {
                 gpu.account(account, bytes, -1);
                 gpu.account(Account::Pool, bytes, 1);
@@ -192,7 +194,7 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
     status
 }
 
-/// Takes back that a block was closed, whose free failed; records it again if the table has lost it.
+/// Restores a block whose free failed; records it again if the table has lost it.
 fn still_has(
     status: Status,
     address: u64,
@@ -209,7 +211,7 @@ fn still_has(
     });
 }
 
-/// Records a request that the driver refused, and has it explained.
+/// Records a request that the driver refused, and explains it.
 pub(crate) fn refused(bytes: u64, stream: usize) {
     record(|state| {
         let gpu = state.current_gpu()?;
@@ -238,7 +240,7 @@ pub(crate) fn size_at(address: u64) -> Option<u64> {
     driver()?.size_at(address)
 }
 
-/// Lets the memory of all devices be looked at soon: a pool has given some back.
+/// Makes a look at all devices due soon: a pool has released memory.
 pub(crate) fn look_soon() {
     intervals::want();
 }

@@ -1,4 +1,4 @@
-//! Green contexts: each keeps the primary context of its device alive, and takes memory of its own.
+//! Green contexts: each keeps the primary context of its device alive, and takes memory itself.
 
 use super::{
     contexts,
@@ -14,7 +14,7 @@ use super::{
 /// The device of each green context.
 static DEVICES: HeldMap<usize, Ordinal> = HeldMap::new();
 
-/// Notes a green context that a call makes. The first context of a device may be one.
+/// Records a green context that a call creates. It may be the first context of a device.
 pub(crate) fn made(green: *mut Handle, device: Ordinal, call: &dyn Fn() -> Status) -> Status {
     let is_known = record(|state| state.gpu(device).is_some_and(|gpu| gpu.alive().has_context()));
     let status = match is_known {
@@ -30,7 +30,7 @@ pub(crate) fn made(green: *mut Handle, device: Ordinal, call: &dyn Fn() -> Statu
     status
 }
 
-/// Notes the end of a green context, with which the primary one may end.
+/// Records the end of a green context, with which the primary one may end.
 pub(crate) fn ends(green: Handle, call: &dyn Fn() -> Status) -> Status {
     let end = |device| contexts::primary_ends(device, &|| around_end(Part::Context, call));
     DEVICES.end(green.addr(), end).unwrap_or_else(call)

@@ -1,4 +1,4 @@
-//! What `libmemreel_heap.so` calls: it is in front of `malloc` and reports here.
+//! The functions for `libmemreel_heap.so`, which wraps `malloc` and reports here.
 
 use std::{
     ffi::c_void,
@@ -17,9 +17,9 @@ static HEAP: OnceBox<MallocReports> = OnceBox::new();
 
 /// Returns the heap, which the first report makes a device.
 ///
-/// That allocates, and those allocations come here too, on this thread and on those that are started: meanwhile nothing
-/// is recorded. So it is opened before the program has other threads ([`memreel_heap_open`]). A child of `fork` has the
-/// heap of its parent.
+/// This allocates, and those allocations come here too, on this thread and on those that it starts: meanwhile nothing
+/// is recorded. So it is opened before the program has other threads ([`memreel_heap_open`]). A child of `fork` has its
+/// parent's heap.
 #[inline]
 fn reports(state: &'static State) -> Option<MallocReports> {
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
@@ -31,12 +31,12 @@ fn reports(state: &'static State) -> Option<MallocReports> {
     }
     let opened = state.heap();
     opened.into_iter().for_each(|heap| _ = HEAP.set(Box::new(heap)));
-    // A process that cannot be recorded is not asked again.
+    // A process that cannot be recorded does not try again.
     IS_OPENING.store(opened.is_none(), Ordering::Release);
     opened
 }
 
-/// Opens the recording before the program begins.
+/// Opens the recording before the program starts.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_open() {
     record(reports);

@@ -1,4 +1,4 @@
-//! What the process has behind a lock that each fork holds, so that no other thread has it in the child.
+//! State of the process behind a lock that each fork holds, so that no other thread has it in the child.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::{state::record, types::Status};
 
-/// A value behind a lock, which is made when it is first used.
+/// A value behind a lock, created at the first use.
 pub(crate) struct Held<T>(OnceBox<Arc<Mutex<T>>>);
 
 /// A map behind a lock.
@@ -34,7 +34,8 @@ impl<T: Default + Send + 'static> Held<T> {
 }
 
 impl<K: Copy + Eq + Hash + Send + 'static, V: Copy + Send + 'static> HeldMap<K, V> {
-    /// Takes a row out before `call` ends what it is of, and puts it back if that fails. Without a row there is no call.
+    /// Removes a row before `call` ends its subject, and restores it if that fails. Without a row, `call` is not
+    /// called.
     pub(crate) fn end(&self, key: K, call: impl FnOnce(V) -> Status) -> Option<Status> {
         let value = record(|_| self.lock().remove(&key)).flatten()?;
         let status = call(value);

@@ -1,6 +1,6 @@
-//! When the devices are looked at: at the end of a call of the program, if the last look was long ago.
+//! Decides when to look at the devices: at the end of a call of the program, if the last look was long ago.
 //!
-//! A thread of this library's would look more evenly, but the program could see it.
+//! A thread of this library would look more evenly, but the program could notice it.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -17,27 +17,27 @@ const INTERVAL_NS: u64 = 50_000_000;
 /// A program that reaches peak after peak is looked at ten times as often, and not more.
 const SHORTEST_NS: u64 = INTERVAL_NS / 10;
 
-/// Whether there is something to look at.
+/// Whether there is anything to look at.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Whether a look is wanted soon. Relaxed, as the next: they decide when to look, and not what a look reads.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// When the last look began.
+/// When the last look started.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Begins to look, at the end of the call that is under way: there is a context.
+/// Starts looking, at the end of the call in progress: there is a context.
 pub(crate) fn begin() {
     IS_ON.store(true, Ordering::Release);
     want();
 }
 
-/// Ends it, in a child of `fork`: it has no context.
+/// Stops looking, in a child of `fork`: it has no context.
 pub(crate) fn end() {
     IS_ON.store(false, Ordering::Release);
 }
 
-/// Has the devices looked at soon.
+/// Makes a look due soon.
 pub(crate) fn want() {
     IS_WANTED.store(true, Ordering::Relaxed);
 }

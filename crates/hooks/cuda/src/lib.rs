@@ -1,4 +1,4 @@
-//! `libmemreel_preload.so`: records what any program asks of NVIDIA's driver, without a change to the program.
+//! `libmemreel_preload.so`: records what any program requests from NVIDIA's driver, without changing the program.
 //!
 //! The library is in `LD_PRELOAD`. A program finds the driver's functions in three ways, and meets a wrapper in each: by
 //! linking (the wrappers are exported), by `dlsym` (`dlsym.rs`), and by `cuGetProcAddress` (`lookup.rs`). A wrapper
@@ -6,7 +6,7 @@
 //! `memreel record` prepares the environment, and makes a snapshot of the tape that each process leaves.
 //!
 //! Three rules hold for all wrappers: the program gets what the driver returns; a failure of this library ends the
-//! recording and not the program; a free is recorded before the driver is called, an allocation after.
+//! recording, not the program; a free is recorded before the driver is called, an allocation after.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod types;
@@ -63,6 +63,6 @@ mod dlsym;
 
 pub use dlsym::dlsym;
 
-/// What this library has is in no heap of the program's.
+/// This library's memory is in no heap of the program.
 #[global_allocator]
 static OWN_PAGES: memreel::integrate::OwnPages = memreel::integrate::OwnPages;

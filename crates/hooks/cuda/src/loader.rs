@@ -1,4 +1,4 @@
-//! The functions of the loader, and where the driver is.
+//! Finds the loader's functions, and the driver.
 
 use std::{
     ffi::{CStr, c_char, c_void},
@@ -48,7 +48,7 @@ pub(crate) fn of(library: *mut c_void, symbol: &CStr) -> *mut c_void {
     unsafe { dlsym(library, symbol.as_ptr()) }
 }
 
-/// Returns the function of this name of the libraries behind this one; null if none has it.
+/// Returns the function with this name in the libraries after this one; null if none has it.
 pub(crate) fn behind(symbol: &CStr) -> *mut c_void {
     of(RTLD_NEXT, symbol)
 }

@@ -1,4 +1,4 @@
-//! Looks at the devices: what they report as used, and whose it is.
+//! Looks at the devices: what they report as used, and who uses it.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::{
     state::{State, is_forked, record},
 };
 
-/// How often a device is looked at until no call is under way.
+/// How often a look is retried until no call is in progress.
 const TRIES: u32 = 3;
 
 /// How long a call of the program waits for the look of another thread.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// The times of reports and events have microseconds.
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// Why a device is looked at.
+/// The reason for a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reason {
     /// At intervals, by a thread that has ended a call.
@@ -40,25 +40,25 @@ enum Reason {
     End,
 }
 
-/// What one look saw.
+/// The result of one look.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
     used_bytes: u64,
     total_bytes: u64,
     pools_bytes: u64,
     graph_bytes: u64,
-    /// All that is accounted for.
+    /// Everything that is accounted for.
     booked_bytes: u64,
     processes: Option<Processes>,
     /// Whether the processes were asked in this look.
     is_asked: bool,
     /// Whether nothing was accounted for meanwhile.
     is_steady: bool,
-    /// Whether no other call was under way and no other process took memory: then the figures are of one moment.
+    /// Whether no other call was in progress and no other process took memory: then the figures are from one moment.
     is_settled: bool,
 }
 
-/// Looks at the devices, if that is due. The calling thread is in no wrapped call.
+/// Looks at the devices if that is due. The calling thread must not be in a wrapped call.
 #[inline]
 pub(crate) fn look_if_due() {
     if intervals::take_due() && !is_forked() {
@@ -78,8 +78,9 @@ fn look_at_all(state: &State) {
     });
 }
 
-/// Looks at a device that has more accounted for than ever, in the call that made it so, which has recorded all that it
-/// did: so it is not under way any more. Where other threads have calls under way, the next call to end tries again.
+/// Looks at a device that has more accounted for than ever, in the call that caused it. That call has recorded
+/// everything, so it no longer counts as in progress. If other threads have calls in progress, the next call to end
+/// tries again.
 #[inline]
 pub(crate) fn note(state: &State, gpu: &Gpu) {
     if gpu.needs_look() && nested::apart(|| look_at_peak(state, gpu)).is_none() {
@@ -98,26 +99,26 @@ fn look_at_peak(state: &State, gpu: &Gpu) -> Option<()> {
     driver.relaxed(|| look(state, (gpu, driver), begun, Reason::Peak))
 }
 
-/// Reports what a device uses when it refuses a request, so that the event of the refusal has a report to be explained by.
+/// Reports a device's used memory when it refuses a request, so that the refusal can be explained.
 pub(crate) fn look_at_refusal(state: &State, gpu: &Gpu) -> Option<()> {
     let (driver, begun) = (driver()?, gpu.alive().look_within(PATIENCE)?);
     driver.relaxed(|| look(state, (gpu, driver), begun, Reason::Refusal))
 }
 
-/// Reports what the devices use now, before the program ends.
+/// Reports the devices' used memory before the program ends.
 pub(crate) fn last_look(state: &State) {
     for gpu in state.gpus() {
         look_at_end(state, gpu);
     }
 }
 
-/// Reports what a device uses now, before its context ends.
+/// Reports a device's used memory before its context ends.
 pub(crate) fn look_at_end(state: &State, gpu: &Gpu) -> Option<()> {
     let driver = driver()?;
     driver.relaxed(|| look(state, (gpu, driver), gpu.alive().look(), Reason::End))
 }
 
-/// Reports what a device uses, if the figures are of one moment or have to do.
+/// Reports a device's used memory, if the figures are from one moment or must suffice.
 fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reason: Reason) -> Option<()> {
     let see = || {
         if reason != Reason::Peak {
@@ -160,7 +161,7 @@ fn look(state: &State, (gpu, driver): (&Gpu, &Driver), mut look: Look<'_>, reaso
         }
     }
     let report = report(gpu, &sight, look.seen.no_process_bytes);
-    // The last report is of the end, also if it is like the one before.
+    // The last report is of the end, even if it equals the previous one.
     if look.seen.is_news(report) || reason == Reason::End {
         state.recorder().report_usage(gpu.ledger_device(), report);
         // What this thread does next is later than the report.
@@ -212,13 +213,13 @@ fn report(gpu: &Gpu, sight: &Sight, no_process_bytes: u64) -> UsageReport {
 }
 
 impl Sight {
-    /// The used bytes that are not accounted for, those of other processes among them.
+    /// Returns the used bytes that are not accounted for, including other processes'.
     fn unaccounted_bytes(&self) -> i64 {
         self.used_bytes.cast_signed() - self.booked_bytes.cast_signed()
     }
 
-    /// The bytes of this process that nothing explains, if they are a page or more, or a page or more are missing. What
-    /// this process uses beside others is known only when it was asked.
+    /// Returns the bytes of this process that nothing explains, if at least a page is unexplained or missing. This
+    /// process's own use is known only when the processes were queried.
     fn unexplained_bytes(&self) -> Option<i64> {
         let Processes { own_bytes, others_bytes } = self.processes?;
         let unexplained = match others_bytes {
@@ -230,13 +231,14 @@ impl Sight {
     }
 }
 
-/// Records the memory of graphs, and as the driver's own what nothing explains, such as code that is loaded at its first use.
+/// Records the memory of graphs, and attributes unexplained memory to the driver, such as code that is loaded at its
+/// first use.
 fn explain(gpu: &Gpu, sight: &Sight) {
     set(gpu, Part::GraphMemory, sight.graph_bytes);
     explain_by_driver(gpu, sight.unexplained_bytes());
 }
 
-/// Records as the driver's own what was unexplained in each of several looks, while calls were under way.
+/// Attributes to the driver what was unexplained in each of several looks while calls were in progress.
 fn explain_unsettled(gpu: &Gpu, sight: &Sight, look: &mut Look<'_>) {
     if sight.is_steady && sight.processes.is_some() {
         let least = look.seen.unsettled(sight.unexplained_bytes().unwrap_or(0));

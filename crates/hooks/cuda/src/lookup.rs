@@ -1,4 +1,5 @@
-//! How programs find the driver's functions: by name, or from `cuGetProcAddress`, which hands out wrappers in their place.
+//! Intercepts how programs find the driver's functions: by name, or through `cuGetProcAddress`, which returns wrappers
+//! instead.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Ranges of addresses that have physical memory. A mapping is what is recorded, and a handle is what holds the memory.
+//! Address ranges that have physical memory. Mappings are recorded; handles hold the memory.
 //!
 //! Memory that is mapped more than once is counted where it was mapped first. When that mapping ends, another one counts
 //! it: it is recorded again, by the stack that mapped it.
@@ -18,7 +18,7 @@ use super::{
     unmapped::note_unmapped,
 };
 
-/// Notes memory that was created under a handle.
+/// Records memory that was created under a handle.
 pub(crate) fn created(handle: u64, bytes: u64, location: Location) {
     record(|state| {
         let owner = location.device().map_or(Owner::Host, Owner::Device);
@@ -37,7 +37,7 @@ fn given_out(state: &State, handle: u64, physical: Physical) {
     table.give(state, handle, memory);
 }
 
-/// Notes memory of another process. The driver reports where it is, and else it is taken to be on this thread's device.
+/// Records another process's memory. The driver reports its location; otherwise it counts as on this thread's device.
 pub(crate) fn imported(handle: u64) {
     record(|state| {
         let place = match driver().and_then(|driver| driver.location(handle)) {
@@ -50,7 +50,7 @@ pub(crate) fn imported(handle: u64) {
     });
 }
 
-/// Notes a multicast object that was made. It has no memory of its own.
+/// Records a multicast object that was created. It has no memory itself.
 pub(crate) fn multicast_created(handle: u64) {
     record(|state| given_out(state, handle, Physical::new(Owner::Multicast, 0)));
 }
@@ -83,7 +83,7 @@ fn bind(multicast: u64, (offset, bytes): (u64, u64), find: impl Fn(&Table) -> Op
     Some(())
 }
 
-/// Notes that memory of a device is not bound any more.
+/// Records that memory of a device is no longer bound.
 pub(crate) fn unbound(multicast: u64, device: i32, (offset, bytes): (u64, u64)) {
     record(|state| {
         let mut table = table();
@@ -100,7 +100,7 @@ pub(crate) fn unbound(multicast: u64, device: i32, (offset, bytes): (u64, u64)) 
     });
 }
 
-/// Notes one more handle of the memory that is mapped at an address.
+/// Records another handle of the memory that is mapped at an address.
 pub(crate) fn retained(handle: u64, address: u64) {
     record(|state| {
         let mut table = table();
@@ -110,8 +110,8 @@ pub(crate) fn retained(handle: u64, address: u64) {
     });
 }
 
-/// Notes that the program gives a handle back, before the driver can give it out again; the memory stays while it is
-/// mapped or bound.
+/// Records that the program releases a handle, before the driver can reuse it; the memory remains while it is mapped or
+/// bound.
 pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
     let before = record(|state| {
         let mut table = table();
@@ -144,7 +144,7 @@ pub(crate) fn release(handle: u64, call: impl Fn() -> Status) -> Status {
     status
 }
 
-/// Records memory that was mapped: a part of what a handle has, from an offset on.
+/// Records memory that was mapped: a part of a handle's memory, from an offset on.
 pub(crate) fn mapped(address: u64, bytes: u64, offset: u64, handle: u64) {
     record(|state| {
         let range = offset..offset.saturating_add(bytes);
@@ -208,7 +208,7 @@ pub(crate) fn unmap(address: u64, bytes: u64, call: impl Fn() -> Status) -> Stat
     status
 }
 
-/// Has other mappings of the same memory count what a mapping counted that has ended.
+/// Makes other mappings of the same memory count what an ended mapping counted.
 fn ended(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     let mut table = table();
     let Table { physical, mapped, .. } = &mut *table;
@@ -260,7 +260,7 @@ fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     }
 }
 
-/// The ledger with what an owner has; none for a multicast object.
+/// Returns the ledger for an owner's memory; none for a multicast object.
 fn ledger(state: &State, owner: Owner) -> Option<&Ledger> {
     match owner {
         Owner::Device(device) | Owner::Other(Some(device)) => Some(state.gpu(device)?.ledger()),

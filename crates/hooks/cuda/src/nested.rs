@@ -1,4 +1,4 @@
-//! The wrapped calls that are under way, on this thread and on all.
+//! Tracks the wrapped calls in progress, on this thread and on all threads.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// The wrapped calls of all threads that have begun, and those that have ended.
+/// The numbers of wrapped calls on all threads that have started and that have ended.
 static N_BEGUN: AtomicU64 = AtomicU64::new(0);
 static N_ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -17,8 +17,8 @@ thread_local! {
 
 /// The outermost wrapped call of this thread, while it lives.
 ///
-/// A wrapper calls what comes next, which may be the wrapper of another library, which calls what it took for the
-/// driver's function and is this wrapper again. The inner call goes to the driver itself and is not recorded.
+/// A wrapper calls what comes next. That may be another library's wrapper, which calls what it took for the driver's
+/// function and is this wrapper again. The inner call goes directly to the driver and is not recorded.
 #[derive(Debug)]
 pub(crate) struct Outermost {
     /// It belongs to its thread.
@@ -26,7 +26,7 @@ pub(crate) struct Outermost {
 }
 
 impl Outermost {
-    /// Begins a call; `None` within another, and while the thread's storage is destroyed.
+    /// Starts a call; `None` within another one, and while the thread's storage is destroyed.
     pub(crate) fn begin() -> Option<Outermost> {
         let was_within = IS_WITHIN.try_with(|is_within| is_within.replace(true)).unwrap_or(true);
         (!was_within).then(|| {
@@ -43,7 +43,7 @@ impl Drop for Outermost {
     }
 }
 
-/// Runs what neither allocates nor frees, such as a call that waits, and does not count as under way meanwhile.
+/// Runs code that neither allocates nor frees, such as a call that waits, without counting as in progress.
 pub(crate) fn apart<T>(wait: impl FnOnce() -> T) -> T {
     /// Counts the call again, also if its thread is cancelled.
     struct Waiting;
@@ -57,15 +57,15 @@ pub(crate) fn apart<T>(wait: impl FnOnce() -> T) -> T {
     wait()
 }
 
-/// Returns the number of calls so far if all but `n_own` have ended: then what is recorded is what the driver has. If the
-/// number is the same later, no call was under way in between.
+/// Returns the number of calls so far if all but `n_own` have ended: then what is recorded matches the driver. If the
+/// number is unchanged later, no call was in progress in between.
 pub(crate) fn quiet(n_own: u64) -> Option<u64> {
     let n_ended = N_ENDED.load(Ordering::SeqCst);
     let n_begun = N_BEGUN.load(Ordering::SeqCst);
     (n_begun == n_ended + n_own).then_some(n_begun)
 }
 
-/// Forgets the calls of other threads, which a child of `fork` does not have.
+/// Forgets the calls of other threads, which do not exist in a child of `fork`.
 pub(crate) fn forget_others() {
     N_ENDED.store(N_BEGUN.load(Ordering::SeqCst) - u64::from(IS_WITHIN.get()), Ordering::SeqCst);
 }

@@ -1,4 +1,4 @@
-//! What NVIDIA's management library knows of a device: its used memory without a context, and other processes.
+//! Queries NVIDIA's management library about a device: its used memory without a context, and other processes.
 #![forbid(unsafe_code)]
 
 use std::{ffi::OsStr, process};
@@ -30,7 +30,7 @@ pub(crate) fn used_bytes(gpu: &Gpu) -> Option<u64> {
     Some(device(gpu)?.memory_info().ok()?.used)
 }
 
-/// Returns what processes use of a device; `None` if they cannot be seen.
+/// Returns how much of a device processes use; `None` if that is not visible.
 ///
 /// A container sees no process, or numbers that are not its own: then this process is not among them.
 pub(crate) fn processes(gpu: &Gpu) -> Option<Processes> {

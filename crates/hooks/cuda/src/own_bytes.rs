@@ -1,13 +1,13 @@
-//! Counts what this library has of the program's own `malloc`.
+//! Counts this library's memory in the program's own `malloc`.
 
 use memreel::integrate::own_memory;
 
-/// Counts a block of this library's own.
+/// Counts one of this library's own blocks.
 pub(crate) fn allocated(block: *mut libc::c_void) {
     own_memory::allocated(chunk_bytes(block));
 }
 
-/// Counts a block of this library's own that will be freed.
+/// Counts one of this library's own blocks that will be freed.
 pub(crate) fn freed(block: *mut libc::c_void) {
     own_memory::freed(chunk_bytes(block));
 }

@@ -1,7 +1,7 @@
-//! The parts of a device's memory that are no block of the program: what the driver has for itself, and what is not mapped.
+//! The parts of a device's memory that are not blocks of the program: the driver's own, and what is not mapped.
 #![forbid(unsafe_code)]
 
-/// What the memory is for.
+/// The purpose of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// A context, and its limits.
@@ -10,11 +10,11 @@ pub(crate) enum Part {
     Module,
     /// Graphs that can be launched.
     Graph,
-    /// What nodes of graphs have, which the driver allocates when a graph is launched.
+    /// The memory of graph nodes, which the driver allocates when a graph is launched.
     GraphMemory,
     /// Physical memory under handles of the program that is mapped nowhere.
     Unmapped,
-    /// What was found by looking, and not at a call.
+    /// Memory that a look found, rather than a call.
     Other,
 }
 

@@ -12,14 +12,14 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     by_stream: FxHashMap<usize, Waiting>,
-    /// The latest free of each address: an address may be used again before its free is known to be done.
+    /// The latest free of each address: an address may be reused before its free is known to be done.
     latest: BTreeMap<u64, Free>,
     n_frees: u64,
     /// Events that can be used again.
     events: Vec<usize>,
 }
 
-/// A free that waits.
+/// A pending free.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     number: u64,
@@ -31,7 +31,7 @@ struct Free {
 struct Waiting {
     /// Address and number, oldest first.
     frees: Vec<(u64, u64)>,
-    /// Whether a thread marks the stream now.
+    /// Whether a thread is marking the stream.
     is_being_marked: bool,
     mark: Option<Mark>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Mark {
     pub(crate) last: u64,
 }
 
-/// A stream has to be marked behind its last free, with this event or a new one.
+/// A stream that must be marked after its last free, with this event or a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Needed {
     pub(crate) stream: usize,
@@ -72,7 +72,7 @@ impl Waiting {
 }
 
 impl Pending {
-    /// Adds a free. Returns that its stream needs a mark, unless the last one is not reached.
+    /// Adds a free. Returns whether its stream needs a mark, unless the last one is not reached.
     pub(crate) fn add(&mut self, (address, bytes): (u64, u64), stream: usize) -> Option<Needed> {
         self.n_frees += 1;
         self.latest.insert(address, Free { number: self.n_frees, bytes });
@@ -85,7 +85,7 @@ impl Pending {
         Some(Needed { stream, event: self.events.pop(), last: self.n_frees })
     }
 
-    /// Returns that a stream needs a mark, if frees were added after its mark.
+    /// Returns whether a stream needs a mark, because frees were added after its mark.
     pub(crate) fn rest(&mut self, stream: usize) -> Option<Needed> {
         let waiting = self.by_stream.get_mut(&stream)?;
         let (_, last) = *waiting.frees.last()?;
@@ -97,7 +97,7 @@ impl Pending {
         Some(Needed { stream, event, last })
     }
 
-    /// Takes the mark of a stream, or that it could not be made.
+    /// Adds the mark of a stream, or records that it could not be created.
     pub(crate) fn marked(&mut self, stream: usize, mark: Option<Mark>) {
         // Without an entry the context has ended meanwhile, and the event with it.
         if let Some(waiting) = self.by_stream.get_mut(&stream) {
@@ -147,7 +147,7 @@ impl Pending {
         done
     }
 
-    /// Forgets the frees in a range, which was allocated again, and returns their bytes.
+    /// Forgets the frees in a range that was allocated again, and returns their bytes.
     pub(crate) fn forget(&mut self, address: u64, bytes: u64) -> u64 {
         let mut freed_bytes = 0;
         while let Some((at, free)) = self.latest.range(..address.saturating_add(bytes)).next_back()

@@ -1,9 +1,9 @@
-//! Physical memory under a handle: whose it is, what holds it, and which of its mappings counts which part.
+//! Physical memory under a handle: its owner, what holds it, and which of its mappings counts which part.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// What physical memory is of.
+/// The owner of physical memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A device, which has this number.
@@ -16,7 +16,7 @@ pub(crate) enum Owner {
     Multicast,
 }
 
-/// Physical memory. It exists as long as anything holds it.
+/// Physical memory, which exists as long as anything holds it.
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) owner: Owner,
@@ -27,7 +27,7 @@ pub(crate) struct Physical {
     pub(crate) n_bound: u32,
     /// The mappings, by the beginning of the part that each has and its address: the end of the part.
     mapped: BTreeMap<(u64, u64), u64>,
-    /// The longest part that was ever mapped. What reaches into a range begins at most so far before it.
+    /// The longest part that was ever mapped. A mapping that reaches into a range starts at most this far before it.
     longest_bytes: u64,
     /// The parts that are mapped, by their beginning: the end of each, and the address of the mapping that counts it.
     counted: BTreeMap<u64, (u64, u64)>,
@@ -39,7 +39,7 @@ pub(crate) struct Physical {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     pub(crate) range: Range<u64>,
-    /// Whether this mapping counts it, and not another one.
+    /// Whether this mapping counts it, rather than another one.
     pub(crate) is_counted: bool,
 }
 
@@ -96,7 +96,7 @@ impl Physical {
         (bytes, claims.filter(|(_, bytes)| *bytes > 0).collect())
     }
 
-    /// Has the mapping at an address count what no other counts of a range. Returns the bytes.
+    /// Makes the mapping at an address count what no other counts in a range. Returns the bytes.
     fn claim(&mut self, address: u64, range: &Range<u64>) -> u64 {
         let mut free = Vec::new();
         let mut at = range.start;
@@ -112,7 +112,7 @@ impl Physical {
         bytes
     }
 
-    /// Has the mapping at an address, which has a range, count nothing any more. Returns the bytes that it counted.
+    /// Makes the mapping at an address, which has a range, stop counting. Returns the bytes that it counted.
     fn disclaim(&mut self, address: u64, range: &Range<u64>) -> u64 {
         let own: Vec<Range<u64>> =
             self.counted_in(range).filter(|(_, by)| *by == address).map(|(part, _)| part).collect();
@@ -135,7 +135,7 @@ impl Physical {
         pieces
     }
 
-    /// Returns what of a range is counted, and by the mapping at which address.
+    /// Returns which parts of a range are counted, and by the mapping at which address.
     fn counted_in(&self, range: &Range<u64>) -> impl Iterator<Item = (Range<u64>, u64)> {
         let (start, end) = (range.start, range.end);
         // They are apart, so that the last one before the range alone may reach into it.

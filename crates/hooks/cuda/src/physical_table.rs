@@ -1,4 +1,4 @@
-//! What is known of physical memory: the handles of the program, the mappings, and what is bound to multicast objects.
+//! The table of physical memory: the program's handles, the mappings, and what is bound to multicast objects.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, ops::Range, sync::MutexGuard};
@@ -45,7 +45,7 @@ pub(crate) struct Bound {
     pub(crate) memory: Id,
 }
 
-/// All that is known.
+/// All known facts.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) handles: FxHashMap<u64, Handle>,
@@ -73,11 +73,11 @@ impl Table {
         (address - at < mapping.range.end - mapping.range.start).then_some(mapping.memory)
     }
 
-    /// Gives a handle of memory to the program.
+    /// Adds a handle of memory for the program.
     pub(crate) fn give(&mut self, state: &State, handle: u64, memory: Id) {
         let before = self.handles.get(&handle).copied().filter(|before| before.memory != memory);
         if let Some(Handle { memory: before, n }) = before {
-            // It was given back by calls that were not seen.
+            // It was released by calls that were not seen.
             self.handles.remove(&handle);
             self.take(state, before, n);
         }
@@ -85,7 +85,7 @@ impl Table {
         self.physical.entry(memory).and_modify(|physical| physical.n_handles += 1);
     }
 
-    /// Takes handles of memory away.
+    /// Removes handles of memory.
     pub(crate) fn take(&mut self, state: &State, memory: Id, n: u32) {
         if let Some(physical) = self.physical.get_mut(&memory) {
             physical.n_handles = physical.n_handles.saturating_sub(n);
@@ -100,7 +100,7 @@ pub(crate) fn table() -> MutexGuard<'static, Table> {
     TABLE.lock()
 }
 
-/// Takes memory off the account that nothing holds; a multicast object no longer holds what is bound to it.
+/// Stops counting memory that nothing holds; a multicast object no longer holds what is bound to it.
 pub(crate) fn drop_unused(state: &State, table: &mut Table, memory: Id) {
     if table.physical.get(&memory).is_none_or(Physical::is_held) {
         return;
@@ -124,7 +124,7 @@ pub(crate) fn unbind(state: &State, table: &mut Table, is_gone: impl Fn(&Table, 
     }
 }
 
-/// Takes memory off the accounts.
+/// Stops counting memory.
 fn discount(state: &State, physical: &Physical) {
     account(state, physical.owner, Account::Physical, physical.bytes, -1);
     account(state, physical.owner, Account::Mapped, physical.counted_bytes(), -1);

@@ -1,4 +1,4 @@
-//! The host's memory that devices can use, as a device of its own.
+//! Host memory that devices can use, as a separate device.
 #![forbid(unsafe_code)]
 
 use memreel::{
@@ -20,7 +20,7 @@ pub(crate) fn allocated(address: usize, bytes: usize) {
     });
 }
 
-/// Records a request that the driver refused, with what the host had free.
+/// Records a request that the driver refused, with the host's free memory.
 pub(crate) fn refused(bytes: usize) {
     record(|state| {
         let free_bytes = Host::new().free_bytes();
@@ -44,7 +44,7 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
     status
 }
 
-/// Records the end of what a context has that ends: the driver frees it.
+/// Records the end of what an ending context has: the driver frees it.
 pub(crate) fn forget(gpu: &Gpu) {
     let gone: Vec<_> = DEVICES.lock().extract_if(|_, device| *device == gpu.device).collect();
     record(|state| gone.iter().for_each(|(address, _)| _ = state.pinned().free(at(*address))));

@@ -1,4 +1,4 @@
-//! The pools of stream-ordered memory: where each has its memory, and that those of devices hold more than their blocks.
+//! The pools of stream-ordered memory: their locations, and the fact that device pools hold more than their blocks.
 
 use super::{
     alive::Look,
@@ -9,14 +9,14 @@ use super::{
     types::{Handle, Ordinal, Place},
 };
 
-/// Where a pool has its memory.
+/// The location of a pool's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolPlace {
     /// On a device, which has this number.
     Device(Ordinal),
     /// On the host, or one of its nodes.
     Host,
-    /// Where it is used: managed memory.
+    /// Where it is used, for managed memory.
     Managed,
 }
 
@@ -33,7 +33,7 @@ impl From<Place> for PoolPlace {
 /// The places of pools.
 static PLACES: HeldMap<usize, PoolPlace> = HeldMap::new();
 
-/// Notes a pool that the program made, or that the driver gave it.
+/// Records a pool that the program created, or that the driver gave it.
 pub(crate) fn found(pool: Handle, place: PoolPlace) {
     record(|state| {
         PLACES.lock().insert(pool.addr(), place);
@@ -43,7 +43,7 @@ pub(crate) fn found(pool: Handle, place: PoolPlace) {
     });
 }
 
-/// Notes that the program destroys a pool, which is not asked any more.
+/// Records that the program destroys a pool, which is no longer queried.
 pub(crate) fn destroyed(pool: Handle) {
     record(|state| {
         PLACES.lock().remove(&pool.addr());
@@ -51,7 +51,7 @@ pub(crate) fn destroyed(pool: Handle) {
     });
 }
 
-/// Returns where a pool has its memory; `None` of a pool that no recorded call gave to the program.
+/// Returns the location of a pool's memory; `None` for a pool that no recorded call gave to the program.
 pub(crate) fn place_of(pool: usize) -> Option<PoolPlace> {
     PLACES.lock().get(&pool).copied()
 }

@@ -1,4 +1,4 @@
-//! The Python frames of this process, and the check of them at the start of the interpreter.
+//! The Python frames of this process, and their check at the start of the interpreter.
 
 use std::{
     ffi::c_int,
@@ -20,7 +20,7 @@ pub(crate) fn frames() -> Arc<PythonFrames> {
     Arc::clone(FRAMES.get_or_init(|| Box::new(PythonFrames::new())))
 }
 
-/// Prints why a recording that begins has no Python frames, if a check failed.
+/// Prints why a starting recording has no Python frames, if a check failed.
 pub(crate) fn report() {
     if let Some(why) = FAILURE.get() {
         notice::print(&format!("stacks only have native frames: {why}"));

@@ -1,5 +1,5 @@
-//! An environment that a program passes on, which may be no memory: the kernel then returns an error, and this library may not
-//! fault before.
+//! Checks an environment that a program passes on, which may be inaccessible: the kernel then returns an error, and
+//! this library must not fault before that.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! What the program itself asks of this library, as the Python package does: a snapshot, and scopes.
+//! Requests of the program itself to this library, as the Python package makes: a snapshot, and scopes.
 //!
 //! Like a wrapper, none of these functions records its own work, waits for a lock of the program or lets a panic out.
 
@@ -18,9 +18,9 @@ thread_local! {
     static SCOPES: RefCell<Vec<Scope>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs what the program asks for. Returns 0 for success and -1 for a failure, whose text it keeps.
+/// Runs the program's request. Returns 0 for success and -1 for a failure, whose text it keeps.
 fn answer(work: impl FnOnce(&'static State) -> Result<()>) -> c_int {
-    // A wrapped call may be under way on this thread, and have a lock.
+    // A wrapped call may be in progress on this thread, and hold a lock.
     if is_recording() {
         return -1;
     }
@@ -60,7 +60,7 @@ extern "C" fn memreel_preload_error() -> *const c_char {
     FAILURE.try_with(text).unwrap_or(ptr::null())
 }
 
-/// Writes a snapshot of all that was recorded so far. On failure, a file that was there before is untouched.
+/// Writes a snapshot of everything recorded so far. On failure, an existing file is unchanged.
 ///
 /// # Safety
 /// `path` is null or ends in nul.
@@ -70,7 +70,7 @@ unsafe extern "C" fn memreel_preload_dump(path: *const c_char) -> c_int {
     answer(|state| state.save(Path::new(unsafe { text("the path", path)? })))
 }
 
-/// Begins a scope: what this thread allocates carries its name until [`memreel_preload_scope_end`].
+/// Begins a scope: this thread's allocations carry its name until [`memreel_preload_scope_end`].
 ///
 /// # Safety
 /// `name` is null or ends in nul.

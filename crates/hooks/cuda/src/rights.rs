@@ -1,5 +1,5 @@
-//! The functions by which a process gives rights or its root away. A child of `fork` begins its tape before: afterwards it may
-//! not, as the workers of a server that root starts.
+//! The functions by which a process gives up rights or its root. A child of `fork` starts its tape before that:
+//! afterwards it may not, as in the workers of a server that root starts.
 
 use std::ffi::c_char;
 
@@ -24,7 +24,7 @@ before_and_after! { begin, given;
     initgroups(user: *const c_char, group: gid_t);
 }
 
-/// Begins the recording of a child of `fork`, if its parent is recorded.
+/// Starts the recording of a child of `fork`, if its parent is recorded.
 pub(crate) fn begin() {
     if is_forked() && is_own_process() {
         // SAFETY: the C library's error number of this thread.

@@ -1,5 +1,5 @@
-//! Programs that start where they cannot be recorded, in another root or namespace of files or without the right to write a tape:
-//! their environment has nothing of memreel's (`cleaned.rs`).
+//! Programs that start where they cannot be recorded, in another root or file namespace or without the right to write a
+//! tape: memreel is removed from their environment (`cleaned.rs`).
 
 use std::{
     ffi::{c_char, c_void},
@@ -22,7 +22,7 @@ before_and_after! { rights::begin, has_new_root;
     chroot(root: *const c_char);
 }
 
-/// What these wrap has an environment among its arguments.
+/// These functions have an environment among their arguments.
 static EXECVE: Behind = Behind::new(c"execve");
 static EXECVEAT: Behind = Behind::new(c"execveat");
 static EXECVPE: Behind = Behind::new(c"execvpe");
@@ -51,7 +51,7 @@ fn has_new_root(status: c_int) {
     }
 }
 
-/// Calls `start` with an environment, or with one like it that has nothing of memreel's, where that is of no use.
+/// Calls `start` with an environment, or with a similar one without memreel if memreel is useless there.
 fn in_its_root(environment: List, start: impl FnOnce(List) -> c_int) -> c_int {
     match Cleaned::of(environment) {
         None => start(environment),
@@ -62,7 +62,7 @@ fn in_its_root(environment: List, start: impl FnOnce(List) -> c_int) -> c_int {
 /// Calls `run` as [`in_its_root`], which returns only if it fails, and reports the program if it will be unrecorded.
 ///
 /// # Safety
-/// As [`Told::of`].
+/// The conditions of [`Told::of`].
 unsafe fn running(
     program: Program,
     words: Words,
@@ -80,7 +80,7 @@ unsafe fn running(
 /// Calls `start` as [`in_its_root`], which returns 0 if it has started a process, and reports the program if it is unrecorded.
 ///
 /// # Safety
-/// As [`Told::of`]; `process` is null, or the number of the process is there.
+/// The conditions of [`Told::of`]; `process` is null, or points to the PID.
 unsafe fn starting(
     program: Program,
     words: Words,
@@ -179,7 +179,7 @@ unsafe extern "C" fn execveat(
     }
 }
 
-/// What `posix_spawn` does in the child, and with which attributes.
+/// What `posix_spawn` does in the child, and its attributes.
 type Actions = *const c_void;
 
 /// The C library's function. It returns the number of an error.

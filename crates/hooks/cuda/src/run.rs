@@ -1,4 +1,4 @@
-//! Whether programs that this process starts can be recorded in the folder of the run.
+//! Determines whether programs that this process starts can be recorded in the folder of the run.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,19 @@ static HAS_NONE: AtomicBool = AtomicBool::new(false);
 /// Whether this process gave rights away.
 static HAS_GIVEN_RIGHTS: AtomicBool = AtomicBool::new(false);
 
-/// Notes that this process could not write a tape, which it has said: the programs that it starts would say it again.
+/// Records that this process could not write a tape, which it has reported: the programs that it starts would report it
+/// again.
 pub(crate) fn leave() {
     HAS_NONE.store(true, Ordering::Relaxed);
 }
 
-/// Notes that this process gave rights away.
+/// Records that this process gave up rights.
 pub(crate) fn give_rights() {
     HAS_GIVEN_RIGHTS.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether a program that is started now cannot write a tape; `is_refused` tells whether this process may not. Such
-/// programs are counted in this process's tape.
+/// Returns whether a program that is started now cannot write a tape; `is_refused` is whether this process may not.
+/// Such programs are counted in this process's tape.
 pub(crate) fn is_left(is_refused: impl FnOnce() -> bool) -> bool {
     if HAS_NONE.load(Ordering::Relaxed) {
         return true;

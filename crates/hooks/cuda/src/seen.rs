@@ -1,17 +1,17 @@
-//! What was seen of a device at the look before.
+//! What the previous look saw on a device.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
 use memreel::integrate::UsageReport;
 
-/// How long it is known what processes use: to ask takes longer than a look at the memory.
+/// How long the processes' use stays known: querying it takes longer than a look at the memory.
 const OTHERS: Duration = Duration::from_secs(1);
 
-/// How often a report is written that is like the one before.
+/// How often a report that equals the previous one is written.
 const UNCHANGED: Duration = Duration::from_secs(10);
 
-/// How long figures may be missing, because calls are under way at each look.
+/// How long figures may be missing because calls are in progress at each look.
 const MISSING: Duration = Duration::from_millis(200);
 
 /// The number of looks, none of one moment, after which the least that nothing explained is the driver's.
@@ -30,7 +30,8 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Returns what of the used bytes of a device is counted for none of several processes. One alone has all of it.
+    /// Returns the used bytes of a device that are attributed to none of several processes. A single process has all of
+    /// it.
     pub(crate) fn no_process_bytes(&self, used_bytes: u64) -> u64 {
         match self.others_bytes {
             0 => 0,
@@ -54,12 +55,12 @@ pub(crate) struct Seen {
     unsettled: Option<(u32, i64)>,
 }
 
-/// What is known of processes.
+/// What is known about processes.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// `None` if they cannot be seen.
+    /// `None` if they are not visible.
     found: Option<Processes>,
-    /// The used bytes that were not accounted for, those of other processes among them.
+    /// The used bytes that were not accounted for, including other processes'.
     unaccounted_bytes: i64,
     at: Instant,
 }
@@ -74,12 +75,12 @@ impl Seen {
         ((is_same || found.is_none()) && at.elapsed() < OTHERS).then_some(found)
     }
 
-    /// Takes what processes use now.
+    /// Sets the processes' current use.
     pub(crate) fn set_processes(&mut self, found: Option<Processes>, unaccounted_bytes: i64) {
         self.processes = Some(Known { found, unaccounted_bytes, at: Instant::now() });
     }
 
-    /// Takes a report; returns whether it is to be written.
+    /// Adds a report; returns whether to write it.
     pub(crate) fn is_news(&mut self, report: UsageReport) -> bool {
         self.at = Some(Instant::now());
         self.most_bytes = self.most_bytes.max(report.used_bytes);
@@ -90,7 +91,7 @@ impl Seen {
         is_news
     }
 
-    /// Takes that figures were of one moment.
+    /// Records that figures were from one moment.
     pub(crate) fn settled(&mut self) {
         self.unsettled = None;
     }
@@ -109,7 +110,7 @@ impl Seen {
         used_bytes > self.most_bytes
     }
 
-    /// Returns whether a report is needed, also one whose figures may not be of one moment.
+    /// Returns whether a report is needed, even if its figures may not be from one moment.
     pub(crate) fn is_late(&self) -> bool {
         self.at.is_none_or(|at| at.elapsed() >= MISSING)
     }

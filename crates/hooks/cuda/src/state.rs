@@ -1,4 +1,4 @@
-//! What this process records with: one recorder, a ledger for each GPU, and one for the host's pinned memory.
+//! The recording of this process: one recorder, a ledger for each GPU, and one for the host's pinned memory.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -29,7 +29,7 @@ use super::{
 /// The most GPUs of a process.
 pub(crate) const MAX_GPUS: usize = 64;
 
-/// The events of each device that are kept, unless another number is asked for: 128 MB of a tape.
+/// The number of kept events per device, unless another number is requested: 128 MB of a tape.
 const MAX_ENTRIES: usize = 4_000_000;
 
 /// The recorder of this process, and what reports to it.
@@ -46,7 +46,7 @@ pub(crate) struct State {
 
 static STATE: OnceBox<State> = OnceBox::new();
 
-/// How long a thread waits for another one that begins the recording: 200 ms in all.
+/// How long a thread waits for another one that starts the recording: 200 ms in all.
 const WAIT: Duration = Duration::from_millis(1);
 const MAX_WAITS: u32 = 200;
 
@@ -61,10 +61,10 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 /// Whether this process is a child of `fork` that has not recorded yet. Relaxed: it is set while the child has one thread.
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread of the child begins its recording.
+/// Whether a thread of the child is starting its recording.
 static IS_BEGINNING: AtomicBool = AtomicBool::new(false);
 
-/// Returns the state, which the first call makes; `None` if recording is off.
+/// Returns the state, which the first call creates; `None` if recording is off.
 #[inline]
 pub(crate) fn state() -> Option<&'static State> {
     if IS_OFF.load(Ordering::Relaxed) {
@@ -77,7 +77,7 @@ pub(crate) fn state() -> Option<&'static State> {
     }
 }
 
-/// Runs what records a call. A failure of this library ends the recording, and not the program.
+/// Runs code that records a call. A failure of this library ends the recording, not the program.
 #[inline]
 pub(crate) fn record<T>(work: impl FnOnce(&'static State) -> T) -> Option<T> {
     let was_recording = IS_RECORDING.try_with(|is_recording| is_recording.replace(true)).unwrap_or(true);
@@ -93,7 +93,7 @@ pub(crate) fn record_unless<T: Default>(
     nested: impl FnOnce() -> T,
     work: impl FnOnce(&'static State) -> T,
 ) -> T {
-    // One look for the storage, which in a library is a call of the loader.
+    // The storage is accessed once, which in a library is a call of the loader.
     let recorded = IS_RECORDING.try_with(|is_recording| {
         if is_recording.replace(true) {
             return None;
@@ -126,7 +126,7 @@ pub(crate) fn switch_off() {
     IS_OFF.store(true, Ordering::Relaxed);
 }
 
-/// Waits a little for another thread, or until nothing is recorded.
+/// Waits briefly for another thread, or until nothing is recorded.
 fn wait_until(is_done: impl Fn() -> bool) {
     for _ in 0..MAX_WAITS {
         thread::sleep(WAIT);
@@ -136,7 +136,7 @@ fn wait_until(is_done: impl Fn() -> bool) {
     }
 }
 
-/// Makes the state. Other threads wait a little, and then do without: what they wait for may need what they have.
+/// Creates the state. Other threads wait briefly, and then do without: what they wait for may need what they have.
 #[cold]
 fn open() -> Option<&'static State> {
     static IS_OPENING: AtomicBool = AtomicBool::new(false);
@@ -162,14 +162,14 @@ fn open() -> Option<&'static State> {
     STATE.get()
 }
 
-/// Returns whether this process is to have a tape in the folder of the run: not if the run has ended and its folder is gone,
-/// nor if very many tapes are there.
+/// Returns whether this process should have a tape in the folder of the run: not if the run has ended and its folder is
+/// gone, nor if too many tapes are there.
 fn has_room() -> bool {
     let Some(folder) = integrate::variable("MEMREEL_RECORD") else { return true };
     Path::new(&folder).is_dir() && FileSpace::of(&folder).wait()
 }
 
-/// Has the programs that this process starts run without a recording, if it may not write a tape: neither may they, and each
+/// Makes the programs that this process starts run unrecorded, if it may not write a tape: neither may they, and each
 /// would print its own line.
 fn leave_without_tape(state: &State) {
     if integrate::variable("MEMREEL_RECORD").is_some() && state.recorder().tape().is_none() {
@@ -178,8 +178,8 @@ fn leave_without_tape(state: &State) {
     }
 }
 
-/// Records in a child of `fork`, which has left its parent's tape, on a tape of its own. Other threads wait as in
-/// [`open`]. `None` while this thread forks, and in a child whose locks are not sound.
+/// Records in a child of `fork`, which has left its parent's tape, on its own tape. Other threads wait as in [`open`].
+/// `None` while this thread forks, and in a child whose locks are not consistent.
 #[cold]
 fn begin_again(state: &'static State) -> Option<&'static State> {
     if !integrate::may_record() || !is_own_process() {
@@ -212,7 +212,7 @@ pub(crate) fn is_own_process() -> bool {
     process == 0 || process == std::process::id()
 }
 
-/// Notes that this process is a child, which has one thread.
+/// Records that this process is a child, which has one thread.
 fn in_child() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     IS_BEGINNING.store(false, Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl State {
         self.heap.get().is_some()
     }
 
-    /// Has a request explained that a device refused.
+    /// Explains a request that the device refused.
     pub(crate) fn refused(&self, gpu: &Gpu, refusal: Refusal) {
         let _explained = self.reel.refused(gpu.ledger(), refusal);
     }
@@ -297,7 +297,7 @@ impl State {
         self.gpu(driver()?.current_device()?)
     }
 
-    /// The GPU of a number, which the first call makes known.
+    /// Returns the GPU with a number, which the first call registers.
     #[inline]
     pub(crate) fn gpu(&self, device: i32) -> Option<&Gpu> {
         let place = self.gpus.get(usize::try_from(device).ok()?)?;
@@ -309,7 +309,7 @@ impl State {
         self.gpus.iter().filter_map(OnceBox::get)
     }
 
-    /// The host's memory that devices can use: what the driver allocated there, and what programs registered.
+    /// Returns the host memory that devices can use: allocated by the driver, or registered by programs.
     pub(crate) fn pinned(&self) -> &Ledger {
         let device = DeviceId::from(self.n_gpus + 1);
         self.pinned.get_or_init(|| {
@@ -339,7 +339,7 @@ fn dump(path: &Path) -> Result<()> {
     STATE.get().map_or(Ok(()), |state| state.save(path))
 }
 
-/// The number of GPUs, at least 1: the numbers behind them are those of the host's memory.
+/// Returns the number of GPUs, at least 1: the numbers after theirs are those of host memory.
 fn n_gpus() -> u16 {
     let of_driver = driver().and_then(|driver| driver.n_devices()).and_then(|n| u16::try_from(n).ok());
     let of_system = || fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |gpus| gpus.count());

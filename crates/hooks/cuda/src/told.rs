@@ -23,16 +23,16 @@ use super::{
 /// The name of the file (`crates/cli/src/record/told.rs`).
 const NAME: &[u8] = b"/unrecorded\0";
 
-/// What the preloaded library is called in a list of those that are preloaded.
+/// The preloaded library's name in a list of preloaded libraries.
 const LIBRARY: &[u8] = b"libmemreel_preload";
 
-/// The most bytes of a line: it is one write, which no other one comes into.
+/// The most bytes in a line: it is one write, which no other one interrupts.
 const LINE_BYTES: usize = 512;
 
 /// The most of them that are names of libraries, in front of the program.
 const NAMES_BYTES: usize = 220;
 
-/// The most bytes of the file: a loop may start programs for days.
+/// The most bytes in the file: a loop may start programs for days.
 const MOST_BYTES: i64 = 4 << 20;
 
 /// The beginning of a program with the list of its parts.
@@ -65,26 +65,26 @@ pub(crate) fn keep_folder() {
     }
 }
 
-/// A program that starts, as its function names it.
+/// A program that starts, as named by its function.
 #[derive(Clone, Copy)]
 pub(crate) enum Program {
     /// By its path.
     Path(*const c_char),
-    /// By a name that is looked for where programs are.
+    /// By a name that is searched for in `PATH`.
     File(*const c_char),
     /// By an open file.
     Open,
 }
 
-/// What is to be reported of a program.
+/// What to report about a program.
 pub(crate) struct Told {
     line: Line,
-    /// Where the number of the process is to be.
+    /// The position of the PID.
     kind: &'static [u8],
 }
 
 impl Told {
-    /// Looks at a program that is about to start; `None` if the libraries will be in it, and if it is not there.
+    /// Checks a program that is about to start; `None` if the libraries will be in it, or if it does not exist.
     ///
     /// # Safety
     /// The name of the program is null or ends in nul, if it can be read.
@@ -125,7 +125,7 @@ impl Told {
         self.write(self.kind, own_process());
     }
 
-    /// Takes the report back: the program did not start.
+    /// Withdraws the report, because the program did not start.
     pub(crate) fn take_back(&self) {
         self.write(b"failed\t", own_process());
     }
@@ -145,7 +145,7 @@ impl Told {
     }
 }
 
-/// Reports that another library's `malloc` is in front of memreel's in this process.
+/// Reports that another library's `malloc` comes before memreel's in this process.
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_is_behind() {
     let mut path = [0_u8; PATH_BYTES];
@@ -169,7 +169,7 @@ extern "C" fn memreel_heap_is_behind() {
     }
 }
 
-/// Reports a call of the driver that failed with this status, the `n`th time.
+/// Reports a driver call that failed with this status for the `n`th time.
 pub(crate) fn tell_call(function: &CStr, status: c_int, n: u32) {
     if N_PATH.load(Ordering::Relaxed) == 0 {
         return;
@@ -188,7 +188,7 @@ impl Program {
     /// Returns the path of the file, if this process may run it.
     ///
     /// # Safety
-    /// As [`Told::of`].
+    /// The conditions of [`Told::of`].
     unsafe fn find(self, room: &mut [u8; PATH_BYTES]) -> Option<&CStr> {
         let name = match self {
             Program::Path(name) | Program::File(name) if !name.is_null() => name,
@@ -209,7 +209,7 @@ impl Program {
     }
 }
 
-/// Returns the path of a name in a folder; `None` if it is too long to be looked at.
+/// Returns the path of a name in a folder; `None` if it is too long to be checked.
 fn joined<'a>(room: &'a mut [u8; PATH_BYTES], folder: &[u8], name: &[u8]) -> Option<&'a CStr> {
     let n_folder = if folder.is_empty() { 0 } else { folder.len() + 1 };
     if n_folder + name.len() >= PATH_BYTES {
@@ -232,7 +232,8 @@ fn is_executable(path: &CStr) -> bool {
     found.is_some_and(|found| found.st_mode & ANY != 0)
 }
 
-/// Returns whether a file looks like a program without a loader, or one with rights of its own. `memreel record` looks again.
+/// Returns whether a file appears to be a program without a loader, or with its own rights. `memreel record` checks
+/// again.
 fn has_no_loader(path: &CStr) -> bool {
     const RIGHTS: libc::mode_t = libc::S_ISUID | libc::S_ISGID;
     let mut head = [0_u8; HEAD_BYTES];
@@ -295,7 +296,7 @@ fn own_process() -> pid_t {
     digits.fold(0, |number: pid_t, digit| number.wrapping_mul(10).wrapping_add(pid_t::from(digit - b'0')))
 }
 
-/// A line that is being made. What does not fit is left out.
+/// A line that is being built. What does not fit is left out.
 struct Line {
     room: [u8; LINE_BYTES],
     n: usize,

@@ -1,4 +1,4 @@
-//! The types and numbers of the driver's interface, as far as wrappers look at them (`cuda.h` of CUDA 13).
+//! The types and numbers of the driver's interface that wrappers use (`cuda.h` of CUDA 13).
 #![forbid(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -26,13 +26,13 @@ impl Status {
 /// An address in a device's memory.
 pub(crate) type DevicePtr = u64;
 
-/// A pointer that the driver gives out and only the driver reads.
+/// A pointer from the driver that only the driver dereferences.
 pub(crate) type Handle = *mut c_void;
 
 /// The number of a device.
 pub(crate) type Ordinal = c_int;
 
-/// Where memory is: `CUmemLocation`.
+/// The location of memory: `CUmemLocation`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Location {
@@ -68,7 +68,7 @@ pub(crate) struct Place {
     pub(crate) kind: c_int,
     /// `CUmemAllocationHandleType`.
     pub(crate) handle_types: c_int,
-    /// Where the memory is.
+    /// The location of the memory.
     pub(crate) location: Location,
 }
 
@@ -86,7 +86,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Properties {
-    /// What is read of it.
+    /// The part that is read.
     pub(crate) place: Place,
     rest: [u64; 14],
 }

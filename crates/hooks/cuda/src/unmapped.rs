@@ -1,11 +1,11 @@
-//! Physical memory that is mapped nowhere: recorded at the calls that change it.
+//! Physical memory that is not mapped anywhere: recorded at the calls that change it.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 
 use super::{driver_memory::set, gpu::Gpu, parts::Part, state::State};
 
-/// Records how much of each GPU is mapped nowhere now.
+/// Records how much of each GPU's memory is not mapped now.
 pub(crate) fn note_unmapped(state: &State) {
     state.gpus().for_each(note);
 }

@@ -1,4 +1,4 @@
-//! Threads that report nothing, and threads of which the last blocks are kept.
+//! Threads that report nothing, and threads that remember the last block they saw.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 /// any. Relaxed: a thread needs only its own count, which it sees.
 static N_APART: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether anything is reported. Before, the storage of threads is not touched, which may not work yet.
+/// Whether anything is reported. Before that, thread storage is not touched, because it may not work yet.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -27,12 +27,12 @@ pub(crate) struct Seen {
     pub(crate) freed: usize,
 }
 
-/// Notes that reports begin.
+/// Records that reports start.
 pub(crate) fn begin() {
     IS_ON.store(true, Ordering::Release);
 }
 
-/// Runs what allocates and frees without a report.
+/// Runs code whose allocations and frees are not reported.
 pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
     if !IS_ON.load(Ordering::Acquire) {
         return work();
@@ -45,7 +45,7 @@ pub(crate) fn silently<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Keeps the last blocks of this thread while it exists.
+/// Remembers the last blocks of this thread while it exists.
 pub(crate) struct Watch;
 
 impl Watch {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the code begins, and its bytes; none until it is found.
+/// The start of the code, and its size; 0 until it is found.
 pub(crate) struct Code {
     start: AtomicUsize,
     bytes: AtomicUsize,

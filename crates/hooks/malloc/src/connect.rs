@@ -1,4 +1,4 @@
-//! The start of a recording, when the library is loaded.
+//! Starts a recording when the library is loaded.
 
 use std::{
     ffi::{CStr, c_void},
@@ -17,7 +17,7 @@ use super::{
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = connect;
 
-/// Finds the other library, if a recording was asked for. Until then nothing is reported.
+/// Finds the other library, if a recording was requested. Until then nothing is reported.
 extern "C" fn connect() {
     next::find_all();
     if !asked::is_asked_for() {
@@ -44,7 +44,7 @@ extern "C" fn connect() {
     forks::begin();
     begin_next();
     loader::find();
-    // Another allocator has its locks when it maps memory.
+    // Another allocator holds its locks when it maps memory.
     let is_of_c =
         |name: &CStr| library_of(next::in_order(name)) == library_of(next::in_order(c"gnu_get_libc_version"));
     handler::find();
@@ -52,7 +52,7 @@ extern "C" fn connect() {
     reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
 }
 
-/// Has the other library report that the heap is not recorded.
+/// Makes the other library report that the heap is not recorded.
 fn report_behind() {
     let report = first_of(c"memreel_heap_is_behind");
     if !report.is_null() {
@@ -62,8 +62,8 @@ fn report_behind() {
     }
 }
 
-/// Has the next allocator begin, if it does that at its first call. What AddressSanitizer allocates until it is ready must
-/// not be reported: a report uses the storage of threads.
+/// Initialises the next allocator, if it does that at its first call. What AddressSanitizer allocates until it is ready
+/// must not be reported, because a report uses thread storage.
 fn begin_next() {
     if let (Some(malloc), Some(free)) = (next::malloc(), next::free()) {
         // SAFETY: a block of `malloc`.

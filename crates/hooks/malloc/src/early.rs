@@ -9,7 +9,7 @@ use std::{
 
 const ARENA_BYTES: usize = 64 << 10;
 
-/// What is before each block: its bytes.
+/// The header before each block: its size.
 const HEADER_BYTES: usize = 16;
 
 #[repr(C, align(64))]
@@ -25,7 +25,7 @@ static N_TAKEN: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn take(bytes: usize, align: usize) -> *mut c_void {
     let align = align.max(HEADER_BYTES);
     let Some(all) = bytes.checked_add(HEADER_BYTES + align) else { return ptr::null_mut() };
-    // Relaxed: only each place's being another counts; nothing was written there before.
+    // Relaxed: the places only have to differ; nothing was written there before.
     let start = N_TAKEN.fetch_add(all.next_multiple_of(HEADER_BYTES), Ordering::Relaxed);
     if start.saturating_add(all) > ARENA_BYTES {
         return ptr::null_mut();

@@ -1,8 +1,8 @@
-//! The order of fork handlers: memreel's are the first in the C library's list, also where a library registers before.
+//! Orders fork handlers: memreel's are the first in the C library's list, even if a library registers earlier.
 //!
-//! Handlers before a fork are called last first. So those of all libraries have been called when memreel takes its locks: they may
-//! allocate, and wait for threads that do. Behind memreel's come those of the allocator alone, which memreel asks for memory
-//! under its locks.
+//! Handlers before a fork are called last first. So those of all libraries have been called when memreel takes its
+//! locks: they may allocate, and wait for threads that do. Only the allocator's come after memreel's, which allocates
+//! from it under its locks.
 
 use std::{
     ffi::{CStr, c_int, c_void},
@@ -51,7 +51,7 @@ unsafe extern "C-unwind" fn __register_atfork(
     next::__register_atfork().map_or(libc::ENOMEM, |next| unsafe { next(prepare, parent, child, library) })
 }
 
-/// Has memreel's handlers registered, if a recording was asked for.
+/// Registers memreel's handlers, if a recording was requested.
 pub(crate) fn begin() {
     if !IS_BEGUN.load(Ordering::Acquire)
         && asked::is_asked_for()
@@ -62,7 +62,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// Whose a handler is.
+/// The owner of a handler.
 enum Of {
     Program,
     Memreel,

@@ -188,8 +188,8 @@ pub(crate) unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> *mut c_void {
     }
 }
 
-/// The C library's function. It allocates while it holds the thread's own lock, and a recorder asks it for the bounds of
-/// a thread's stack: what it allocates is not reported, or a thread would wait for itself.
+/// The C library's function. It allocates while it holds the thread's own lock, and a recorder asks it for the bounds
+/// of a thread's stack: what it allocates is not reported; otherwise a thread would wait for itself.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pthread_getattr_np(
     thread: libc::pthread_t,

@@ -1,4 +1,4 @@
-//! Whether a thread is in a handler of a signal.
+//! Determines whether a thread is in a signal handler.
 //!
 //! A handler may map memory, and may have stopped this thread anywhere: within `malloc`, the loader, or a function that has a
 //! lock of the C library. A report needs all of these.
@@ -13,21 +13,21 @@ use std::{
 
 use super::small_stack::stack_of_thread;
 
-/// Where the kernel has handlers return to, which is on the stack below each; 0 where it is not known. Relaxed: stored before the
-/// program begins.
+/// The address that the kernel makes handlers return to, which is on the stack below each; 0 if it is not known.
+/// Relaxed: stored before the program starts.
 static RETURN: AtomicUsize = AtomicUsize::new(0);
 
 const WORD: usize = size_of::<usize>();
 
-/// Handlers that are further away on the stack than this are looked for no more.
+/// The distance on the stack beyond which handlers are no longer searched for.
 const MOST_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Where the stack of this thread begins and ends; 0 until it was looked up.
+    /// Where the stack of this thread starts and ends; 0 until it was looked up.
     static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Finds where handlers return to. On other processors than x86-64 it is in the kernel's own library.
+/// Finds the address that handlers return to. On processors other than x86-64 it is in the kernel's own library.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn find() {
     /// `struct sigaction` of the kernel.
@@ -95,7 +95,7 @@ fn blocks_signals() -> bool {
     status != 0 || mask != 0
 }
 
-/// Returns where the stack of this thread, which is in no handler, begins and ends.
+/// Returns the start and the end of this thread's stack; it must not be in a handler.
 fn of_this_thread() -> (usize, usize) {
     if let Some((lowest, n_bytes)) = stack_of_thread() {
         return (lowest, (lowest + n_bytes) & !(WORD - 1));

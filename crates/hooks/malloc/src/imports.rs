@@ -1,4 +1,4 @@
-//! The functions of another allocator that the program calls and that are not recorded, which one line reports.
+//! Finds functions of another allocator that the program calls but that are not recorded, and reports them in one line.
 
 use std::{
     collections::BTreeSet,
@@ -13,14 +13,14 @@ use super::{
     next::in_order,
 };
 
-/// Allocators, by the beginning of the names of their own functions, and one that each of them has.
+/// Allocators, by the prefix of their own functions, and one function that each of them has.
 const ALLOCATORS: [(&str, &str, &CStr); 3] =
     [("jemalloc", "je_", c"je_malloc"), ("mimalloc", "mi_", c"mi_malloc"), ("tcmalloc", "tc_", c"tc_malloc")];
 
-/// What the name of a function has that returns a block.
+/// Parts of the names of functions that return a block.
 const ALLOCATES: [&str; 4] = ["alloc", "new", "dup", "realpath"];
 
-/// Prints a line for each allocator of which the libraries that are loaded now call such a function.
+/// Prints a line for each allocator of which a currently loaded library calls such a function.
 pub(crate) fn report() {
     for (allocator, prefix, first) in ALLOCATORS {
         let first = in_order(first);
@@ -55,7 +55,7 @@ fn called(prefix: &str, of: *mut c_void) -> BTreeSet<String> {
     names
 }
 
-/// The symbols that a library asks for, as the loader has them in memory.
+/// The symbols that a library imports, from the loader's tables in memory.
 struct Symbols {
     symbols: *const libc::Elf64_Sym,
     texts: *const libc::c_char,
@@ -108,7 +108,7 @@ impl Symbols {
         })
     }
 
-    /// Calls `look` with the name of each symbol that a relocation asks for.
+    /// Calls `look` with the name of each symbol that a relocation refers to.
     fn each(&self, mut look: impl FnMut(&CStr)) {
         for (table, n_bytes) in self.tables {
             for n in 0..n_bytes / size_of::<libc::Elf64_Rela>() {

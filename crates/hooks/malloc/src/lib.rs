@@ -1,4 +1,4 @@
-//! `libmemreel_heap.so`: reports what any program asks of `malloc` to `libmemreel_preload.so`.
+//! `libmemreel_heap.so`: reports a program's calls of `malloc` to `libmemreel_preload.so`.
 //!
 //! Both are in `LD_PRELOAD`. The functions of this library (`functions.rs`, `operators.rs`, `allocators.rs`) call those of
 //! the next one that has them (`next.rs`), such as glibc or another allocator, and report to the other library, if it is

@@ -1,4 +1,4 @@
-//! The libraries of the process: which of them has a function, and which asks for one.
+//! The libraries of the process: which of them has a function, and which imports one.
 
 use std::{
     ffi::{CStr, CString, c_int, c_void},
@@ -35,7 +35,7 @@ pub(crate) fn n_loaded() -> u64 {
     n_loaded
 }
 
-/// Returns a function of any other library, the first that has it; null if there is none. The library stays loaded.
+/// Returns a function from the first other library that has it; null if there is none. The library remains loaded.
 pub(crate) fn find(name: &CStr) -> *mut c_void {
     silently(|| {
         let mut paths: Vec<CString> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn find(name: &CStr) -> *mut c_void {
     })
 }
 
-/// Returns a function of a library that is loaded, or of one that it needs; the one that has it stays loaded.
+/// Returns a function of a loaded library, or of one that it needs; the one that has it remains loaded.
 fn function_of(path: &CStr, name: &CStr) -> Option<*mut c_void> {
     let library = Loaded::of(path)?;
     // SAFETY: the name ends in nul.
@@ -63,7 +63,7 @@ fn function_of(path: &CStr, name: &CStr) -> Option<*mut c_void> {
     Some(found)
 }
 
-/// A library that stays loaded while this exists.
+/// A library that remains loaded while this exists.
 struct Loaded(*mut c_void);
 
 impl Loaded {
@@ -82,8 +82,8 @@ impl Drop for Loaded {
     }
 }
 
-/// Has the loader forget its last error, which is not the program's: asked for twice, it frees the text now, and not within
-/// a call of the program.
+/// Makes the loader forget its last error, which is not the program's: called twice, it frees the text now, and not
+/// within a call of the program.
 pub(crate) fn forget_error() {
     for _ in 0..2 {
         // SAFETY: any thread may ask for its own error.

@@ -5,7 +5,7 @@
 
 use super::code::Code;
 
-/// Where the loader's code is.
+/// The location of the loader's code.
 static CODE: Code = Code::unknown();
 
 /// Finds the loader's code.
@@ -19,7 +19,7 @@ pub(crate) fn find() {
     }
 }
 
-/// Whether a return address is in the loader's code.
+/// Returns whether a return address is in the loader's code.
 #[inline]
 pub(crate) fn is_caller(return_address: usize) -> bool {
     CODE.has(return_address)

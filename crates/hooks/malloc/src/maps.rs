@@ -1,4 +1,4 @@
-//! `mmap` and its relatives. What the program maps with them is no block of `malloc`: it is reported apart.
+//! `mmap` and its relatives. What the program maps with them is not a block of `malloc`: it is reported separately.
 //!
 //! What the C library and the loader map does not come here. Until the next functions are known, requests go to the kernel.
 
@@ -13,7 +13,7 @@ use super::{
     reports::{mapped, unmapped},
 };
 
-/// Ranges of pages begin at a multiple of this at least.
+/// Ranges of pages start at a multiple of at least this.
 const LEAST_PAGE_BYTES: usize = 4096;
 
 /// Returns a pointer that the kernel returned as a number.
@@ -21,7 +21,7 @@ fn pointer(number: c_long) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(number as usize)
 }
 
-/// Reports what was mapped, unless it failed. Returns it.
+/// Reports what was mapped, unless it failed. Returns the address.
 fn reported(at: *mut c_void, bytes: impl FnOnce() -> usize) -> *mut c_void {
     if at != libc::MAP_FAILED {
         mapped(at, bytes);
@@ -69,8 +69,8 @@ unsafe extern "C-unwind" fn mmap64(
     unsafe { mmap(address, bytes, protection, flags, file, offset) }
 }
 
-/// Makes a call that gives a range back. Another thread may map the same addresses before it returns, so it is reported before,
-/// and again if it fails.
+/// Makes a call that unmaps a range. Another thread may map the same addresses before it returns, so the range is
+/// reported before, and again if the call fails.
 fn giving_back<T: PartialEq>(address: *mut c_void, bytes: usize, failure: T, call: impl FnOnce() -> T) -> T {
     const ALL_ADDRESSES: usize = 1 << 56;
     let is_range = bytes > 0 && bytes < ALL_ADDRESSES;
@@ -134,7 +134,7 @@ unsafe extern "C-unwind" fn shmat(number: c_int, address: *const c_void, flags: 
     reported(at, || bytes_of_shared(number))
 }
 
-/// Returns the bytes of shared memory of System V; 0 if they are not said.
+/// Returns the size of System V shared memory in bytes; 0 if it is not known.
 fn bytes_of_shared(number: c_int) -> usize {
     let mut found = std::mem::MaybeUninit::<libc::shmid_ds>::zeroed();
     // SAFETY: the result is written into `found`, all of whose bytes are zero before, which is a value of its fields.

@@ -1,4 +1,4 @@
-//! The functions behind this library: those of glibc, of C++'s library, or of another allocator.
+//! The functions after this library: those of glibc, of the C++ library, or of another allocator.
 
 use std::{
     ffi::{CStr, c_int, c_void},
@@ -19,10 +19,10 @@ static IS_READY: AtomicBool = AtomicBool::new(false);
 /// AddressSanitizer looks its functions up too, and that of storage is among them.
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 
-/// A function behind this library.
+/// A function after this library.
 pub(crate) struct Next {
     name: &'static CStr,
-    /// Stored with release: a thread that calls the function sees its library as the loader has made it.
+    /// Stored with release: a thread that calls the function sees its library as loaded.
     found: AtomicPtr<c_void>,
     /// How many libraries were loaded so far when none had the function. Relaxed: compared, and nothing is read because of it.
     absent_at: AtomicU64,
@@ -33,14 +33,16 @@ impl Next {
         Next { name, found: AtomicPtr::new(ptr::null_mut()), absent_at: AtomicU64::new(0) }
     }
 
-    /// Returns the address in the libraries behind this one; null while the first ones are looked up, and if there is none.
+    /// Returns the address in the libraries after this one; null while the first ones are looked up, and if there is
+    /// none.
     #[inline]
     fn address(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Acquire);
         if found.is_null() { self.look_up() } else { found }
     }
 
-    /// Returns the address in any library. One that is opened with `dlopen` for its opener alone is not behind this one.
+    /// Returns the address in any library. A library that `dlopen` opened only for its opener does not come after this
+    /// one.
     #[inline]
     pub(crate) fn address_anywhere(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Acquire);
@@ -92,7 +94,7 @@ pub(crate) fn in_order(name: &CStr) -> *mut c_void {
     })
 }
 
-/// The name of a function, as the loader knows it.
+/// The name of a function, in the loader's form.
 macro_rules! named {
     ($name:ident) => {
         match ::std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {

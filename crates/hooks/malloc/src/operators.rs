@@ -1,6 +1,6 @@
 //! C++'s `operator new` and `operator delete`, and the frees of C23.
 //!
-//! tcmalloc, jemalloc and mimalloc have operators of their own, which do not call `malloc`.
+//! tcmalloc, jemalloc and mimalloc have their own operators, which do not call `malloc`.
 #![allow(non_snake_case, reason = "the names of C++ as linkers know them")]
 
 use std::{ffi::c_void, mem::transmute};

@@ -1,7 +1,7 @@
-//! A function that allocates or frees, and is not one of the C library's.
+//! A function that allocates or frees but is not the C library's.
 //!
-//! Such a function either serves a request itself, or passes it on to a function of this library: libstdc++'s
-//! `operator new` calls `malloc`, and that of tcmalloc does not. Its first call shows which, so a block is reported once.
+//! Such a function either handles a request itself, or passes it on to a function of this library: libstdc++'s
+//! `operator new` calls `malloc`, tcmalloc's does not. Its first call shows which, so that a block is reported once.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,7 +16,7 @@ use super::{
     reports::{Move, allocated, freed, is_recording},
 };
 
-/// A function behind this library, and what it does with a request.
+/// A function after this library, and how it handles a request.
 pub(crate) struct Other {
     next: Next,
     /// Relaxed: one byte; a thread that does not see it finds out the same.

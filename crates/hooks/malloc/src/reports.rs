@@ -32,14 +32,14 @@ pub(crate) const FUNCTIONS: [&std::ffi::CStr; 7] = [
     c"memreel_heap_mapped",
 ];
 
-/// Begins to report. The recording is opened now, while there are no other threads: what they allocate meanwhile would not
-/// be recorded. Memory that the program maps itself is reported if `has_mapped`.
+/// Starts to report. The recording is opened now, while there are no other threads, because their allocations meanwhile
+/// would not be recorded. Memory that the program maps itself is reported if `has_mapped`.
 pub(crate) fn begin(
     [open, begins_move, has_moved, freed, allocated, unmapped, mapped]: [*mut c_void; 7],
     has_mapped: bool,
 ) {
     apart::begin();
-    // What is looked at first is set last.
+    // What is checked first is set last.
     let blocks = [(&MOVED, has_moved), (&BEGINS_MOVE, begins_move), (&FREED, freed), (&ALLOCATED, allocated)];
     for (place, function) in blocks {
         place.store(function, Ordering::Release);
@@ -85,7 +85,7 @@ pub(crate) fn freed(block: *mut c_void) {
     }
 }
 
-/// Makes a report about a block that will be free, and keeps it for the watch of this thread.
+/// Makes a report about a block that will be freed, and remembers it for this thread's watch.
 #[inline]
 fn see_freed<T: Default>(block: *mut c_void, report: impl FnOnce() -> T) -> T {
     if is_one_apart() {
@@ -95,7 +95,7 @@ fn see_freed<T: Default>(block: *mut c_void, report: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Reports that the program mapped memory itself. `bytes` is asked for only then.
+/// Reports that the program mapped memory itself. `bytes` is called only then.
 pub(crate) fn mapped(address: *mut c_void, bytes: impl FnOnce() -> usize) {
     let function = MAPPED.load(Ordering::Acquire);
     if !function.is_null() && !keeping_errno(handler::may_be_here) {
@@ -148,7 +148,7 @@ impl Move {
     }
 }
 
-/// Makes a report, with the stack of this thread if that has room for it; `None` if it could not be made.
+/// Makes a report, with the stack of this thread if it has room for a capture; `None` if it could not be made.
 #[inline]
 fn made<T>(report: impl FnOnce(bool) -> T) -> Option<T> {
     if small_stack::is_here() {

@@ -1,5 +1,5 @@
-//! Checkers that are linked into the program, and that would check memreel's work too: ThreadSanitizer, which does not see its
-//! locks, and MemorySanitizer, which does not see what it writes.
+//! Handles checkers that are linked into the program and would check memreel's work too: ThreadSanitizer, which does
+//! not see its locks, and MemorySanitizer, which does not see its writes.
 
 use std::{
     cell::Cell,
@@ -14,7 +14,7 @@ use super::{
     libraries::{first_of, library_of},
 };
 
-/// A function that each checker has, and those that have it look away from a thread and look again.
+/// A function that each checker has, and those that make it ignore a thread and observe it again.
 const THREADS: (&CStr, [&CStr; 2], [&CStr; 2]) = (
     c"__tsan_init",
     [c"AnnotateIgnoreReadsBegin", c"AnnotateIgnoreWritesBegin"],
@@ -29,7 +29,7 @@ const MEMORY: (&CStr, [&CStr; 2]) = (
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread may be one that a checker does not know yet.
+    /// Whether a checker may not know this thread yet.
     static IS_NEW: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn find() {
     IS_THERE.store(has_threads || has_memory, Ordering::Relaxed);
 }
 
-/// Runs memreel's work, at which no checker looks.
+/// Runs memreel's work without a checker observing it.
 #[inline]
 pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     if !IS_THERE.load(Ordering::Relaxed) || IS_NEW.get() {

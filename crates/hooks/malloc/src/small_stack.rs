@@ -29,21 +29,21 @@ const STEP_BYTES: usize = 1 << 10;
 /// The size below which a thread's stack is small.
 const SMALL_BYTES: usize = 4 * ROOM_BYTES;
 
-/// What a small stack has more than was asked for: room for a report, and for the storage of threads that the libraries of
-/// memreel have, which is on the stack.
+/// How much larger small stacks are made: room for a report, and for the thread storage of memreel's libraries, which
+/// is on the stack.
 const MORE_BYTES: usize = ROOM_BYTES + (16 << 10);
 
 /// Whether a thread ever set a stack for its handlers: what a thread has for them is looked at only then. Relaxed: the thread
 /// set its stack itself.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
-/// The lowest part of a stack: where it begins, and its bytes.
+/// The lowest part of a stack: its start, and its size.
 type Lowest = (usize, usize);
 
 thread_local! {
-    /// That of the stack that this thread's handlers run on.
+    /// The lowest part of the stack that this thread's handlers run on.
     static OF_HANDLERS: Cell<Lowest> = const { Cell::new((0, 0)) };
-    /// That of the thread's own; none before it was looked up.
+    /// The lowest part of the thread's own stack; none before it was looked up.
     static OWN: Cell<Option<Lowest>> = const { Cell::new(None) };
 }
 
@@ -132,13 +132,13 @@ fn of_this_thread() -> Lowest {
     }
 }
 
-/// Returns the bytes of the lowest part of a stack of so many: of a large one there is more than a report takes at the worst.
+/// Returns the size of the lowest part of a stack of this size: a large one has more than a report needs at the most.
 fn lowest_of(n_bytes: usize) -> usize {
     if n_bytes < LARGE_BYTES { n_bytes.min(ROOM_BYTES) } else { 4 * ROOM_BYTES }
 }
 
-/// Returns where this thread's stack begins, and its bytes; `None` for the first thread, of which the C library would read a
-/// file, and if the C library does not know.
+/// Returns the start and the size of this thread's stack; `None` for the first thread, for which the C library would
+/// read a file, and if the C library does not know.
 #[cold]
 pub(crate) fn stack_of_thread() -> Option<(usize, usize)> {
     // SAFETY: the calls have no requirements.
@@ -175,7 +175,7 @@ unsafe impl Sync for Stack {}
 static STACKS: [Stack; 4] =
     [const { Stack { bytes: UnsafeCell::new([0; STACK_BYTES]), is_taken: AtomicBool::new(false) } }; 4];
 
-/// How often a thread lets others run before it does without a stack of this library.
+/// How often a thread yields before it does without a stack of this library.
 const MAX_WAITS: usize = 1000;
 
 /// Returns a stack of this library; `None` if all remain in use: in a child of `fork` they may be those of threads that it does
@@ -213,7 +213,7 @@ pub(crate) fn elsewhere<T, F: FnOnce() -> T>(report: F) -> Option<T> {
     work.done
 }
 
-/// Uses what comes next of this stack: if it overflows, it does so now, while nothing is taken.
+/// Touches the next part of this stack: if it overflows, it does so now, while nothing is held.
 #[inline(never)]
 fn touch() {
     let mut room = MaybeUninit::<[u8; STEP_BYTES]>::uninit();

@@ -8,8 +8,8 @@ use std::ffi::c_void;
 
 use super::functions::{calloc, memalign};
 
-/// Serves a request for a function that no library defines. The memory is zeroed, because some of these functions promise
-/// that.
+/// Handles a request for a function that no library defines. The memory is zeroed, because some of these functions
+/// promise that.
 ///
 /// # Safety
 /// The duties of C's `memalign`.

@@ -1,4 +1,4 @@
-//! Arrays of textures. They have handles and no addresses: each is recorded at an address that no device has.
+//! Arrays of textures. They have handles instead of addresses: each is recorded at an address that no device has.
 
 use std::ffi::c_uint;
 

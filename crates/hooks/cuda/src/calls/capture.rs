@@ -1,4 +1,4 @@
-//! The beginning and the end of captures, which decide whether a stream may be asked anything.
+//! The start and the end of captures, which decide whether a stream may be queried.
 
 use std::ffi::{c_int, c_void};
 

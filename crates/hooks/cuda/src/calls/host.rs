@@ -1,4 +1,4 @@
-//! Memory of the host that a device can use: allocated by the driver, or registered with it.
+//! Host memory that a device can use: allocated by the driver, or registered with it.
 
 use std::ffi::{c_uint, c_void};
 

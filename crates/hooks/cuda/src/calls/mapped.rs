@@ -1,4 +1,4 @@
-//! Virtual memory: physical memory under handles, mapped into reserved ranges of addresses.
+//! Virtual memory: physical memory under handles, mapped into reserved address ranges.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,5 @@
-//! Multicast objects: their addresses reach the memory of several devices that is bound to them. They have none of their own.
+//! Multicast objects: their addresses reach the memory of several devices that is bound to them. They have no memory
+//! themselves.
 
 use std::ffi::c_void;
 
@@ -52,7 +53,7 @@ wrapped! {
         };
 }
 
-/// Notes memory that was bound.
+/// Records memory that was bound.
 fn bound(status: Status, note: impl Fn()) -> Status {
     if status.is_success() {
         note();

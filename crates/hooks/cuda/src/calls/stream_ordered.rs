@@ -1,4 +1,4 @@
-//! Memory in the order of a stream, and the pools that it is from.
+//! Stream-ordered memory, and the pools that it comes from.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::{
     types::{DevicePtr, Handle, Location, Ordinal, Place, Status},
 };
 
-/// `CU_STREAM_PER_THREAD`: the default stream of the calling thread, which the twins mean by a null stream.
+/// `CU_STREAM_PER_THREAD`: the default stream of the calling thread, which the twins denote by a null stream.
 pub(super) const STREAM_PER_THREAD: usize = 2;
 
 wrapped! {
@@ -68,7 +68,7 @@ wrapped! {
     };
 }
 
-/// Notes a pool of a device that the driver gave the program.
+/// Records a pool of a device that the driver gave to the program.
 fn of_device(status: Status, pool: *mut Handle, device: Ordinal) -> Status {
     if status.is_success() && !pool.is_null() {
         // SAFETY: after success the driver wrote the pool.
@@ -77,7 +77,7 @@ fn of_device(status: Status, pool: *mut Handle, device: Ordinal) -> Status {
     status
 }
 
-/// Notes a pool of a place and a kind of memory that the driver gave the program.
+/// Records a pool for a location and a kind of memory that the driver gave to the program.
 fn of_location(status: Status, pool: *mut Handle, location: *const Location, kind: c_int) -> Status {
     if status.is_success() && !pool.is_null() && !location.is_null() {
         // SAFETY: after success the driver wrote the pool, and it read the location.
@@ -97,7 +97,7 @@ fn allocated(
     pool: Option<Handle>,
     stream: usize,
 ) -> Status {
-    // Memory of a node of a graph: it is the graph's, whenever the graph runs.
+    // The memory of a graph node belongs to the graph, whenever the graph runs.
     let is_captured = captures::is_capturing(stream);
     let status = call();
     if status.is_success() && !is_captured && !address.is_null() {

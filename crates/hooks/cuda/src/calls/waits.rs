@@ -1,4 +1,4 @@
-//! Calls that wait for work, and the end of streams: frees in the order of a stream are complete then.
+//! Calls that wait for work, and the end of streams: stream-ordered frees are complete then.
 
 use super::{
     stream_ordered::{STREAM_PER_THREAD, of_thread},

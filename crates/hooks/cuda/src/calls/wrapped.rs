@@ -1,4 +1,4 @@
-//! The wrapper of a function of the driver, made of one line.
+//! Generates the wrapper of a driver function from one line.
 
 /// Makes the exported wrappers of functions, and the `TABLE` of their entries.
 ///

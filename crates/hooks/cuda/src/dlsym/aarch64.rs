@@ -10,7 +10,7 @@ use super::{
     wrapped,
 };
 
-/// The loader's `dlsym`, in front of which this library is.
+/// The loader's `dlsym`, which this library intercepts.
 ///
 /// # Safety
 /// The duties of `dlsym`: `name` ends in nul.

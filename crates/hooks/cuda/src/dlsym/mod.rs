@@ -1,6 +1,6 @@
-//! `dlsym`, which hands out wrappers in place of the driver's functions.
+//! `dlsym`, which returns wrappers instead of the driver's functions.
 //!
-//! The loader looks at its caller: `RTLD_NEXT` means the libraries behind the caller's. So every call that is not for
+//! The loader inspects its caller: `RTLD_NEXT` means the libraries after the caller's. So every call that is not for
 //! the driver is a jump of the processor, which keeps the caller's return address.
 //!
 //! A name that begins with "cu" may be the driver's, and not for the pseudo libraries `RTLD_NEXT` (-1) and `RTLD_DEFAULT`

@@ -1,4 +1,4 @@
-//! What is written for one processor: how a function passes on its return address, and a call on another stack.
+//! Code for one processor: how a function passes on its return address, and a call on another stack.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
