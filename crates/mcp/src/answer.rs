@@ -1,4 +1,4 @@
-//! The answer to a call: what the program printed, cleaned and cut, and notes about it.
+//! The answer to a call: the program's output, cleaned and cut, and notes about it.
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,7 @@ struct Part {
     text: String,
     objects: Option<Vec<serde_json::Value>>,
     n_lines: u64,
-    /// Whether the one line that it has is not whole.
+    /// Whether the only line in it is incomplete.
     is_cut_line: bool,
 }
 
@@ -79,7 +79,7 @@ fn json_part(text: &str, limits: &Limits) -> Part {
     Part { text: read.text, objects: Some(read.objects), n_lines, is_cut_line: false }
 }
 
-/// Returns what an exit status means, if that is not plain from the answer, and whether it is an error.
+/// Returns the meaning of an exit status, if the answer does not show it, and whether it is an error.
 fn meaning(status: ExitStatus, is_endless: bool, limits: &Limits) -> (String, bool) {
     let meaning = match status.code() {
         // The program finds a closed pipe if its answer was not read to the end.

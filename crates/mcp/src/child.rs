@@ -1,4 +1,4 @@
-//! A question as a process: the program with the words of a command line, with limits.
+//! Runs a question as a process: the program with the words of a command line, and limits.
 
 #![forbid(unsafe_code)]
 
@@ -19,13 +19,13 @@ use crate::{
 /// The most bytes of a message on standard error.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The bytes of an output in which the characters of an answer are found: JSON may have six for one.
+/// The number of bytes read per character of an answer: JSON may need six for one.
 const BYTES_A_CHAR: usize = 6;
 
 /// How a question ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` if its time was over.
+    /// `None` if it ran out of time.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) out: Output,
     pub(crate) err: Output,
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let [program, words @ ..] = words else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    // Python looks for modules in the working folder, in which a client may have anyone's files.
+    // Python searches the working folder for modules, and a client's folder may contain anything.
     command.current_dir("/");
     command.env("NO_COLOR", "1").env("TERM", "dumb").env_remove("COLUMNS").env_remove("RUST_BACKTRACE");
     command.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -106,7 +106,7 @@ mod tests {
         assert!(ended.status.is_none());
     }
 
-    /// A part of a script that waits for the limits; that of files is the last to be set.
+    /// A part of the script that sets the limits; that of files is set last.
     const LIMITED: &str = "until grep -q 'Max file size *0 ' /proc/self/limits; do :; done; ";
 
     #[test]

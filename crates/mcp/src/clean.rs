@@ -1,4 +1,4 @@
-//! Texts without characters that a reader cannot see: names in a snapshot come from anyone.
+//! Cleans texts of characters that a reader cannot see, because names in a snapshot come from anyone.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Replaces invisible characters by their numbers, as `\u{202e}`. Ends of lines and tabs stay.
+/// Replaces invisible characters by their numbers, as `\u{202e}`. Line ends and tabs remain.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
@@ -22,7 +22,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Cleans every text in a value, the keys too.
+/// Cleans every text in a value, including the keys.
 pub(crate) fn clean_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(clean(&text).into_owned()),

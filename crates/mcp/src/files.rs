@@ -1,4 +1,4 @@
-//! The files that may be asked about.
+//! Restricts the files that questions may be about.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct Roots(Vec<PathBuf>);
 
 impl Roots {
-    /// Resolves the folders. Without any, every file may be asked about.
+    /// Resolves the folders. Without any, questions may be about every file.
     pub(crate) fn new(folders: &[PathBuf]) -> io::Result<Roots> {
         let resolved = |folder: &PathBuf| match fs::canonicalize(folder) {
             Ok(path) if path.is_dir() => Ok(path),
@@ -24,10 +24,10 @@ impl Roots {
         folders.iter().map(resolved).collect::<io::Result<_>>().map(Roots)
     }
 
-    /// Returns the variable by which a question keeps to the folders; `None` if every file may be asked about.
+    /// Returns the variable that restricts a question to the folders; `None` if questions may be about every file.
     ///
     /// # Errors
-    /// A folder's name has a colon, which separates names.
+    /// A folder's name contains a colon, which separates names.
     pub(crate) fn variable(&self) -> io::Result<Option<(&'static str, OsString)>> {
         if self.0.is_empty() {
             return Ok(None);

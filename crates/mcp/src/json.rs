@@ -1,4 +1,4 @@
-//! The objects of an answer that was asked for with `json`.
+//! Parses the objects of an answer that was requested with `json`.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use crate::clean::clean_value;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Objects {
     pub(crate) objects: Vec<Value>,
-    /// The same, one a line.
+    /// The same as text, one object per line.
     pub(crate) text: String,
 }
 

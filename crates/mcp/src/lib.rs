@@ -1,9 +1,9 @@
 //! The server of `memreel mcp`: each analysis of the program `memreel` as a tool of the Model Context Protocol, on standard
 //! input and output.
 //!
-//! The tools are made of the program's own command line, so that their options and descriptions are the program's. Each
-//! question runs in a child process with limits of time and memory, which may write no file: whatever a snapshot makes the
-//! reader do, the server goes on.
+//! The tools are generated from the program's own command line, so their options and descriptions are the program's.
+//! Each question runs in a child process with limits on time and memory, which may not write files: whatever a snapshot
+//! makes the reader do, the server continues.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,8 @@ pub use settings::Settings;
 /// Serves one client on standard input and output until it closes standard input.
 ///
 /// # Errors
-/// A folder cannot be found, the client broke the protocol before its session began, or the system gives no threads or pipes.
+/// A folder cannot be found, the client broke the protocol before its session started, or the system provides no
+/// threads or pipes.
 pub fn serve(settings: Settings) -> io::Result<()> {
     let server = server::Server::new(settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! What one question may use, and how long its answer may be.
+//! Limits what one question may use, and how long its answer may be.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 /// What one question may use, and how long its answer may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The time after which a question is ended.
+    /// The time after which a question is stopped.
     pub timeout: Duration,
     /// The most memory of a question's process, in bytes. Files that it maps to read them do not count.
     pub max_memory_bytes: u64,

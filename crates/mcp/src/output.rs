@@ -1,4 +1,4 @@
-//! What a child printed: the part of it that an answer may have, and how much there was.
+//! A child's output: the part of it that an answer may contain, and how much there was.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ const MAX_READ_BYTES: u64 = 256 << 20;
 /// A part of an output.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Output {
-    /// The bytes behind the skipped lines, at most as many as were asked for.
+    /// The bytes after the skipped lines, at most as many as were requested.
     pub(crate) kept: Vec<u8>,
     /// The lines of the whole output; an unfinished one counts.
     pub(crate) n_lines: u64,
@@ -18,11 +18,11 @@ pub(crate) struct Output {
     pub(crate) is_endless: bool,
 }
 
-/// Reads to the end; keeps at most `n_kept` bytes behind the first `n_skipped` lines.
+/// Reads to the end; keeps at most `n_kept` bytes after the first `n_skipped` lines.
 pub(crate) async fn read(mut from: impl AsyncRead + Unpin, n_skipped: u64, n_kept: usize) -> Output {
     let mut output = Output::default();
     let (mut buffer, mut n_read, mut is_within_a_line) = (vec![0; 1 << 16], 0_u64, false);
-    // An error of reading is an end: the exit status of the child has the reason.
+    // A read error counts as the end: the child's exit status has the reason.
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
         let mut bytes = &buffer[..n];
         n_read += n as u64;

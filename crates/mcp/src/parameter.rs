@@ -1,4 +1,4 @@
-//! A parameter of a tool, made of an argument of the program's command line.
+//! A parameter of a tool, generated from an argument of the program's command line.
 
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 
 use crate::files::Roots;
 
-/// The arguments that name files to be read. Others that take a path are not parameters: they name files to be written.
+/// The arguments that name files to be read. Other arguments with a path are not parameters, because they name files to
+/// be written.
 const FILES: [&str; 4] = ["files", "before", "after", "baseline"];
 
 /// The arguments whose values are `SIZE=FILE`.
 const SIZED_FILES: [&str; 1] = ["sized_files"];
 
-/// Those that name files in a way that is not checked, because another argument does it too.
+/// Those that name files in an unchecked form, because another argument names them too.
 const NOT_CHECKED: [&str; 1] = ["size"];
 
 /// The flags with which a command writes a file that it reads otherwise, which are no parameters either.
@@ -24,7 +25,7 @@ const WRITES: [&str; 1] = ["update_baseline"];
 /// The most values of a list.
 const MAX_VALUES: usize = 1024;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
     /// An option without a value.
@@ -39,11 +40,11 @@ enum Kind {
     SizedFile,
 }
 
-/// How many values there are.
+/// The number of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Count {
     One,
-    /// This number of values behind one option.
+    /// This number of values after one option.
     Exactly(usize),
     /// A list, with the option before each.
     Many,
@@ -63,8 +64,8 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Makes a parameter of an argument of a built command. Returns `None` for help, and for what names a file to be
-    /// written.
+    /// Creates a parameter from an argument of a built command. Returns `None` for help, and for an argument that names
+    /// a file to be written.
     pub(crate) fn new(arg: &Arg) -> Option<Parameter> {
         let id = arg.get_id().as_str();
         let kind = kind(arg, id)?;
@@ -103,7 +104,7 @@ impl Parameter {
         self.option.as_deref() == Some("--json")
     }
 
-    /// Whether values come behind all options.
+    /// Returns whether values come after all options.
     pub(crate) fn is_positional(&self) -> bool {
         self.option.is_none()
     }
@@ -181,7 +182,7 @@ impl Parameter {
         Ok(values.into_iter().map(joined).collect())
     }
 
-    /// Returns one value as the command line has it. Models often give a number as a text and the other way round.
+    /// Returns one value in its command line form. Models often give a number as text, or the reverse.
     fn text(&self, value: &Value, roots: &Roots) -> Result<OsString, String> {
         match (&self.kind, value) {
             (Kind::File, Value::String(name)) => roots.file(name).map(OsString::from),

@@ -49,7 +49,7 @@ struct Shared {
     version: String,
     tools: Vec<Tool>,
     roots: Roots,
-    /// By which a question keeps to the roots.
+    /// The variable that restricts a question to the roots.
     variable: Option<(&'static str, OsString)>,
     limits: Limits,
     /// A permit for each question that is answered at once.

@@ -17,6 +17,6 @@ pub struct Settings {
     pub tools: Vec<&'static str>,
     /// What one question may use, and how long its answer may be.
     pub limits: Limits,
-    /// The folders whose files may be asked about; empty means every file that the process may read.
+    /// The folders whose files questions may be about; empty means every file that the process may read.
     pub roots: Vec<PathBuf>,
 }

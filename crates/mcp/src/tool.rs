@@ -1,4 +1,4 @@
-//! A tool, made of a command of the program.
+//! A tool, generated from a command of the program.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub(crate) struct Tool {
     parameters: Vec<Parameter>,
 }
 
-/// A question: the words of a command line, and which part of the answer is wanted.
+/// A question: the words of a command line, and which part of the answer is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
     pub(crate) words: Vec<OsString>,
