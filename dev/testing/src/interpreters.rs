@@ -9,8 +9,8 @@ use std::{
     str::from_utf8,
 };
 
-/// Returns the interpreters that memreel can read, by their versions: `python3`, those of pyenv, and those that
-/// `MEMREEL_PYTHONS` names, separated by colons.
+/// Returns the interpreters that memreel can read, by version: `python3`, those of pyenv, and those in
+/// `MEMREEL_PYTHONS`, separated by colons.
 #[must_use]
 pub fn interpreters() -> BTreeMap<String, PathBuf> {
     let named = env::var_os("MEMREEL_PYTHONS").unwrap_or_default();

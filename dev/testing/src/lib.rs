@@ -1,5 +1,5 @@
-//! What the tests of several packages share: random numbers and their seeds, a process of its own for a test, libraries that a
-//! test compiles, and the shared libraries of the workspace.
+//! Helpers for the tests of several packages: random numbers and their seeds, a separate process for a test, libraries
+//! that a test compiles, and the shared libraries of the workspace.
 #![allow(clippy::missing_panics_doc, reason = "a helper that fails ends its test")]
 
 mod built;

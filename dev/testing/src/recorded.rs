@@ -14,7 +14,7 @@ use crate::random::Random;
 const SETTINGS: [&str; 3] =
     ["", "expandable_segments:True", "max_split_size_mb:20,roundup_power2_divisions:4"];
 
-/// What a history of these options records of a random program of `n_steps`.
+/// Returns the history that a recording with these options has of a random program of `n_steps`.
 #[must_use]
 pub fn recorded_as(seed: u64, n_steps: usize, history: Recording) -> Snapshot {
     let mut random = Random::new(seed);
@@ -50,7 +50,7 @@ pub fn recorded_as(seed: u64, n_steps: usize, history: Recording) -> Snapshot {
     reel.snapshot()
 }
 
-/// What a whole history has of a random program.
+/// Returns the whole history of a random program.
 #[must_use]
 pub fn recorded(seed: u64, n_steps: usize) -> Snapshot {
     recorded_as(seed, n_steps, Recording::all().context(Context::Alloc))

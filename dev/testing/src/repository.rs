@@ -1,4 +1,4 @@
-//! The files of the repository, and what a test says on every run.
+//! The files of the repository, and lines that a test prints on every run.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,7 +13,7 @@ pub fn repository(path: impl AsRef<Path>) -> PathBuf {
     package.ancestors().nth(2).unwrap_or(package).join(path)
 }
 
-/// Prints a line that is wanted on every run, past the harness's capture.
+/// Prints a line on every run, past the harness's capture.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

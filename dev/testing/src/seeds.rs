@@ -1,4 +1,4 @@
-//! The seeds of a property test, which a variable of the environment may choose.
+//! The seeds of a property test, which an environment variable may choose.
 #![forbid(unsafe_code)]
 
 use std::{env, ops::Range};

@@ -1,4 +1,4 @@
-//! The steps that run beside others: a gate of their own, whose output comes when it has ended.
+//! Runs steps in parallel with the others: a separate gate, whose output is printed when it has ended.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -20,7 +20,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts these steps, one after the other.
+    /// Starts these steps, one after another.
     pub(crate) fn start(checkout: &Checkout, steps: &[&Step]) -> Result<Beside, String> {
         let program = checkout.program().map_err(|error| error.to_string())?;
         let output = checkout.target.join("tmp/beside.txt");

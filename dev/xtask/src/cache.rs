@@ -1,7 +1,7 @@
-//! Third-party builds and tools in a folder outside of the clone, which any clone on this machine uses.
+//! Caches third-party builds and tools in a folder outside the clone, which any clone on this machine uses.
 //!
 //! `MEMREEL_GATE_CACHE` names the folder; without it, it is `memreel-gate` in the user's folder for caches. A run that
-//! cannot read or write it takes longer, and says so; nothing else depends on it.
+//! cannot read or write it takes longer and reports that; nothing else depends on it.
 //!
 //! ```text
 //! builds/PART-COMPILER-MANIFESTS/   what cargo made of crates that are not the workspace's, of one part of `target`
@@ -30,10 +30,10 @@ use crate::inputs;
 const VARIABLE: &str = "MEMREEL_GATE_CACHE";
 /// The largest size of the folder after a run.
 const MOST_BYTES: u64 = 15 << 30;
-/// An entry that is larger is not the base of the next one, because what is no longer used stays in it.
+/// A larger entry is not the base of the next one, because what is no longer used remains in it.
 const MOST_BYTES_OF_BASE: u64 = 4 << 30;
 
-/// One folder of cargo's that is kept: a profile of a workspace.
+/// One of cargo's folders that is kept: a profile of a workspace.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
     Debug,
@@ -52,7 +52,7 @@ impl Part {
         }
     }
 
-    /// Where it is below the target folder.
+    /// Returns its path below the target folder.
     fn folder(self) -> &'static str {
         match self {
             Part::Debug => "debug",
@@ -78,7 +78,7 @@ impl Cache {
         Cache::at(chosen(), shell, target)
     }
 
-    /// Opens a folder, and makes it where it is not there yet.
+    /// Opens a folder, creating it if it does not exist yet.
     fn at(folder: Option<PathBuf>, shell: &Shell, target: &Path) -> Cache {
         let folder = folder.filter(|folder| {
             let is_writable = fs::create_dir_all(folder.join("builds"))
@@ -106,7 +106,7 @@ impl Cache {
         self.folder.as_deref()
     }
 
-    /// Brings what an earlier run made of third-party crates, if this clone has none of it.
+    /// Restores an earlier run's builds of third-party crates, if this clone has none.
     pub(crate) fn restore(&self, part: Part) {
         let Some((folder, entry)) = self.folder.as_ref().and_then(|folder| Some((folder, self.base(part)?)))
         else {
@@ -120,7 +120,7 @@ impl Cache {
         }
     }
 
-    /// Keeps what this run has made, and removes the oldest entries until the folder is within its bound.
+    /// Keeps this run's builds, and removes the oldest entries until the folder is within its limit.
     pub(crate) fn keep(&self) {
         let Some(folder) = &self.folder else { return };
         for part in [Part::Debug, Part::Release, Part::Loom, Part::Fleet] {
@@ -153,7 +153,7 @@ impl Cache {
         format!("{}-{}-{}", part.name(), self.compiler, self.manifests)
     }
 
-    /// That entry, or the newest one of this compiler.
+    /// Returns that entry, or the newest one of this compiler.
     fn base(&self, part: Part) -> Option<String> {
         let builds = self.folder.as_ref()?.join("builds");
         let exact = self.entry(part);
@@ -172,7 +172,7 @@ impl Cache {
         Some(newest.file_name().to_string_lossy().into_owned())
     }
 
-    /// Whether a step has passed with inputs of this hash.
+    /// Returns whether a step has passed with inputs of this hash.
     pub(crate) fn has_passed(&self, step: &str, hash: &str) -> bool {
         self.folder.as_ref().is_some_and(|folder| passed(folder, step, hash).exists())
     }
@@ -224,7 +224,7 @@ fn trim(folder: &Path, most_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a file, or of all files of a folder.
+/// Returns the bytes of a file, or of all files in a folder.
 fn size(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {

@@ -11,7 +11,7 @@ use crate::{
     tools::Tools,
 };
 
-/// The variable that names the program, in the steps that run beside others.
+/// The variable that names the program, in the steps that run in parallel.
 pub(crate) const PROGRAM: &str = "MEMREEL_GATE_PROGRAM";
 
 /// A clone of the repository.
@@ -20,7 +20,7 @@ pub(crate) struct Checkout {
     pub(crate) shell: Shell,
     /// Where cargo builds.
     pub(crate) target: PathBuf,
-    /// The folder beside the clone with recordings and with PyTorch's viewer, where it is there.
+    /// The folder next to the clone with recordings and PyTorch's viewer, if it exists.
     pub(crate) shared: Option<PathBuf>,
     pub(crate) cache: Cache,
     pub(crate) tools: Tools,
@@ -49,7 +49,7 @@ impl Checkout {
         Ok(Checkout { shell, target, shared, cache, tools })
     }
 
-    /// Where tests write snapshots for other readers.
+    /// Returns where tests write snapshots for other readers.
     pub(crate) fn written(&self) -> PathBuf {
         self.target.join("tmp/snapshots")
     }
@@ -65,7 +65,7 @@ impl Checkout {
         Ok(self.target.join("debug/memreel"))
     }
 
-    /// Makes the pages that `dev/scripts/book.py` puts into the site.
+    /// Generates the pages that `dev/scripts/book.py` adds to the site.
     pub(crate) fn make_pages(&self) -> Result<(), Box<dyn Error>> {
         let root = self.shell.current_dir();
         let pages = pages::made(&self.program()?, &root)?;

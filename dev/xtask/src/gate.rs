@@ -1,4 +1,4 @@
-//! The gate: steps one after the other until one fails, and the table of their times.
+//! The gate: runs steps one after another until one fails, and prints the table of their times.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::{
     table::Table,
 };
 
-/// What a gate that failed returns, as `memreel gate` does.
+/// The exit status of a gate that failed, as of `memreel gate`.
 const FAILED: u8 = 4;
 
 /// Which steps to run.
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
-/// Runs steps beside others; returns whether all passed. Their times are in a table of their own.
+/// Runs steps in parallel; returns whether all passed. Their times are in a separate table.
 fn run_beside(
     checkout: &Checkout,
     table: &mut Table,

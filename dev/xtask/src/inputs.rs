@@ -1,4 +1,4 @@
-//! A hash of what a step compiles and reads, and of the tools that it uses.
+//! Hashes what a step compiles and reads, and the tools that it uses.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::Path};
@@ -25,7 +25,7 @@ const OF_FLEET: &[&str] = &[
 const TOOLS: [(&str, &str); 4] =
     [("rustc", "-vV"), ("python3", "-VV"), ("node", "--version"), ("java", "-version")];
 
-/// The hash for `crates/fleet/`; `None` where git does not list the files.
+/// Returns the hash for `crates/fleet/`; `None` if git does not list the files.
 pub(crate) fn of_fleet(shell: &Shell) -> Option<String> {
     let listed = cmd!(shell, "git ls-files -z --cached --others --exclude-standard -- {OF_FLEET...}");
     let listed = listed.quiet().ignore_stderr().read().ok()?;

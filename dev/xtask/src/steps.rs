@@ -7,7 +7,7 @@ use xshell::cmd;
 
 use crate::{cache::Part, checkout::Checkout, inputs};
 
-/// How a step ended that found no fault.
+/// The outcome of a step that found no fault.
 pub(crate) enum Outcome {
     Passed,
     /// What the step needs is not on this machine, or its inputs passed before.
@@ -19,7 +19,8 @@ type Ended = Result<Outcome, Box<dyn Error>>;
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// Whether it waits more than it computes, and shares no build with the steps after the tests: it runs beside those.
+    /// Whether it waits more than it computes, and shares no build with the steps after the tests: it runs in parallel
+    /// with those.
     pub(crate) is_beside: bool,
     pub(crate) run: fn(&Checkout) -> Ended,
 }
@@ -119,7 +120,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
 ];
 
-/// How many browsers open files at one time.
+/// How many browsers open files at once.
 const N_BROWSERS: usize = 4;
 
 /// All features of all packages, for steps that compile them together.
@@ -412,7 +413,7 @@ fn fleet(checkout: &Checkout) -> Ended {
     Ok(Outcome::Passed)
 }
 
-/// PyTorch's viewer and the script that checks files with it, where they are beside the clone.
+/// Returns PyTorch's viewer and the script that checks files with it, if they are next to the clone.
 fn viewer_and_check(checkout: &Checkout) -> Result<Option<(PathBuf, PathBuf)>, Box<dyn Error>> {
     let Some(folder) = checkout.shared.as_ref().map(|shared| shared.join("viewer")) else { return Ok(None) };
     if !folder.join("setup").is_file() {
@@ -422,7 +423,7 @@ fn viewer_and_check(checkout: &Checkout) -> Result<Option<(PathBuf, PathBuf)>, B
     Ok(Some((folder.join("check.mjs"), viewer)))
 }
 
-/// Whether a program is on the path.
+/// Returns whether a program is in `PATH`.
 fn has(checkout: &Checkout, program: &str) -> bool {
     let path: OsString = checkout.shell.var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -1,4 +1,4 @@
-//! The table of steps, with the time and the end of each.
+//! The table of steps, with the time and the outcome of each.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,7 +16,7 @@ pub(crate) struct Table {
 struct Row {
     name: &'static str,
     took: Duration,
-    /// The time of the processors, which may be more than one.
+    /// The processor time, possibly of more than one processor.
     worked: Duration,
     end: String,
 }
@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-/// Does work, and returns how long it took and how long processors worked for the programs that it ran.
+/// Does work, and returns how long it took and the processor time of the programs that it ran.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration, Duration) {
     let (begun, before) = (Instant::now(), processor::of_children());
     let done = work();

@@ -1,4 +1,4 @@
-//! What steps need besides Rust, in a folder of the cache: PyTorch's viewer, packages of npm, environments of Python.
+//! What steps need besides Rust, in the cache folder: PyTorch's viewer, npm packages, Python environments.
 //!
 //! Each is made under a lock, once for all clones, and scripts in `dev/scripts` make their own in the same way (`dev/scripts/venv`).
 #![forbid(unsafe_code)]
@@ -20,19 +20,19 @@ impl Tools {
         Tools { folder }
     }
 
-    /// The folder, for scripts that make their own tools in it.
+    /// Returns the folder, for scripts that create their own tools in it.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// PyTorch's viewer and the driver of Chromium, made by the script `setup`.
+    /// Returns PyTorch's viewer and Chromium's driver, set up by the script `setup`.
     pub(crate) fn viewer(&self, shell: &Shell, setup: &Path) -> Result<PathBuf, xshell::Error> {
         let (viewer, lock) = (self.folder.join("viewer"), self.lock(shell, "viewer")?);
         cmd!(shell, "flock {lock} sh {setup} {viewer}").run()?;
         Ok(viewer)
     }
 
-    /// The folder in which npm has installed a package; `None` where it cannot.
+    /// Returns the folder in which npm has installed a package; `None` if it cannot.
     pub(crate) fn npm(&self, shell: &Shell, package: &str) -> Option<PathBuf> {
         let folder = self.folder.join(package);
         let lock = self.lock(shell, package).ok()?;
@@ -51,7 +51,7 @@ impl Tools {
         Ok(self.folder.join(format!("{name}.lock")))
     }
 
-    /// Fetches in the background what later steps will wait for otherwise. What fails here is reported by its step.
+    /// Fetches in the background what later steps would otherwise wait for. A failure here is reported by its step.
     pub(crate) fn fetch_ahead(&self, shell: &Shell) -> Fetching {
         let scripts = ["dev/scripts/python", "dev/scripts/fleet"];
         let log =

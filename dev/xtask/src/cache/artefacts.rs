@@ -1,4 +1,4 @@
-//! What cargo made of crates that are not the workspace's, in one folder of a profile.
+//! cargo's builds of third-party crates, in one folder of a profile.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -44,7 +44,7 @@ impl Artefacts {
         Artefacts { own, manifests }
     }
 
-    /// A hash of the manifests and lock files, which say what is built.
+    /// Returns a hash of the manifests and lock files, which determine what is built.
     pub(crate) fn hash_of_manifests(&self, shell: &Shell) -> String {
         let root = shell.current_dir();
         let locks = WORKSPACES.map(|workspace| root.join(workspace).with_file_name("Cargo.lock"));
@@ -56,7 +56,7 @@ impl Artefacts {
         inputs::text(hash)
     }
 
-    /// Copies what is not there yet, with its times, by which cargo knows what is built. Returns the bytes.
+    /// Copies what does not exist yet, with its times, by which cargo knows what is built. Returns the bytes.
     pub(crate) fn copy(&self, from: &Path, to: &Path) -> io::Result<u64> {
         let mut bytes = 0;
         for folder in FOLDERS {
@@ -76,7 +76,7 @@ impl Artefacts {
         Ok(bytes)
     }
 
-    /// Whether `libmemreel-0f3a.rlib` or the like is made of a package of the workspace.
+    /// Returns whether `libmemreel-0f3a.rlib` or the like was built from a package of the workspace.
     fn is_own(&self, file: &str) -> bool {
         let stem = file.split('.').next().unwrap_or(file);
         let name = crate_name(stem.rsplit_once('-').map_or(stem, |(name, _)| name));

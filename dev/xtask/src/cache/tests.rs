@@ -1,4 +1,4 @@
-//! The folder of the cache in every state in which a gate may find it: a run is slower then, and nothing else.
+//! Tests the cache folder in every state in which a gate may find it: a run is only slower then.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -34,7 +34,7 @@ impl Machine {
         self.clone_at(self.folder(), name)
     }
 
-    /// A clone in which cargo has built a crate of a third party, and one of the workspace.
+    /// Creates a clone in which cargo has built a third-party crate, and one of the workspace.
     fn built(&self, name: &str) -> Cache {
         let clone = self.a_clone(name);
         for file in ["deps/libserde-1f.rlib", "deps/libmemreel-2e.rlib", ".fingerprint/serde-1f/lib-serde"] {
