@@ -1,4 +1,4 @@
-//! Columns of Arrow: how they are made of a snapshot's records, and as lists of Python.
+//! Arrow columns: builds them from a snapshot's records, and converts them to Python lists.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::{Bound, IntoPyObject, PyAny, PyResult, Python, exceptions::PyTypeError};
 
-/// A column for texts of which there are few: each is in the column once.
+/// Returns a column for a few distinct texts: each is in the column once.
 pub(crate) fn few_texts() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
 }
 
-/// A schema of columns with names and types. All may have nulls.
+/// Returns a schema of columns with names and types. All may have nulls.
 pub(crate) fn schema(columns: &[(&str, DataType)]) -> Schema {
     Schema::new(columns.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect::<Vec<_>>())
 }

@@ -32,7 +32,7 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 pub(crate) struct Events {
     snapshot: Arc<Snapshot>,
     actions: Arc<StringArray>,
-    /// The text of the scope of each shape, and for each shape its number there.
+    /// The text of each shape's scope, and for each shape its number there.
     scopes: Arc<StringArray>,
     scope_of_shape: Vec<Option<u32>>,
 }
@@ -62,7 +62,7 @@ impl Events {
         of_devices.chain([(-1, &self.snapshot.host_traces[..])])
     }
 
-    /// The device, the number on it and the entry of the rows from `start`, at most `n` of them.
+    /// Returns the device, the number on it and the entry of the rows from `start`, at most `n` of them.
     fn rows(&self, start: usize, n: usize) -> Vec<(i32, u64, &TraceEntry)> {
         let (mut rows, mut skip) = (Vec::with_capacity(n), start);
         for (device, trace) in self.traces() {

@@ -58,7 +58,7 @@ mod _memreel {
         memreel_cli::parse_percent(text).map_err(|refusal| exception(py, refusal))
     }
 
-    /// Returns the rank that a launcher gave this process; `None` outside of a distributed run.
+    /// Returns the rank that a launcher gave this process; `None` outside a distributed run.
     #[pyfunction]
     fn launched_rank() -> Option<u64> {
         memreel::integrate::rank()
@@ -70,7 +70,7 @@ mod _memreel {
         memreel::integrate::host()
     }
 
-    /// Returns the time of UTC as a part of a file's name, such as `20261122T223015Z`.
+    /// Returns a UTC time as a part of a file name, such as `20261122T223015Z`.
     #[pyfunction]
     fn time_text() -> String {
         memreel::integrate::time_text(std::time::SystemTime::now())

@@ -44,8 +44,8 @@ impl Opened {
         py.detach(|| analysis::devices(&self.0.snapshot)).into_iter().map(|device| device.0).collect()
     }
 
-    /// The devices that a question without a device can be about: those that are not said to be memory of the host, or if there
-    /// is no other, that.
+    /// Returns the devices that a question without a device can be about: those that are not reported as host memory
+    /// or, if there are no others, that.
     #[getter]
     fn likely_devices(&self) -> Vec<i64> {
         let (host, others) = self.devices_by_kind();
@@ -94,7 +94,7 @@ impl Opened {
 }
 
 impl Opened {
-    /// Returns the devices that are said to be memory of the host, and the others.
+    /// Returns the devices that are reported as host memory, and the others.
     fn devices_by_kind(&self) -> (Vec<i64>, Vec<i64>) {
         let is_host = |device: &DeviceId| {
             let usage = self.0.snapshot.usage();
@@ -123,7 +123,7 @@ pub(crate) fn ask(
     answer.map(|answer| (answer.status, answer.text)).map_err(|refusal| exception(py, refusal))
 }
 
-/// Puts PyTorch's blocks into the segments of the driver's recording of the same process.
+/// Joins PyTorch's blocks with the segments of the driver's recording of the same process.
 #[pyfunction]
 pub(crate) fn join_torch(py: Python<'_>, driver: &Opened, torch: &Opened) -> PyResult<Opened> {
     let joined =

@@ -1,4 +1,4 @@
-//! Refusals of the program as Python's exceptions.
+//! Converts refusals of the program to Python exceptions.
 
 use memreel_cli::Refusal;
 use pyo3::{

@@ -24,7 +24,7 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     ]))
 });
 
-/// A row for each frame of each stack, innermost first; `stack` is the number that events, blocks and segments have.
+/// A row for each frame of each stack, innermost first; `stack` is the number used by events, blocks and segments.
 pub(crate) struct Stacks {
     snapshot: Arc<Snapshot>,
     /// The first row of each stack, and then the number of rows.

@@ -1,4 +1,4 @@
-//! `Table`: rows that other libraries take as an Arrow stream.
+//! `Table`: rows that other libraries read as an Arrow stream.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use pyo3::{
 
 use crate::columns::values;
 
-/// Makes the rows of a table, a batch at a time, so that a table of any length takes the memory of a batch.
+/// Creates the rows of a table batch by batch, so that a table of any length takes the memory of a batch.
 pub(crate) trait Rows: Send + Sync {
     /// The names and types of the columns.
     fn schema(&self) -> SchemaRef;
     /// The number of rows.
     fn n_rows(&self) -> usize;
-    /// The rows from `start`, which are `n`.
+    /// Returns `n` rows from `start` on.
     fn batch(&self, start: usize, n: usize) -> Result<RecordBatch, ArrowError>;
 }
 
-/// The rows of a batch: large enough that its cost is that of its rows.
+/// The rows of a batch: so many that the cost per batch does not matter.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A table, which pyarrow, polars, duckdb and pandas take through the Arrow PyCapsule interface.
@@ -64,7 +64,7 @@ impl Table {
         Ok(columns)
     }
 
-    /// The schema, as the Arrow PyCapsule interface has it.
+    /// Returns the schema, in the form of the Arrow PyCapsule interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(failed)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
@@ -88,7 +88,7 @@ fn failed(error: ArrowError) -> pyo3::PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The batches of a table, one after the other.
+/// Reads the batches of a table one by one.
 struct Reader {
     rows: Arc<dyn Rows>,
     next: usize,
@@ -128,7 +128,7 @@ impl Rows for Given {
     }
 }
 
-/// Makes a table of lists by name. A column is of the type of its values: int, float, bool or str, or None.
+/// Creates a table from lists by name. A column has the type of its values: int, float, bool or str, or None.
 #[pyfunction]
 pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ pub(crate) fn table(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
 fn array(values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
     let first = values.try_iter()?.filter_map(Result::ok).find(|value| !value.is_none());
     let Some(first) = first else { return Ok(arrow_array::new_null_array(&DataType::Utf8, values.len()?)) };
-    // A bool is an int of Python's, too.
+    // In Python, a bool is also an int.
     Ok(if first.is_instance_of::<PyBool>() {
         Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?))
     } else if first.is_instance_of::<PyInt>() {
