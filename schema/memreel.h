@@ -72,8 +72,9 @@ void memreel_release_pool(int device, uint64_t pool_first,
 
 /* A pool under an id that the caller chooses, with one reference, like
  * torch.cuda.MemPool: `use_on_oom` lets other requests use its free blocks
- * when the device is full, `no_split` gives each request its own segment. memreel_begin_allocate_to_pool adds a reference, memreel_release_pool
- * drops one. memreel_pool_use_count returns the references, or -1 if there is no
+ * when the device is full, `no_split` gives each request its own segment.
+ * memreel_begin_allocate_to_pool adds a reference, memreel_release_pool drops
+ * one. memreel_pool_use_count returns the references, or -1 if there is no
  * such pool. memreel_empty_pool returns the unused segments of a pool without
  * references to the device. */
 int memreel_create_pool(int device, uint64_t pool_first, uint64_t pool_second, int use_on_oom,
@@ -175,13 +176,13 @@ int memreel_annotate(int device, void *ptr, const char *name);
 
 /* --- Reports of other allocators ----------------------------------------- */
 
-/* Record the actions of your own allocator. Report a free before the
- * memory can be allocated again. A block outside all reported segments counts
- * as its own segment. A report that contradicts earlier ones (a block that
- * overlaps a live block, a free of an unknown address) is not recorded and
- * returns -1; memreel_error() has the address and the reason. Do not report
- * blocks of memreel_malloc: they would be recorded twice. `size` and
- * `device_free` are in bytes. */
+/* Record the actions of your own allocator. Report a free before the memory
+ * can be allocated again. A block outside all reported segments counts as its
+ * own segment. A report that contradicts earlier ones (a block that overlaps a
+ * live block, a free of an unknown address) is not recorded and returns -1;
+ * memreel_error() has the address and the reason. Do not report blocks of
+ * memreel_malloc: they would be recorded twice. `size` and `device_free` are
+ * in bytes. */
 int memreel_record_alloc(int device, void *ptr, size_t size, void *stream);
 int memreel_record_free(int device, void *ptr);
 int memreel_record_segment_alloc(int device, void *ptr, size_t size, void *stream);

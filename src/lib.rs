@@ -26,7 +26,7 @@
 //!
 //! # Recipes
 //!
-//! Each of these examples is also a program in `examples/`, in the same order.
+//! Each of these recipes is also a program in `examples/`, in the same order.
 //!
 //! ## Record and save
 //!

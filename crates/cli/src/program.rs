@@ -11,7 +11,7 @@ use crate::{
     row::{Program, Row},
 };
 
-/// What the help has behind the list of commands.
+/// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
 A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
 memreel::save wrote. AMD GPUs are torch.cuda devices, too. Commands read memreel

@@ -22,7 +22,7 @@ pub(super) struct AtomicFrames(AtomicU8);
 /// The flag of a source that joins native frames.
 const JOINS: u8 = 0b100;
 
-// Relaxed: one byte, and nothing else is read because of it. The source is behind a pointer of its own (`source.rs`).
+// Relaxed: one byte, and nothing else is read because of it. The source is behind its own pointer (`source.rs`).
 impl AtomicFrames {
     #[inline(always)]
     pub(super) fn get(&self) -> Frames {

@@ -63,7 +63,7 @@ impl StackNotes {
             return;
         }
         let next = generation.number().saturating_add(1);
-        // Relaxed: the thread that raises the number writes the modules, which are behind a pointer of their own.
+        // Relaxed: the thread that raises the number writes the modules, which are behind their own pointer.
         if self.generation.fetch_max(next, Ordering::Relaxed) < next {
             let modules = modules::loaded_in(generation);
             let landmark = landmark::address() as u64;

@@ -108,7 +108,7 @@ impl RunFile {
         }
     }
 
-    /// Returns the snapshots of a run whose file is `path`, helpers behind the others.
+    /// Returns the snapshots of a run whose file is `path`, helpers after the others.
     pub(crate) fn snapshots(&self, path: &Path) -> Vec<PathBuf> {
         let mut processes: Vec<&RunProcess> = self.processes.iter().collect();
         processes.sort_by_key(|process| process.is_helper);

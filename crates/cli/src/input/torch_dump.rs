@@ -23,7 +23,7 @@ const MAX_FACTS_BYTES: u64 = 1 << 20;
 pub(crate) struct TorchDump {
     /// The snapshot, if there is one.
     pub(crate) pickle: Option<PathBuf>,
-    /// What is to be reported beside it: a history that was switched off, or that there is none.
+    /// What to report in addition: a history that was switched off, or that there is none.
     pub(crate) note: Option<String>,
 }
 

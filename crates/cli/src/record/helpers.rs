@@ -19,7 +19,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// The most helpers that have lines of their own.
 const MOST: usize = 8;
 
-/// Moves the snapshots of helpers into a folder of their own, or one beside it if that is there, if they are many. `files` are
+/// Moves the snapshots of helpers into their own folder, or one next to it if it exists, if there are many. `files` are
 /// the names of all snapshots. Returns the line about them.
 pub(super) fn fold(
     saved: &mut [Recorded],

@@ -71,7 +71,7 @@ pub(super) struct Processes {
 /// The description of what another program did.
 const CUT: &str = "another program made its tape shorter";
 
-/// The programs that one process ran, the first first, with whose tape each is; `None` for what cannot be read.
+/// The programs that one process ran, oldest first, each with the owner of its tape; `None` for what cannot be read.
 type Tapes = Vec<(TapeFile, Option<TapeProcess>)>;
 
 impl Processes {

@@ -100,8 +100,8 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
     Ok(found)
 }
 
-/// The folders where the hook may be: the one that the user named alone; else beside the library, and in the checkout whose
-/// target folder has the library.
+/// Returns the folders where the hook may be: only the one that the user named; otherwise next to the library, and in
+/// the checkout whose target folder has the library.
 fn hook_places(named: Option<OsString>, preload: &Path) -> Vec<PathBuf> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return vec![named.into()];

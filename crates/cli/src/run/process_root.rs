@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 
-/// How often a path is resolved anew whose folders are renamed meanwhile.
+/// How often a path is resolved again while its folders are renamed.
 const ATTEMPTS: u32 = 100;
 
 /// The root of a process.

@@ -61,7 +61,7 @@ fn is_number(word: &str) -> bool {
     word.trim_start_matches(['(', '+', '-']).parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Returns a command behind a text, for readers to copy: if it is longer than a line, the shell joins its lines again.
+/// Returns a command after a text, for readers to copy: if it is longer than a line, the shell joins its lines again.
 pub(crate) fn command(lead: &str, words: &[&str]) -> String {
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     words[0].insert_str(0, lead);

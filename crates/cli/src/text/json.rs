@@ -26,7 +26,7 @@ pub(crate) struct WithList<'a, T, R> {
     pub(crate) head: Value,
     #[serde(flatten)]
     pub(crate) list: List<'a, T>,
-    /// The pairs behind the list.
+    /// The pairs after the list.
     #[serde(flatten)]
     pub(crate) rest: R,
 }

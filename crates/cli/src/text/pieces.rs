@@ -28,7 +28,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character is a control character, or turns the direction of the text behind it.
+/// Returns whether a character is a control character, or turns the direction of the text after it.
 fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

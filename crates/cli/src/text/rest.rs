@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{bytes::Bytes, percent};
 
-/// Returns the number and the bytes of the results behind the first `n`, for JSON.
+/// Returns the number and the bytes of the results after the first `n`, for JSON.
 pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Value {
     let (count, bytes) = sum(all, n, bytes);
     json!({"rest": {"count": count, "bytes": bytes}})
 }
 
-/// Prints the share, the bytes and the number of the results behind the first `n`, if there are any.
+/// Prints the share, the bytes and the number of the results after the first `n`, if there are any.
 pub(crate) fn print_rest<T>(
     all: &[T],
     n: usize,

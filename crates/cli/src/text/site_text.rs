@@ -141,7 +141,7 @@ impl<'a> SiteText<'a> {
         }
     }
 
-    /// Returns the callers that are shown, in pieces of at most `room` columns, and the number of calls behind them.
+    /// Returns the callers that are shown, in pieces of at most `room` columns, and the number of calls after them.
     fn callers(&self, room: usize) -> (Vec<String>, usize) {
         let SiteText::Calls { frames, shown, differing, .. } = self else { return (Vec::new(), 0) };
         let (mut pieces, mut next) = (Vec::new(), 1);

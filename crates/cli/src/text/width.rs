@@ -39,7 +39,7 @@ pub(crate) fn width() -> Option<usize> {
     if is_asked() { Some(OF_TEXT) } else { *WIDTH }
 }
 
-/// Returns the number of columns that are left behind an indent, or `usize::MAX` if nothing limits a line. At least 24
+/// Returns the number of columns that are left after an indent, or `usize::MAX` if nothing limits a line. At least 24
 /// are left, so that narrow terminals show something.
 pub(crate) fn width_left(indent: usize) -> usize {
     width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(24))

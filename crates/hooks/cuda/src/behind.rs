@@ -8,7 +8,7 @@ use std::{
 
 use super::loader;
 
-/// The function of a name behind this library.
+/// The function with a name in the libraries after this one.
 #[derive(Debug)]
 pub(crate) struct Behind {
     name: &'static CStr,

@@ -30,7 +30,7 @@ static FEXECVE: Behind = Behind::new(c"fexecve");
 static POSIX_SPAWN: Behind = Behind::new(c"posix_spawn");
 static POSIX_SPAWNP: Behind = Behind::new(c"posix_spawnp");
 
-/// Finds the functions behind the wrappers while the library is loaded.
+/// Finds the wrapped functions while the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = find_all;
@@ -98,8 +98,8 @@ unsafe fn starting(
     status
 }
 
-/// Calls the function behind a wrapper, within an unsafe block: the name fixes the type, and the arguments are the caller's. -1
-/// with an error if there is none.
+/// Calls the function that a wrapper wraps, within an unsafe block: the name fixes the type, and the arguments are the
+/// caller's. -1 with an error if there is none.
 macro_rules! next {
     ($behind:ident, fn($($type:ty),*), $($argument:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;

@@ -39,7 +39,7 @@ pub(crate) struct State {
     gpus: [OnceBox<Gpu>; MAX_GPUS],
     pinned: OnceBox<Ledger>,
     heap: OnceBox<MallocReports>,
-    /// The number of the device behind the GPUs: the process's heap. Pinned memory has the next one.
+    /// The number of the device after the GPUs: the process's heap. Pinned memory has the next one.
     n_gpus: u16,
     pub(crate) totals: Totals,
 }

@@ -159,7 +159,7 @@ extern "C" fn memreel_heap_is_behind() {
             PATH_BYTES,
         )
     };
-    // This library may be made ready behind the other one.
+    // This library may be initialised after the other one.
     keep_folder();
     let mut line = Line::new();
     line.word(b"");

@@ -36,7 +36,7 @@ unsafe extern "C-unwind" fn __register_atfork(
     match first.map_or(Of::Program, |handler| of(handler as *mut c_void)) {
         Of::Memreel => IS_BEGUN.store(true, Ordering::Release),
         Of::Program => begin(),
-        // Of handlers that are in the list before memreel's, those before a fork are called behind.
+        // Of handlers that are in the list before memreel's, those before a fork are called after memreel's.
         Of::Allocator if !IS_BEGUN.load(Ordering::Acquire) => {}
         Of::Allocator => {
             if let Some(register) = function(c"memreel_forks_allocator") {

@@ -100,7 +100,7 @@ fn of_this_thread() -> (usize, usize) {
     if let Some((lowest, n_bytes)) = stack_of_thread() {
         return (lowest, (lowest + n_bytes) & !(WORD - 1));
     }
-    // The kernel puts the program's path behind all frames of the first thread.
+    // The kernel puts the program's path after all frames of the first thread.
     // SAFETY: any value may be asked for.
     let end = unsafe { libc::getauxval(libc::AT_EXECFN) } as usize & !(WORD - 1);
     (end.saturating_sub(2 * MOST_BYTES), end.max(1))

@@ -25,7 +25,7 @@ const MEMORY: (&CStr, [&CStr; 2]) = (
     [c"__msan_scoped_disable_interceptor_checks", c"__msan_scoped_enable_interceptor_checks"],
 );
 
-/// Whether the program has one. Relaxed: it is set before the program has threads, behind the functions.
+/// Whether the program has one. Relaxed: it is set before the program has threads, after the functions.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {

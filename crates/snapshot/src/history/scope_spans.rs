@@ -27,7 +27,7 @@ impl Scopes<'_> {
     /// Returns the scopes, the outer ones first, and those of one depth in the order in which they begin.
     ///
     /// After a stretch outside of every scope, a scope of the same name is another one. Of two stretches of one path that
-    /// follow each other, the innermost scope has begun anew.
+    /// follow each other, the innermost scope was started again.
     #[must_use]
     pub fn spans(&self) -> Vec<ScopeSpan> {
         let (mut open, mut closed): (Vec<ScopeSpan>, Vec<ScopeSpan>) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ impl Scopes<'_> {
         outer
     }
 
-    /// Returns the outermost scopes in the order in which they begin. Of several with one name each has its number behind
+    /// Returns the outermost scopes in the order in which they begin. Of several with one name each has its number after
     /// its name, as in `step#3`.
     #[must_use]
     pub fn steps(&self) -> Vec<ScopeSpan> {

@@ -83,7 +83,7 @@ pub struct Scopes<'a> {
     times: Times<'a>,
     /// The annotations of the device, by their places among all.
     annotations: Vec<usize>,
-    /// The paths, each behind the one around it; the first is the empty one.
+    /// The paths, each after the one around it; the first is the empty one.
     paths: Vec<ScopePath>,
     /// By path, the number of the one around it.
     outer: Vec<u32>,

@@ -53,7 +53,7 @@ impl<'a> Times<'a> {
         Times { entries: self.entries, filled: self.all().iter().map(rising).collect() }
     }
 
-    /// Returns the time of an entry; `None` behind the last.
+    /// Returns the time of an entry; `None` after the last.
     pub(crate) fn get(&self, entry: usize) -> Option<i64> {
         let filled = self.filled.get(entry).copied();
         filled.or_else(|| self.entries.get(entry).map(|entry| entry.time_us))

@@ -167,7 +167,7 @@ pub(super) fn likely_figure(text: &str, size: &Size) -> Option<Figure> {
     // Another size after it has the words that follow.
     let after = sizes(after).next().map_or(after, |next| &after[..next.start]);
     match (of(before), of(after)) {
-        // Of `2.00 GiB free of 8.00 GiB total`, each has its own word behind it.
+        // Of `2.00 GiB free of 8.00 GiB total`, each is followed by its own word.
         (_, Some(figure)) => Some(figure),
         (figure, None) => figure,
     }

@@ -112,7 +112,7 @@ impl Message {
         if let Some(pid) = OF_PROCESS.captures(before).and_then(|found| found[1].parse().ok()) {
             self.others.push(OtherProcess { pid, bytes });
         } else if self.program == Program::Xla {
-            // The list of buffers behind the sums is not read.
+            // The list of buffers after the sums is not read.
             if let Some(name) = ALLOCATION.captures(before) {
                 self.parts.push(Part { name: name[1].to_owned(), bytes });
             }

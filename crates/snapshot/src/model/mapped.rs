@@ -2,7 +2,7 @@
 //! `allocator_settings`.
 //!
 //! It is a dictionary: `device`, the heap of the process; `frames`, a list of dictionaries like those of events; and `ranges`, a
-//! list of lists of numbers: the first address and the one behind the last, the microseconds from and until which it was
+//! list of lists of numbers: the first address and the one after the last, the microseconds from and until which it was
 //! there (0: it is there still), and the places of the frames in that list, innermost first.
 
 use std::ops::Range;

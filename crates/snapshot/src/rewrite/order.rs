@@ -13,7 +13,7 @@ use crate::{
 pub(super) const SORTED: &str = "put entries in the order of their times, as before the ring was resized";
 
 /// Returns a trace that is out of order sorted by time, and how many entries that moves, if it leaves fewer
-/// contradictions, or none. Entries of one time keep their order, and undated ones stay behind the entry
+/// contradictions, or none. Entries of one time keep their order, and those without a time remain after the entry
 /// before them.
 pub(super) fn sorted(trace: &[TraceEntry], end: &TraceEnd<'_>) -> Option<(Vec<TraceEntry>, usize)> {
     let n_before = n_contradictions(trace, end);

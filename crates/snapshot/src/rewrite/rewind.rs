@@ -266,7 +266,7 @@ impl Rewind<'_, '_> {
             if let Some((span, id)) = self.added(other) {
                 return Some((other, span, id));
             }
-            // It begins right behind a later entry.
+            // It starts directly after a later entry.
             self.added.remove(&other);
         }
     }
@@ -318,7 +318,7 @@ impl Rewind<'_, '_> {
         !takes || self.clear(entry.address, entry.end(), index)
     }
 
-    /// Begins a segment right behind an entry. Returns whether its beginning is not in the trace.
+    /// Starts a segment directly after an entry. Returns whether its start is not in the trace.
     fn begin_segment(&mut self, start: Address, index: usize) -> bool {
         let Some(span) = self.ranges.get(start) else { return false };
         let is_paired = match span.value.origin {

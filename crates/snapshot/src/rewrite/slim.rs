@@ -97,7 +97,7 @@ impl Slim {
 
     /// Returns a source whose events are read from `source` and changed in every pass.
     ///
-    /// It takes memory for segments and stacks, and for each address and segment event behind the
+    /// It takes memory for segments and stacks, and for each address and segment event after the
     /// beginning of a window; not for all events. This method reads all events up to three times: once
     /// for other stacks, once for a least size, up to four times for a window.
     ///

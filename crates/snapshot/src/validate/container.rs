@@ -51,7 +51,7 @@ fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
     }
 }
 
-/// Checks rules 4 and 6 in the values beside the lists: settings and unknown keys.
+/// Checks rules 4 and 6 in the values other than the lists: settings and unknown keys.
 fn check_values(snapshot: &Snapshot, report: &mut Report) {
     let (mut walk, mut issues) = (Walk::default(), Vec::new());
     for (key, slot) in &snapshot.shape.slots {

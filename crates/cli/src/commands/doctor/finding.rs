@@ -39,7 +39,7 @@ impl Finding {
         Finding { state: State::DoesNotWork, what_to_do, ..Finding::works(part, why) }
     }
 
-    /// Returns the finding of a message that has what to do behind its reason.
+    /// Returns the finding of a message with advice after its reason.
     pub(super) fn told(part: &'static str, message: &str) -> Finding {
         let (why, what_to_do) = message.split_once("; ").unwrap_or((message, ""));
         Finding::fails(part, why, what_to_do)

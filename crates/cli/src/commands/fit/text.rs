@@ -48,7 +48,7 @@ impl Report<'_> {
         doubts.iter().try_for_each(|doubt| print_text(doubt, out))
     }
 
-    /// Returns what a device needs beside the limit.
+    /// Returns what a device needs in addition to the limit.
     fn beside(&self) -> String {
         let what = "note: the CUDA context, NCCL and other processes need memory in addition to the limit";
         match self.answer.beside {

@@ -29,7 +29,7 @@ pub(super) fn row() -> Row {
     Row::group("torch", "Answer as PyTorch's tool does: stats, trace, segments, memory", line, ready)
 }
 
-/// What the help has behind the list of commands.
+/// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
 The commands are also known without the word torch: memreel stats FILE.
 

@@ -42,7 +42,7 @@ fn text(name: &str) -> String {
 }
 
 /// Returns one script that does what the modules do together: each is a function that returns what it exports, and is
-/// behind those that it imports.
+/// after those that it imports.
 fn script() -> Result<String, String> {
     let mut out = String::from("const modules = {};\n");
     let mut done = Vec::new();
@@ -111,7 +111,7 @@ impl Module {
         Ok(module)
     }
 
-    /// Reads what is behind the word `import`: `{a, b as c} from "./x.js";` or `* as x from "./x.js";`.
+    /// Reads what follows the word `import`: `{a, b as c} from "./x.js";` or `* as x from "./x.js";`.
     fn import(&mut self, rest: &str) -> Option<String> {
         let (what, from) = rest.split_once(" from ")?;
         let name = from.strip_prefix("\"./")?.strip_suffix("\";")?;
@@ -126,7 +126,7 @@ impl Module {
     }
 }
 
-/// Returns the name that a line exports, given what is behind the word `export`.
+/// Returns the name that a line exports, given what follows the word `export`.
 fn exported(rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("async ").unwrap_or(rest);
     let rest = ["function ", "class ", "const "].into_iter().find_map(|word| rest.strip_prefix(word))?;

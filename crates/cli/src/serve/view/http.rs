@@ -129,7 +129,7 @@ async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, end
     }
 }
 
-/// Returns the number of a look and what is behind it, of a path such as `look/3/files`.
+/// Returns the number of a look and what follows it, in a path such as `look/3/files`.
 fn split_look(path: &str) -> (Option<u64>, &str) {
     let parts = path.strip_prefix("look/").and_then(|rest| rest.split_once('/'));
     match parts.and_then(|(number, rest)| Some((number.parse().ok()?, rest))) {

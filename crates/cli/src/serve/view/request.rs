@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{figures, refusal::Refusal};
 
-/// A path without the token, and the parameters behind it.
+/// A path without the token, and the parameters after it.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) path: String,
