@@ -22,7 +22,7 @@ use memreel_snapshot::words::{DeviceId, InventorySegment, RunSums};
 /// The keeper is woken when this many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;
 
-/// At least this fraction of the ring waits for the keeper, and at most this multiple of it. If the list of live blocks
+/// At least this fraction of the ring waits for the keeper, and at most this multiple of that. If the list of live blocks
 /// is longer, as many chunks wait as the list has slots, because each list is written as a whole.
 const FOLDED_PART: usize = 8;
 const MOST_PARTS: usize = 8;

@@ -137,7 +137,7 @@ pub fn begin_handlers() {
 }
 
 /// Returns whether this thread may record: not within the recorder's own work, nor in a child whose fork bypassed
-/// memreel's handlers, where it counts as lost.
+/// memreel's handlers; such a child is counted.
 ///
 /// ```
 /// assert!(memreel::integrate::may_record());

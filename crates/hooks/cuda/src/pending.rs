@@ -72,7 +72,7 @@ impl Waiting {
 }
 
 impl Pending {
-    /// Adds a free. Returns whether its stream needs a mark, unless the last one is not reached.
+    /// Adds a free. Returns the mark that its stream needs, unless the last one is not reached yet.
     pub(crate) fn add(&mut self, (address, bytes): (u64, u64), stream: usize) -> Option<Needed> {
         self.n_frees += 1;
         self.latest.insert(address, Free { number: self.n_frees, bytes });
@@ -85,7 +85,7 @@ impl Pending {
         Some(Needed { stream, event: self.events.pop(), last: self.n_frees })
     }
 
-    /// Returns whether a stream needs a mark, because frees were added after its mark.
+    /// Returns the mark that a stream needs, if frees were added after its last one.
     pub(crate) fn rest(&mut self, stream: usize) -> Option<Needed> {
         let waiting = self.by_stream.get_mut(&stream)?;
         let (_, last) = *waiting.frees.last()?;

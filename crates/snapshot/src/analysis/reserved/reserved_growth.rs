@@ -42,7 +42,7 @@ const FEWEST: usize = 3;
 /// Growth below this fraction of what is reserved is not reported, one in this number.
 const LEAST: u64 = 20;
 
-/// It must have grown in at least one of the last repeats, one in this number of all.
+/// It must have grown within the last part of the repeats: one in this number of all.
 const LAST: usize = 4;
 
 impl DeviceHistory<'_> {
