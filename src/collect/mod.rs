@@ -1,4 +1,4 @@
-//! Creates a `Snapshot` from a recorder and its inventories, which are read while each allocator is locked.
+//! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -42,15 +42,17 @@ pub enum Dialect {
     /// The keys of PyTorch 2.11 in its order; every viewer and tool reads them.
     #[default]
     Torch2_11,
-    /// The keys of PyTorch 2.15: `pool_id` in entries, `host_segments` and `host_traces`.
+    /// Those of PyTorch 2.15: `pool_id` in entries, `host_segments` and `host_traces`.
     Torch2_15,
 }
 
-/// Returns a snapshot of each inventory together with its device's events.
+/// Reads each inventory together with its device's events.
 ///
-/// Both are read under the inventory's lock, so that they agree. Then a `snapshot` event is recorded: the next snapshot
-/// contains it, and this one only if it would otherwise be empty (docs/snapshot-format.md 2.7). Names are looked up
-/// afterwards, outside every lock. To write the snapshot without inspecting it, [`collect_lazily`] takes less memory.
+/// Both are read under the inventory's lock, so that they agree; then a
+/// `snapshot` event is recorded, which the next snapshot contains, and this one only if it
+/// would be empty otherwise (docs/snapshot-format.md 2.7). Names are looked up afterwards,
+/// outside every lock. To write the snapshot and not to look at it,
+/// [`collect_lazily`] takes less memory.
 ///
 /// Inventories of devices outside `0..65_536` are left out: a snapshot has no trace for them.
 #[must_use]
@@ -58,7 +60,7 @@ pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dia
     collect_lazily(recorder, inventories, dialect).into_snapshot()
 }
 
-/// Returns a snapshot whose events remain on their tapes until they are written. Otherwise like [`collect`].
+/// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
 pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
     collected(recorder, inventories, dialect, Taking::RecordedSettings)
@@ -80,8 +82,8 @@ fn collected(
     dialect: Dialect,
     taking: Taking,
 ) -> TapeSnapshot {
-    // A snapshot of the heap must not contain the snapshot's own allocations.
-    let _own = recorder.own_work();
+    // What a snapshot takes for itself is none of the heap that it is of.
+    let _own = Guard::enter();
     let mut takes: Vec<Take> =
         inventories.iter().filter_map(|inventory| Take::new(source, *inventory, taking)).collect();
     open_empty(&mut takes);
@@ -96,8 +98,8 @@ fn collected(
     for take in &takes {
         collector.segments(take);
     }
-    collector.shapes(&tally, &key, &mut shapes);
-    // Inventories may come in any order; a file has devices in their order.
+    collector.shapes(&tally, &facts.tables, &mut shapes);
+    // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(&facts);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
@@ -113,21 +115,21 @@ fn collected(
     TapeSnapshot::new(collector.snapshot, logs, facts, collector.stacks, shapes, tally)
 }
 
-/// A snapshot that is being assembled.
+/// A snapshot being put together.
 struct Collector {
     snapshot: Snapshot,
     dialect: Dialect,
     stacks: NamedStacks,
     scopes: Vec<Text>,
-    /// The shapes of segments without and with a stack; the latter have their frames last.
+    /// Segments with a stack have their frames last, others do not.
     segment_shapes: [ShapeId; 2],
     block_shape: ShapeId,
 }
 
 impl Collector {
-    fn new(recorder: &Recorder, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
-        // Names are added to these tables as the recorder's own work.
-        let _own_work = recorder.own_work();
+    fn new(source: &dyn Source, facts: &Facts, takes: &[Take], tally: &Tally, dialect: Dialect) -> Collector {
+        // Names are added to these tables within the recorder's own work.
+        let _own_work = Guard::enter();
         let mut snapshot = Snapshot { top_level: TopLevel::Dictionary, ..Snapshot::default() };
         let stacks = name_stacks(source, used_stacks(facts, takes, tally), &mut snapshot);
         let segment_shapes = [false, true].map(|has_stack| snapshot.shapes.intern(Shape::segment(has_stack)));
@@ -177,7 +179,7 @@ impl Collector {
         }
     }
 
-    /// Adds what was allocated with each stack. Stacks with the same frames are merged.
+    /// What was allocated with each stack. Stacks with the same frames are one.
     fn allocated(&mut self, takes: &[Take]) {
         let of_take = |take: &Take| {
             let mut sums: BTreeMap<StackIndex, Allocated> = BTreeMap::new();
@@ -201,17 +203,18 @@ impl Collector {
         store_allocated(&mut self.snapshot, &devices);
     }
 
-    /// Adds what the process with a heap mapped itself.
-    fn mapped(&mut self, recorder: &Recorder) {
-        let Some(heap) = recorder.usage().into_iter().find(|usage| usage.name == usage::HEAP) else { return };
-        let range = |(of, [from_us, until_us]): (recorder::MappedRange, [u64; 2])| {
-            Some(MappedRange { stack: self.stack(of.stack)?, range: of.range, times_us: from_us..until_us })
+    /// What the process with a heap mapped itself.
+    fn mapped(&mut self, facts: &Facts) {
+        let Some(heap) = facts.usage.iter().find(|usage| usage.name == usage::HEAP) else { return };
+        let range = |(of, [from_us, until_us]): &(recorder::MappedRange, [u64; 2])| {
+            let times_us = *from_us..*until_us;
+            Some(MappedRange { stack: self.stack(of.stack)?, range: of.range.clone(), times_us })
         };
         let ranges: Vec<MappedRange> = facts.mapped.iter().filter_map(range).collect();
         store_mapped(&mut self.snapshot, heap.device, &ranges);
     }
 
-    /// Adds the shapes of the present entries.
+    /// The shapes of the entries that there are.
     fn shapes(&mut self, tally: &Tally, key: &LogTables, shapes: &mut EntryShapes) {
         for (context, kinds) in (0..).map(ContextId).zip(&tally.contexts) {
             for [is_oom, has_stack] in [[false, false], [false, true], [true, false], [true, true]] {
@@ -271,8 +274,8 @@ fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot)
     if parts.is_empty() {
         return named;
     }
-    // Before any native name: the source may wait for its interpreter, and an interpreter may wait for other snapshots.
-    let of_source = source_frames(recorder, parts.iter().flat_map(|parts| &parts.source));
+    // Before any native name: the source may wait for its interpreter, and an interpreter for other snapshots.
+    let of_source = source_frames(source, parts.iter().flat_map(|parts| &parts.source));
     let Snapshot { stacks, shapes, .. } = snapshot;
     let mut shapes = FrameShapes { shapes, known: FxHashMap::default() };
     let mut intern = |symbol: &Symbol, library: Option<&Text>| {
@@ -283,7 +286,7 @@ fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot)
     let mut members: Vec<Vec<FrameIndex>> = Vec::with_capacity(parts.len());
     source.with_names(&mut |symbolizer| {
         symbolizer.prepare(parts.iter().map(|parts| (&parts.native[..], parts.generation)));
-        // All stacks consist of a few thousand symbols, and a symbol does not move in memory.
+        // A few thousand symbols make up all stacks, and a symbol stays where it is in memory.
         let mut known: FxHashMap<*const Symbol, FrameIndex> = FxHashMap::default();
         for parts in &parts {
             let named = || parts.source.iter().filter_map(|word| of_source.get(word));
@@ -307,7 +310,7 @@ fn name_stacks(source: &dyn Source, used: Vec<StackId>, snapshot: &mut Snapshot)
     named
 }
 
-/// The shapes of frames: one for each library, and one for frames without a library.
+/// The shapes of frames: one for each library, and one for frames without.
 struct FrameShapes<'a> {
     shapes: &'a mut Shapes,
     known: FxHashMap<Option<Text>, ShapeId>,
@@ -327,18 +330,8 @@ impl FrameShapes<'_> {
     }
 }
 
-/// Calls `name` with the names of this process, or of the process whose tape was read.
-#[cfg_attr(loom, allow(unused_variables, reason = "no tape is read"))]
-fn with_names(recorder: &Recorder, name: impl FnOnce(&mut Symbolizer)) {
-    #[cfg(not(loom))]
-    if let Some(past) = recorder.past() {
-        return name(&mut Symbolizer::of_past(past));
-    }
-    with_kept_names(name);
-}
-
-/// Returns the stacks of events and of what is held, in rising order.
-fn used_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally) -> Vec<StackId> {
+/// The stacks of events and of what is held, rising.
+fn used_stacks(facts: &Facts, takes: &[Take], tally: &Tally) -> Vec<StackId> {
     let counted = (0..).map(StackId).zip(&tally.stacks);
     let mut used: Vec<StackId> = counted.filter(|(_, n)| **n > 0).map(|(stack, _)| stack).collect();
     let held = takes.iter().flat_map(|take| stacks_of(&take.segments));
@@ -354,13 +347,13 @@ fn used_stacks(recorder: &Recorder, takes: &[Take], tally: &Tally) -> Vec<StackI
 /// The name of a native frame that runs a Python frame contains this (docs/snapshot-format.md 1.4).
 const PYTHON_LOOP: &str = "PyEval_EvalFrame";
 
-/// The frames of one word of a second source.
-struct OfWord {
+/// The frames of a word of a second source.
+struct WordFrames {
     frames: Vec<Symbol>,
     is_python: bool,
 }
 
-/// Returns the frames of each distinct word of a second source; none for a word whose name panics.
+/// The frames of each distinct word of a second source.
 fn source_frames<'a>(
     source: &dyn Source,
     words: impl Iterator<Item = &'a usize>,
@@ -384,7 +377,7 @@ fn stacks_of(segments: &[InventorySegment]) -> impl Iterator<Item = StackId> {
     segments.iter().flat_map(|segment| segment.blocks.iter().map(|block| block.stack).chain([segment.stack]))
 }
 
-/// Returns the keys of an entry (docs/snapshot-format.md 1.5).
+/// The keys of an entry (docs/snapshot-format.md 1.5).
 fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, metadata: Text) -> Shape {
     let (address_key, address) =
         if is_oom { ("device_free", Field::DeviceFree) } else { ("addr", Field::Addr) };
@@ -407,12 +400,14 @@ fn entry_shape(dialect: Dialect, is_oom: bool, has_stack: bool, pool: PoolId, me
     shape
 }
 
-/// Returns `allocator_settings` in PyTorch's order (docs/snapshot-format.md 1.6). Before the divisions, which remain
-/// last, come memreel's own keys: who wrote the file, how stacks were captured, and what is not in it. That is events
-/// that the ring lost, the number of snapshots that triggers of the process could not write, stacks that found their
-/// table full, sizes that were left out, and the sampling interval in bytes (0 when all were kept).
-fn settings_value(settings: &SettingsReport, recorder: &Recorder, n_lost: u64) -> Value {
-    let history = recorder.history();
+/// `allocator_settings` in PyTorch's order (docs/snapshot-format.md 1.6). Before the
+/// divisions, which stay last, come memreel's own keys: who wrote the file and
+/// how stacks were captured, and what is not in it: events that the ring
+/// lost, stacks that found their table full, sizes that were left out, and
+/// the bytes of which one was sampled (0 when all were kept); between them, the
+/// number of snapshots that triggers of the process could not write.
+fn settings_value(settings: &SettingsReport, facts: &Facts, n_lost: u64) -> Value {
+    let history = &facts.options;
     let max_split_bytes = settings.max_split_bytes.map_or(Value::Int(-1), Value::unsigned);
     let divisions: Vec<(Value, Value)> = (0..16)
         .map(|power| {

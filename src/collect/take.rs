@@ -1,4 +1,4 @@
-//! Takes a device's part of a snapshot: its segments and events, read under the lock of its inventory.
+//! What a snapshot takes of a device: its segments and its events, read under the lock of its inventory.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use super::page_runs;
 use crate::recorder::{Cut, Facts, Log, Source};
 use memreel_snapshot::words::{DeviceId, Inventory, InventorySegment, RunSums};
 
-/// Devices from this number on are left out, as negative ones are, because a snapshot has a trace for each device up to
-/// the last.
+/// Devices from this number on are left out, as negative ones are: a snapshot has a trace for each
+/// device up to the last.
 const MAX_DEVICES: usize = 1 << 16;
 
-/// The state of one device at the moment of the snapshot.
+/// What one device had at the moment it was looked at.
 pub(super) struct Take {
     pub(super) device: usize,
     pub(super) segments: Vec<InventorySegment>,
     pub(super) log: Log,
-    /// What was allocated with each stack, for memory without segments.
+    /// What was allocated with each stack, of memory without segments.
     pub(super) allocated: Option<RunSums>,
-    /// The mean sampling interval in bytes, if the inventory has its own.
+    /// The mean sampling interval in bytes, if the inventory has one of its own.
     sample_bytes: Option<u64>,
     /// Whether only sampled blocks are in the segments.
     is_sample: bool,
-    /// For a device without events: the event of this snapshot.
+    /// Without events: the event of this snapshot.
     with_snapshot: Option<Cut>,
 }
 
@@ -35,8 +35,8 @@ pub(super) enum Taking {
 }
 
 impl Take {
-    /// Reads a device; `None` if it has no trace in a snapshot.
-    pub(super) fn new(recorder: &Recorder, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
+    /// Looks at a device; `None` if it has no trace in a snapshot.
+    pub(super) fn new(source: &dyn Source, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
         let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
         let events = source.events(inventory.device());
         let mut seen: Option<Cut> = None;
@@ -51,8 +51,8 @@ impl Take {
             events.record_snapshot(active_bytes);
             with_snapshot = is_empty.then(|| events.cut());
         });
-        let cut = seen.unwrap_or_else(|| track.cut());
-        // Outside the inventory's lock: a cut is only a list of chunks, but a log has a million events.
+        let cut = seen.unwrap_or_else(|| events.cut());
+        // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
         let mut log = cut.read();
         let segments = match inventory.has_segments() {
             true => segments,
@@ -64,7 +64,7 @@ impl Take {
     }
 }
 
-/// Gives the first device the event of this snapshot if no device has a segment or an event, because viewers do not
+/// Gives the first device the event of this snapshot, if no device has a segment or an event: viewers do not
 /// open a file without either (`docs/snapshot-format.md` 3.5).
 pub(super) fn open_empty(takes: &mut [Take]) {
     let is_empty = |take: &Take| take.segments.is_empty() && take.log.len() == 0;
@@ -76,9 +76,9 @@ pub(super) fn open_empty(takes: &mut [Take]) {
     }
 }
 
-/// Returns the facts about the recording of each device, by its number.
-pub(super) fn recorded(recorder: &Recorder, takes: &[Take]) -> Vec<(DeviceId, RecordedSettings)> {
-    let history = recorder.history();
+/// The facts about the recording of each device, by its number.
+pub(super) fn recorded(facts: &Facts, takes: &[Take]) -> Vec<(DeviceId, RecordedSettings)> {
+    let history = &facts.options;
     // Inventories may share a device.
     let mut devices: BTreeMap<usize, (u64, u64, bool)> = BTreeMap::new();
     for take in takes {

@@ -1,13 +1,12 @@
-//! Follows the tape of a process that may still be recording: reports what is live, reading only what is new.
+//! Follows the tape of a process that may record on: what is live at each look, by reading only what is new.
 //!
-//! The state is taken once, from the last list of live blocks in the file and the events after it. From then on each
-//! look reads only what was appended. Threads write their chunks independently, so events are applied up to the newest
-//! one that the look before had seen: by then all older ones are in the file. Memory is in proportion to what is live,
-//! to the distinct stacks and to the number of slots of the file, whose ring is bounded, and not to the length of the
-//! run.
+//! The state is taken once, from the last list of live blocks in the file and the events after it. From then on each look
+//! reads what was appended. Threads write their chunks independently, so events are applied up to the newest one that the
+//! look before had seen: by then all older ones are in the file. Memory is in proportion to what is live, to the distinct
+//! stacks and to the number of slots of the file, whose ring is bounded, and not to the length of the run.
 //!
-//! A list of live blocks that covers more than what was certainly read means that events may have left the file unread.
-//! The state is then taken again, and [`Follow::n_anew`] counts it.
+//! A list of live blocks in the file that goes further than what was certainly read means that events may have left the
+//! file unread. The state is then taken anew, and [`FollowedTape::n_anew`] counts it.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -32,7 +31,7 @@ use crate::{
 };
 use memreel_snapshot::words::{DeviceId, Error, Result, RunSums, SeededMap, StackId, UsageReport};
 
-/// How often one look retakes the state while the process drops events.
+/// How often the state is taken anew in one look, if the process drops events meanwhile.
 const ATTEMPTS: usize = 4;
 
 /// A tape that is followed.
@@ -50,7 +49,7 @@ pub(crate) struct FollowedTape {
     n_anew: u64,
 }
 
-/// The notes that are kept: those that names refer to, and each device's last and highest report.
+/// The notes that are kept: what names refer to, and the last and the highest report of each device.
 #[derive(Debug, Default)]
 struct KeptNotes {
     contexts: Vec<Note>,
@@ -61,7 +60,7 @@ struct KeptNotes {
     recording: Option<Note>,
     usage: BTreeMap<DeviceId, Reports>,
     sampling: BTreeMap<DeviceId, u64>,
-    /// The sampling interval of devices that have none of their own.
+    /// The sampling interval of devices without one of their own.
     sample_bytes: u64,
 }
 
@@ -107,12 +106,12 @@ impl KeptNotes {
         }
     }
 
-    /// Returns the mean number of bytes between two recorded ones; 0 if all blocks of a device are recorded.
+    /// Returns the mean bytes between two recorded ones; 0 if all blocks of a device are recorded.
     fn sample_bytes_of(&self, device: DeviceId) -> u64 {
         self.sampling.get(&device).copied().unwrap_or(self.sample_bytes)
     }
 
-    /// Returns the notes for a snapshot of sums. The sums already count what sampled blocks stand for.
+    /// Returns what a snapshot of sums is made of. What blocks stand for is in the sums already.
     fn all(&self) -> Vec<Note> {
         let mut all = self.others.clone();
         all.extend(self.recording.iter().cloned().map(|note| match note {
@@ -129,12 +128,12 @@ impl KeptNotes {
     }
 }
 
-impl Follow {
-    /// Opens a tape and takes its state. If `from_start`, counts the file's events too.
+impl FollowedTape {
+    /// Opens a tape and takes its state. The events of the file count too if `from_start`.
     ///
     /// # Errors
-    /// The errors of [`Contents::read`].
-    pub(crate) fn attach(path: &Path, from_start: bool) -> Result<Follow> {
+    /// As [`Contents::read`].
+    pub(crate) fn attach(path: &Path, from_start: bool) -> Result<FollowedTape> {
         let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
         let mut seen = Seen::default();
         let header = Contents::news(&file, path, &mut seen, false)?;
@@ -156,12 +155,12 @@ impl Follow {
     /// Reads what is new.
     ///
     /// # Errors
-    /// The errors of [`Contents::read`].
+    /// As [`Contents::read`].
     pub(crate) fn look(&mut self) -> Result<()> {
         let has_ended_before = self.header.n_elsewhere > 0;
         let mut news = self.news(false)?;
         let has_ended = news.n_elsewhere > 0;
-        // A device whose recording starts later starts with its own list.
+        // A device whose recording begins later begins with a list of its own.
         let is_of_new_device = base_notes(&news).any(|(device, _)| !self.devices.contains_key(&device));
         let is_behind = self.is_behind(&news);
         if is_behind || is_of_new_device || has_ended && !has_ended_before {
@@ -169,7 +168,7 @@ impl Follow {
             return self.begin(false);
         }
         if has_ended {
-            // Later events are only in the memory of the process.
+            // Later events are in the memory of the process alone.
             news.chunks.clear();
         }
         self.take(news);
@@ -177,7 +176,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes the state. Counts events from here on if `counts_from_here`, otherwise from where counting had stopped.
+    /// Takes the state. Events count from here on if `counts_from_here`, or from where they were counted before.
     fn begin(&mut self, counts_from_here: bool) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             (self.seen, self.notes) = (Seen::default(), KeptNotes::default());
@@ -194,7 +193,7 @@ impl Follow {
             let lists: Vec<(DeviceId, u64)> = base_notes(&first).collect();
             self.take(first);
             let second = self.news(false)?;
-            // Nothing was dropped during the first read, and its last list was read completely.
+            // Nothing was dropped while the first was read, and its last list was read whole.
             let is_whole = lists.into_iter().chain(base_notes(&second)).all(|(device, until)| {
                 self.devices.get(&device).is_some_and(|followed| until <= followed.base())
             });
@@ -255,7 +254,7 @@ impl Follow {
         self.header = Contents { bases: Vec::new(), ..news };
     }
 
-    /// Applies the complete events.
+    /// Applies the events that are whole.
     fn apply(&mut self) {
         let is_at_end = !self.header.is_running || self.header.is_closed;
         let tables = self.tables();
@@ -276,7 +275,7 @@ impl Follow {
         }
     }
 
-    /// Returns the tables that decode events, with the times of the last look.
+    /// Returns what decodes events: its times are those of the last look.
     fn tables(&mut self) -> Arc<LogTables> {
         if let Some(tables) = &self.notes.tables
             && !self.notes.has_new_contexts
@@ -321,12 +320,8 @@ impl Follow {
         }
     }
 
-    /// Returns a recorder with the stacks that hold memory, and one block or segment per device and stack.
-    pub(crate) fn sums(
-        &self,
-        held: &BTreeMap<DeviceId, Held>,
-        names: SharedNames,
-    ) -> (Recorder, Vec<PastInventory>) {
+    /// Returns a tape with the stacks that hold memory, and for each device one block or segment for each stack.
+    pub(crate) fn sums(&self, held: &BTreeMap<DeviceId, HeldSums>, names: SharedNames) -> PastTape {
         let mut numbers: BTreeMap<StackId, u32> = BTreeMap::new();
         let mut stacks = Vec::new();
         let mut renumber = |stack: StackId| match self.stacks.get(&stack.0) {

@@ -1,4 +1,4 @@
-//! One device of a followed tape: what is live, and what was read but not yet applied.
+//! One device of a tape that is followed: what is live, and what was read and is not applied yet.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use memreel_snapshot::words::{
 
 type Words = [u64; N_WORDS];
 
-/// After how many looks the events of a look are certainly complete: a look sees an event late at most once, and a list
-/// of live blocks can be written during a look.
+/// How many looks ago what was read then is certainly whole: a look sees an event late at most once, and a list of live
+/// blocks can be written while a look is under way.
 const WHOLE_AFTER: usize = 3;
 
-/// A followed device.
+/// A device that is followed.
 #[derive(Debug, Default)]
-pub(crate) struct Followed {
-    live: Live,
-    /// The order word of the last event in the list that the state started with.
+pub(crate) struct FollowedState {
+    live: LiveState,
+    /// The order word up to which the list has the events that the state began with.
     base: u64,
-    /// The order word of the last applied event.
+    /// The order word up to which events are applied.
     applied: u64,
     /// The newest order word that was read.
     newest: u64,
-    /// The newest order words of the last looks, latest first.
+    /// The newest order words of the last looks, the last one first.
     newest_of_looks: [u64; WHOLE_AFTER],
-    /// Events that were read but are not complete yet.
+    /// Events that were read and are not whole yet.
     pending: Vec<Words>,
     sample_bytes: u64,
-    /// The order words of the last counted event and of the last counted failed request.
+    /// The order word up to which events are counted, and the one up to which failed requests are.
     counted: u64,
     counted_ooms: u64,
     pub(crate) counts: FollowedCounts,
@@ -41,11 +41,11 @@ pub(crate) struct Followed {
 
 /// What happened since the tape was attached, and what is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
-    /// The requested bytes of the live blocks.
+pub(crate) struct FollowedCounts {
+    /// The bytes of the live blocks, as far as they were requested.
     pub(crate) live_bytes: u64,
     pub(crate) n_live: u64,
-    /// The highest number of live bytes that was seen.
+    /// The most live bytes that were seen.
     pub(crate) peak_bytes: u64,
     pub(crate) n_allocs: u64,
     pub(crate) n_frees: u64,
@@ -66,10 +66,10 @@ impl FollowedState {
         followed
     }
 
-    /// Continues the counts from before the state was retaken.
-    pub(super) fn go_on_from(&mut self, before: &Followed) {
-        let Counts { live_bytes, n_live, .. } = self.counts;
-        self.counts = Counts { live_bytes, n_live, ..before.counts };
+    /// Takes over what was counted before the state was taken anew.
+    pub(super) fn go_on_from(&mut self, before: &FollowedState) {
+        let FollowedCounts { live_bytes, n_live, .. } = self.counts;
+        self.counts = FollowedCounts { live_bytes, n_live, ..before.counts };
         (self.counted, self.counted_ooms) = (before.counted, before.counted);
         self.sample_by(before.sample_bytes);
     }
@@ -84,7 +84,7 @@ impl FollowedState {
         self.counts.peak_bytes = self.counts.peak_bytes.max(bytes);
     }
 
-    /// Sets the mean number of bytes between two recorded ones.
+    /// Sets the mean bytes between two recorded ones.
     pub(super) fn sample_by(&mut self, sample_bytes: u64) {
         if self.sample_bytes != sample_bytes {
             self.sample_bytes = sample_bytes;
@@ -100,12 +100,12 @@ impl FollowedState {
         self.applied
     }
 
-    /// Returns whether a list of live blocks covers more than what was certainly read.
+    /// Returns whether a list of live blocks goes further than what was certainly read.
     pub(super) fn is_behind(&self, until: u64) -> bool {
         until > self.newest_of_looks[WHOLE_AFTER - 1] && until > self.base
     }
 
-    /// Adds events that were read.
+    /// Takes events that were read.
     pub(super) fn take(&mut self, events: &[Words]) {
         for words in events.iter().filter(|words| words[1] > self.base) {
             self.newest = self.newest.max(words[1]);
@@ -113,17 +113,17 @@ impl FollowedState {
         }
     }
 
-    /// Ends the reading that the state starts with; nothing had left the file before its end.
+    /// Ends the reading that the state begins with: nothing had left the file before its end.
     pub(super) fn begin(&mut self) {
         self.newest_of_looks = [self.newest; WHOLE_AFTER];
     }
 
-    /// Counts events from here on; of earlier events, counts only the failed requests.
+    /// Counts the events from here on, and of those before the failed requests alone.
     pub(super) fn count_from_here(&mut self) {
         self.counted = self.newest;
     }
 
-    /// Returns how many of the due events, which are in order, were already counted.
+    /// Returns how many of the due events, which are in order, were counted before.
     pub(super) fn n_counted(&self, due: &[Words]) -> usize {
         due.partition_point(|words| words[1] <= self.counted)
     }
@@ -133,7 +133,7 @@ impl FollowedState {
         self.newest_of_looks[0] = self.newest;
     }
 
-    /// Removes and returns the complete events in order, with the order word up to which events are complete.
+    /// Takes the events out that are whole, in their order, with the order word up to which they are.
     pub(super) fn due(&mut self, is_at_end: bool) -> (u64, Vec<Words>) {
         let until = if is_at_end { self.newest } else { self.newest_of_looks[0] };
         self.pending.sort_by_key(|words| words[1]);
@@ -182,9 +182,9 @@ impl FollowedState {
         self.live.apply(event, entry.time_us);
     }
 
-    /// Returns the memory held by each stack.
-    pub(crate) fn held(&self) -> Held {
-        let mut held = Held { has_segments: self.live.has_segments(), ..Held::default() };
+    /// Returns what is held, by stack.
+    pub(crate) fn held(&self) -> HeldSums {
+        let mut held = HeldSums { has_segments: self.live.has_segments(), ..HeldSums::default() };
         self.live.for_each_block(|stack, bytes| {
             let (of_stack, n) = held.blocks.entry(stack).or_default();
             *of_stack = of_stack.saturating_add(represented(bytes, self.sample_bytes));
@@ -214,27 +214,18 @@ fn n_represented(bytes: u64, sample_bytes: u64) -> u64 {
     }
 }
 
-/// Returns the bytes that a block stands for.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-pub(super) fn represented(bytes: u64, sample_bytes: u64) -> u64 {
-    match sample_bytes {
-        0 => bytes,
-        every => (sample_weight(bytes, every) * bytes as f64).round() as u64,
-    }
-}
-
-/// The memory that a device holds at one moment, by stack number.
+/// What a device holds at a moment, by the numbers of stacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Held {
-    /// The bytes and the number of blocks of each stack; for a sampled device, estimates for all blocks.
+pub(crate) struct HeldSums {
+    /// The bytes of the blocks of each stack, and their number: of a sampled device, of all that they stand for.
     pub(crate) blocks: BTreeMap<StackId, (u64, u64)>,
     /// The bytes of the segments of each stack.
     pub(crate) segments: BTreeMap<StackId, u64>,
     has_segments: bool,
 }
 
-impl Held {
-    /// Returns one segment per segment stack, with one block per block stack; without segments, only the blocks.
+impl HeldSums {
+    /// Returns a segment for each stack of segments, with the blocks of each stack as one; without segments the blocks alone.
     pub(super) fn segments(&self, renumber: &mut dyn FnMut(StackId) -> StackId) -> Vec<InventorySegment> {
         let mut at = 0;
         let mut blocks: Vec<InventoryBlock> = Vec::new();

@@ -1,4 +1,4 @@
-//! Keeps the tape of another process, because a program could notice a thread inside it.
+//! Keeps the tape of another process: a thread in a recorded program could be seen by it.
 #![forbid(unsafe_code)]
 
 use std::{path::Path, sync::Arc};
@@ -16,9 +16,9 @@ use memreel_snapshot::words::Result;
 /// Keeps the list of live blocks in the tape of another process, which records with
 /// [`Recording::kept_elsewhere`](crate::recorder::Recording::kept_elsewhere).
 ///
-/// The ring of a recording drops its oldest events. A list in the tape has what was live before the remaining ones, and
-/// an event leaves the file only when the list includes it. When the keeper is dropped or its process is killed, the
-/// recording process continues with the existing list.
+/// The ring of a recording drops its oldest events. What is live before the others is in the tape as a list, and an event
+/// leaves the file only when the list has it. When the keeper is dropped or its process is killed, the recording process
+/// goes on with the list that is there.
 ///
 /// ```
 /// use memreel::{Recovered, Reel, TapeKeeper, recorder::Recording};
@@ -42,13 +42,13 @@ pub struct TapeKeeper {
     is_cut: bool,
 }
 
-/// Makes a tape longer ahead of the recording process, next to a keeper whose lists take long to write.
+/// Makes a tape longer ahead of the process that records, beside a keeper whose lists take long.
 #[derive(Debug)]
 pub struct SpaceMaker(Arc<TapeFile>);
 
-impl RoomMaker {
-    /// Makes the file longer if the process is close to its end.
-    pub fn make_room(&self) {
+impl SpaceMaker {
+    /// Makes the file longer if the process is near its end.
+    pub fn make_space(&self) {
         self.0.promise();
     }
 }
@@ -57,10 +57,10 @@ impl RoomMaker {
 #[derive(Debug)]
 struct KeptList {
     agreement: Agreement,
-    /// The recorder's list that this one continues; 0 before the first.
+    /// The recorder's list that this one follows from; 0 before the first.
     begun: u64,
-    live: Live,
-    /// The last order words that `live` and the file's list include.
+    live: LiveState,
+    /// The order word up to which `live` has the events, and the one up to which the file's list has them.
     folded: u64,
     written: u64,
     /// The slots of the last list.
@@ -68,11 +68,11 @@ struct KeptList {
 }
 
 impl TapeKeeper {
-    /// Opens the tape of a recording process.
+    /// Opens the tape of a process that records.
     ///
     /// # Errors
-    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a
-    /// tape of this version, or is not completely written yet.
+    /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
+    /// of this version, or is one that was not written whole yet.
     pub fn attach(path: impl AsRef<Path>) -> Result<TapeKeeper> {
         Ok(TapeKeeper {
             file: Arc::new(TapeFile::attach(path.as_ref())?),
@@ -82,9 +82,9 @@ impl TapeKeeper {
         })
     }
 
-    /// Folds what is due; returns whether there was anything. Makes the file longer ahead of the recording process,
-    /// which then needs no system call for it, unless a [`RoomMaker`] does. Tries again at the next call if the file
-    /// cannot be read or cannot grow.
+    /// Folds what is due; returns whether there was something. Makes the file longer ahead of the process that records, which
+    /// then needs no call of the system to take more of it, unless a [`SpaceMaker`] does. A file that cannot be read or cannot grow is tried again at
+    /// the next call.
     pub fn keep(&mut self) -> bool {
         if self.is_cut_short() {
             return false;
@@ -102,22 +102,21 @@ impl TapeKeeper {
         has_folded
     }
 
-    /// Returns whether another program made the file shorter: data after its end is lost, and nothing more is written
-    /// into it.
+    /// Returns whether another program made the file shorter: what was behind its end is lost, and nothing is written into it
+    /// any more.
     pub fn is_cut_short(&mut self) -> bool {
         self.is_cut = self.is_cut || self.file.is_cut();
         self.is_cut
     }
 
-    /// Returns a handle that makes the file longer in place of this keeper, on another thread.
+    /// Returns what makes the file longer in place of this keeper, from another thread.
     #[must_use]
     pub fn space_maker(&mut self) -> SpaceMaker {
         self.has_space_maker = true;
         SpaceMaker(self.file.clone())
     }
 
-    /// Returns a handle that reads the resident memory of the process. It writes into the tape as long as this keeper
-    /// has it.
+    /// Returns what looks at the resident memory of the process. It writes into the tape while this keeper has it.
     #[must_use]
     pub fn onlooker(&self) -> Onlooker {
         Onlooker::of(&self.file)
@@ -162,7 +161,7 @@ impl KeptList {
         let (until, segments, sums) = (self.folded, self.live.inventory(), self.live.sums());
         let slots = in_file::write(file, self.agreement.device(), (&segments, &sums), (until, until), 0)?;
         self.written = until;
-        // If the recorder started a list meanwhile, that one is later, and readers use it.
+        // A list of the recorder's that began meanwhile is later, and readers take that.
         if self.agreement.begun() == begun {
             self.agreement.set_folded(until, slots.len());
             self.base = slots;
@@ -170,7 +169,7 @@ impl KeptList {
         Some(())
     }
 
-    /// Starts with the last list in the file.
+    /// Begins with the last list in the file.
     fn begin(&mut self, contents: &mut Contents, begun: u64) {
         let base = std::mem::take(&mut contents.bases).into_iter().next();
         self.folded = base.as_ref().map_or(0, |base| base.until);

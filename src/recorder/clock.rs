@@ -47,12 +47,6 @@ impl Clock {
         }
     }
 
-    /// Returns the clock of a process in which `ticks` ticks took `ns` nanoseconds.
-    #[cfg(not(loom))]
-    pub(super) fn of_past(start_us: u64, ns: u64, ticks: u64) -> Clock {
-        Clock { fixed: Some(Scale::new(start_us, ns, ticks.max(1))), ..Clock::start() }
-    }
-
     #[inline(always)]
     pub(crate) fn now(&self) -> Ticks {
         if self.is_inline { self.inline_ticks(counter()) } else { self.now_by_call() }
@@ -78,7 +72,7 @@ impl Clock {
         if counter::MAY_BE_SLOW { Ticks(self.ticks(raw).0 << self.shift) } else { self.ticks(raw) }
     }
 
-    /// Returns the shift of a counter that is read inline; 0 on processors whose counters are all fast.
+    /// The shift of a counter that is read inline: none where every counter is fast.
     fn inline_shift(&self) -> u32 {
         if counter::MAY_BE_SLOW { self.shift } else { 0 }
     }
@@ -88,7 +82,7 @@ impl Clock {
         Ticks(raw.saturating_sub(self.start_raw))
     }
 
-    /// Returns the current ticks, and the nanoseconds from tick 0 to now.
+    /// Returns the present ticks, and the nanoseconds from tick 0 to now.
     #[cfg(not(loom))]
     pub(super) fn pair(&self) -> (u64, u64) {
         let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
@@ -115,8 +109,8 @@ impl Clock {
     }
 }
 
-/// Returns a counter and a clock, read at nearly the same instant: the fastest of a few tries, because another thread
-/// may run between the two reads.
+/// Returns what a counter and a clock read at the same instant: of a few tries the one that took the least time, because
+/// another thread may get the processor between the two.
 fn at_once<T>(counter: impl Fn() -> u64, clock: impl Fn() -> T) -> (u64, T) {
     let read = || {
         let before = counter();

@@ -50,7 +50,7 @@ pub struct Recorder {
 pub struct StackCounts {
     /// Distinct stacks in the recorder's table.
     pub n_stacks: usize,
-    /// Captures that found the table full. Their events have one frame that reports this.
+    /// Captures that found the table full. Their events show one frame that says so.
     pub n_refused: u64,
 }
 
@@ -67,10 +67,10 @@ impl Recorder {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Not left to the first capture, which may be inside an allocator.
         let _ = stack_method();
-        // The memory of these tables is the recorder's own work, here and where they grow. Otherwise a recorded process
-        // heap would see it allocated and never freed.
+        // Here and where these tables grow, their memory is the recorder's own work: a process's heap that records it
+        // where it is allocated and not where it is freed would have it for good.
         let guard = Guard::enter();
-        // Relaxed: the numbers only have to differ.
+        // Relaxed: only each number's being another counts.
         let shared = Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed)));
         drop(guard);
         #[cfg(not(loom))]
@@ -89,8 +89,8 @@ impl Recorder {
         let capacity = history.capacity();
         let erase = history.erases();
         let mode = history.mode();
-        // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an event
-        // between the two steps neither survives the erasure nor is dropped for lack of capacity.
+        // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an
+        // event between the two steps neither survives the erasing nor is dropped for lack of capacity.
         if mode.is_off() {
             self.shared.mode.store(mode);
         }
@@ -155,14 +155,14 @@ impl Recorder {
         self.shared.tape_file().map(|file| file.path().to_owned())
     }
 
-    /// Writes an inventory's current segments and settings into the tape's file, if there is one: the file has only the
-    /// events from now on.
+    /// Writes an inventory's segments and settings as they are now into the tape's file, if there is one: the file has
+    /// the events from now on alone.
     #[cfg(not(loom))]
     pub(crate) fn begin_tape(&self, inventory: &dyn Inventory) {
         let Some(file) = self.shared.tape_file() else { return };
         let tape = tape_of(&lock(&self.shared.tapes), inventory.device());
         let Some(tape) = tape else { return };
-        // A heap has no settings; those in the file are of an allocator.
+        // A heap has no settings; what the file says of them is that of an allocator.
         let settings = inventory.has_segments().then(|| opening::settings_note(&inventory.settings()));
         let sampling =
             inventory.sample_bytes().map(|bytes| Note::Sampling { device: inventory.device().0, bytes });
@@ -176,18 +176,6 @@ impl Recorder {
         if let Some(cut) = cut {
             tape.begin_base(&segments, &cut);
         }
-    }
-
-    /// Returns the tables that name addresses of the recorded process, if this recorder was read from a tape's file.
-    #[cfg(not(loom))]
-    pub(crate) fn past(&self) -> Option<Arc<Past>> {
-        self.shared.past.get().cloned()
-    }
-
-    /// Returns a ledger for a device whose allocator is not memreel's.
-    #[must_use]
-    pub fn ledger(&self, device: DeviceId) -> Ledger {
-        Ledger::new(self.track(device))
     }
 
     /// Opens a scope on this thread: events of this thread carry its name until the returned value is dropped.
@@ -234,9 +222,9 @@ impl Recorder {
         self.count(device).n_lost
     }
 
-    /// Counts the events of a device. A device without a track has none; counting does not create a track.
+    /// Counts the events of a device. A device without a track has none, and gets none by the question.
     fn count(&self, device: DeviceId) -> Count {
-        // The count sorts the chunks of several threads.
+        // Chunks of several threads are sorted for it.
         let _guard = Guard::enter();
         let tape = tape_of(&lock(&self.shared.tapes), device);
         let track = tape.map(|tape| Track::new(self.shared.clone(), device, tape));
@@ -250,17 +238,18 @@ impl Recorder {
         self.shared.stacks.set_source(source)
     }
 
-    /// Records the name of a device, and what identifies it in every process, such as the UUID of a GPU.
+    /// Records which device a number is: its name, and what distinguishes it from all others in every process, such as
+    /// the UUID of a GPU.
     pub fn describe_device(&self, device: DeviceId, name: &str, uuid: &str) {
         let _guard = Guard::enter();
         lock(&self.shared.usage).describe(device, name, uuid);
     }
 
-    /// Records a device's current memory report while recording is on.
+    /// Records what a device reports of its memory now, while recording is on.
     ///
-    /// About 4,000 reports are kept for each device: of a long series every second, every fourth, and so on, always
-    /// with the highest and the last. They are in [`Snapshot::usage`](crate::Snapshot::usage). No device is called and
-    /// no allocator's lock is taken.
+    /// Of a device, about 4,000 reports are kept: of a long series every second, fourth, and so on, always with the highest
+    /// and the last. They are in [`Snapshot::usage`](crate::Snapshot::usage).
+    /// No device is called and no allocator's lock is taken.
     ///
     /// ```
     /// use memreel::{DeviceId, integrate::UsageReport, recorder::{Recording, Recorder}, snapshot};
@@ -283,14 +272,14 @@ impl Recorder {
         usage.push(device, (self.shared.clock.now(), report));
     }
 
-    /// Reads the resident memory of this process and records it for a device, its heap, while recording is on.
-    /// `recorder_bytes` is the part that is the recorder's, although the program's allocator supplied it.
+    /// Looks at the resident memory of this process and records it as that of a device, its heap, while recording is on.
+    /// `recorder_bytes` of it are from the program's allocator and not the program's.
     ///
-    /// The kernel is asked, and no lock of an allocator is taken. Sixteen reports are kept for each process, always
-    /// with the highest and the last. They are in [`Snapshot::resident`](crate::Snapshot::resident).
+    /// The kernel is asked, and no lock of an allocator is taken. Of a process sixteen reports are kept, always with the
+    /// highest and the last. They are in [`Snapshot::resident`](crate::Snapshot::resident).
     ///
     /// # Errors
-    /// [`Error::is_io`](crate::Error::is_io): the system does not report resident memory.
+    /// [`Error::is_io`](crate::Error::is_io): the system does not say what is resident.
     ///
     /// ```
     /// use memreel::{DeviceId, recorder::{Recording, Recorder}, snapshot};
@@ -325,33 +314,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns the reports of the process's resident memory, oldest first.
-    pub(crate) fn resident(&self) -> Vec<ResidentReport> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        lock(&self.shared.usage).resident(scale)
-    }
-
-    /// Returns the ranges that the program mapped itself, each with its start and end in microseconds since the Unix
-    /// epoch.
-    pub(crate) fn mapped(&self) -> Vec<(MappedRange, [u64; 2])> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        let timed = |of: MappedRange| {
-            let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
-            let from_us = scale.micros(of.from);
-            (of, [from_us, until_us])
-        };
-        lock(&self.shared.usage).mapped().into_iter().map(timed).collect()
-    }
-
-    /// Returns what devices reported, by device.
-    pub(crate) fn usage(&self) -> Vec<DeviceUsage> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        lock(&self.shared.usage).all(scale)
-    }
-
     /// Returns how many distinct stacks were captured, and how many captures found the table of stacks full.
     #[must_use]
     pub fn stack_counts(&self) -> StackCounts {
@@ -359,12 +321,12 @@ impl Recorder {
         StackCounts { n_stacks: self.shared.stacks.n_stacks(), n_refused: self.shared.stacks.n_refused() }
     }
 
-    /// Returns whether a track belongs to this recorder.
+    /// Returns whether a track is one of this recorder's.
     pub(crate) fn has(&self, track: &Track) -> bool {
         Arc::ptr_eq(&self.shared, &track.shared)
     }
 
-    /// Returns whether events with this action are recorded now.
+    /// Returns whether events of this kind are recorded now.
     pub(crate) fn keeps(&self, action: Action) -> bool {
         let mode = self.shared.mode();
         !mode.is_off() && mode.keeps(action)
@@ -376,42 +338,12 @@ impl Recorder {
         self.shared.has_gaps.load(Ordering::Relaxed)
     }
 
-    /// Returns the parts of a stack: the words of the frame source, and the return addresses.
-    pub(crate) fn stack_parts(&self, stack: StackId) -> StackParts {
-        self.shared.stacks.parts(stack)
-    }
-
     /// Marks this thread's work as the recorder's own while the result lives: what is reported meanwhile is not
-    /// recorded. Names are looked up under locks that a capture takes too, so where the recorder is in the process's
-    /// own allocator, allocations of the look-up must not become events.
+    /// recorded. Names are looked up under locks that a capture takes too, so the allocations of the look-up
+    /// must not come back as events where the recorder is in the process's own allocator.
     #[must_use]
     pub(crate) fn own_work(&self) -> impl Sized {
         Guard::enter()
-    }
-
-    /// Returns the source of further frames.
-    pub(crate) fn frame_source(&self) -> Option<&Arc<dyn FrameSource>> {
-        self.shared.stacks.source()
-    }
-
-    /// Returns the starts and ends of scopes with their times in microseconds, oldest first.
-    pub(crate) fn annotations(&self) -> Vec<(Annotation, u64)> {
-        let _guard = Guard::enter();
-        let scale = self.shared.clock.scale();
-        let annotations = lock(&self.shared.annotations);
-        annotations.iter().map(|annotation| (*annotation, scale.micros(annotation.at))).collect()
-    }
-
-    /// Returns the tables that decode logs cut before this call.
-    pub(crate) fn log_tables(&self) -> LogTables {
-        let _guard = Guard::enter();
-        LogTables { contexts: lock(&self.shared.contexts).all(), scale: self.shared.clock.scale() }
-    }
-
-    /// Returns all scope paths by number.
-    pub(crate) fn scope_paths(&self) -> Vec<Arc<str>> {
-        let _guard = Guard::enter();
-        lock(&self.shared.scopes).all()
     }
 }
 

@@ -1,11 +1,11 @@
-//! A device's part of a tape file: chunks that wait until they are folded into the list of live blocks.
+//! A device's part of a tape that is in a file: what waits until it is folded into the list of live blocks.
 //!
 //! A chunk that the ring drops stays in the file until the keeper has applied its events to the segments and blocks of
-//! the device, and has written these into the file. Therefore a reader of the file always finds a list of live blocks
-//! and every event after it. If the keeper is another process that has left or does not follow, this one takes over.
+//! the device, and has written these into the file. So a reader of the file always finds a list of live blocks and
+//! every event after it. If the keeper is another process that has left or does not follow, this one takes over.
 //!
-//! When the file has no room for a chunk, the device's part ends at that moment: it remains unchanged, and later events
-//! are in memory. Otherwise the part would contain events that depend on missing ones.
+//! When the file has no room for a chunk, the device's part ends at that moment: it stays as it is, and later events are in
+//! memory. Otherwise it would have events that follow from events which it lacks.
 #![forbid(unsafe_code)]
 
 use std::{collections::VecDeque, sync::Arc};
@@ -19,29 +19,29 @@ use super::{
 use crate::tape::{Agreement, BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
 use memreel_snapshot::words::{DeviceId, InventorySegment, RunSums};
 
-/// The keeper is woken when this many chunks are full and have no checksum yet.
+/// The keeper is woken when so many chunks are full and have no checksum yet.
 const UNSEALED: usize = 64;
 
-/// At least this fraction of the ring waits for the keeper, and at most this multiple of that. If the list of live blocks
-/// is longer, as many chunks wait as the list has slots, because each list is written as a whole.
+/// The part of the ring that waits at least, and the multiple of it at most, for the keeper. Where the list of live blocks
+/// is longer than that part, as many chunks wait as the list has slots: each list is written anew.
 const FOLDED_PART: usize = 8;
 const MOST_PARTS: usize = 8;
 
 /// The same multiple for a keeper in another process.
 const PARTS_ELSEWHERE: usize = 4;
 
-/// This many further chunks may wait: in a small ring the parts are small, and a fast program fills a thousand chunks
-/// between two passes of the keeper.
+/// So many chunks more may wait: in a small ring the parts are few, and a fast program fills a thousand between two looks of a
+/// keeper.
 const MORE: usize = 1024;
 
-/// Returns how many chunks a file without a list of live blocks has at most for a device. Beyond that, the oldest
-/// waiting chunk is given up.
-pub(super) fn most_kept(capacity: usize) -> usize {
+/// Returns how many chunks of a device a file without a list of live blocks has at most. When there are more, the oldest of those
+/// that wait is given up.
+pub(crate) fn most_kept(capacity: usize) -> usize {
     let in_ring = capacity / Chunk::N_ENTRIES;
     in_ring + (in_ring / FOLDED_PART).max(1) * MOST_PARTS + MORE
 }
 
-/// Who folds the chunks that the ring dropped.
+/// Who folds what the ring dropped.
 #[derive(Clone, Debug)]
 enum Place {
     Here,
@@ -55,9 +55,9 @@ pub(super) struct InFile {
     device: DeviceId,
     keeper: Arc<Keeper>,
     place: Place,
-    /// Whether there is work that the keeper in this process was not yet woken for.
+    /// Whether there is work for the keeper in this process that it was not asked to do yet.
     is_due: bool,
-    /// Whether enough events wait to write a new list.
+    /// Whether so many events wait that the list is made anew.
     is_fold_due: bool,
     /// Chunks that were dropped and not yet folded, oldest first.
     pub(super) waiting: VecDeque<FullChunk>,
@@ -65,21 +65,21 @@ pub(super) struct InFile {
     unsealed: Vec<Arc<Chunk>>,
     /// The order word of the last event that is folded.
     pub(super) folded: u64,
-    /// How many events were dropped without being folded, because the keeper was too slow.
+    /// How many events were dropped without being folded, because the keeper was behind.
     n_missing: u64,
     /// What is live after `folded`; the keeper takes it while it folds.
     live: Option<Start>,
-    /// The slots of the last list in the file, and its note.
+    /// The slots of the last list in the file, with its note.
     base: Vec<Slot>,
-    /// Changes with each list that does not continue the previous one.
+    /// Changes with each list that does not follow from the one before.
     n_begun: u32,
-    /// Whether a list of an earlier moment is still to come; until then no event may leave the file.
+    /// Whether a list is to come that is of a moment before: then no event may leave the file.
     is_cut: bool,
     /// Whether later events are in memory, because the file could not grow.
     has_ended: bool,
 }
 
-/// The moment of a segment list that is still to come.
+/// The moment of a list of segments that is to come.
 #[derive(Debug)]
 pub(super) struct BaseCut {
     file: Arc<TapeFile>,
@@ -91,8 +91,8 @@ pub(super) struct BaseCut {
 /// What is live before the events to fold.
 #[derive(Debug)]
 pub(super) enum Start {
-    Live(Live),
-    /// The list that another process wrote into the file. It `may_lack` one if that process never reported it.
+    Live(LiveState),
+    /// The list that another process has written into the file. It `may_lack` one if that process never said that it did.
     InFile {
         may_lack: bool,
     },
@@ -101,7 +101,7 @@ pub(super) enum Start {
 /// What the keeper folds.
 pub(super) struct Fold {
     pub(super) start: Start,
-    /// The order word that the latest list covers, whoever wrote it; 0 if there is none.
+    /// The order word up to which the latest list is, whoever wrote it; 0 if there is none.
     pub(super) folded: u64,
     pub(super) n_begun: u32,
     pub(super) n_missing: u64,
@@ -117,7 +117,7 @@ pub(super) struct Work {
 }
 
 impl InFile {
-    /// Starts a device's part. Another process keeps it if `agreement` is with one.
+    /// Begins a device's part, which another process keeps if `agreement` is with one.
     pub(super) fn new(
         file: Arc<TapeFile>,
         device: DeviceId,
@@ -149,13 +149,13 @@ impl InFile {
         let new = InFile::new(file.clone(), *device, keeper.clone(), None);
         let mut erased = InFile { n_begun: n_begun + 1, place: place.clone(), ..new };
         if keeper.is_elsewhere() {
-            // Replaces a list of the keeper, which may have left since.
+            // In place of a list that the keeper wrote, which may have left since.
             erased.begin(&[], until, until);
         }
         erased
     }
 
-    /// Returns the file and the device for new chunks; `None` if they are in memory because the file could not grow.
+    /// Returns the file and the device of new chunks; `None` if they are in memory, because the file could not grow before.
     pub(super) fn place_of_chunk(&self) -> Option<(Arc<TapeFile>, DeviceId)> {
         (!self.has_ended).then(|| (self.file.clone(), self.device))
     }
@@ -164,7 +164,7 @@ impl InFile {
         self.has_ended
     }
 
-    /// Ends this part at the order word `until`; `chunks` are the tape's. Does nothing if it has already ended.
+    /// Ends this part at the order word `until`; `chunks` are those that the tape has. Nothing happens if it has ended.
     pub(super) fn end<'c>(&mut self, until: u64, chunks: impl Iterator<Item = &'c Arc<Chunk>>) {
         if !self.has_ended {
             self.has_ended = true;
@@ -173,22 +173,22 @@ impl InFile {
         }
     }
 
-    /// Adds a full chunk.
+    /// Notes that a chunk is full.
     pub(super) fn fill(&mut self, chunk: &Arc<Chunk>) {
-        // A keeper elsewhere reads the file, and gives its chunks checksums when the recording is over.
+        // A keeper elsewhere reads the file, and gives its chunks checksums when the recording has ended.
         if chunk.lines().is_in_file() && matches!(self.place, Place::Here) {
             self.unsealed.push(chunk.clone());
             self.is_due |= self.unsealed.len() == UNSEALED;
         }
     }
 
-    /// Returns the keeper if there is work that it was not yet woken for.
+    /// Returns the keeper, if there is work that it was not asked to do yet.
     pub(super) fn take_due(&mut self) -> Option<Arc<Keeper>> {
         std::mem::take(&mut self.is_due).then(|| self.keeper.clone())
     }
 
-    /// Keeps a chunk that the ring dropped, like all events up to the order word `horizon`, until it is folded. If the
-    /// keeper is too far behind, gives up the oldest.
+    /// Keeps a chunk that the ring dropped, as all events up to the order word `horizon`, until it is folded. If the keeper
+    /// is too far behind, the oldest is given up.
     pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize, horizon: u64) {
         let n_list_slots = match &self.place {
             Place::Here => self.base.len(),
@@ -196,7 +196,7 @@ impl InFile {
         };
         let part = (capacity / Chunk::N_ENTRIES / FOLDED_PART).max(n_list_slots).max(1);
         if self.has_ended {
-            // What is in the file remains there.
+            // What is in the file stays there.
             return if chunk.chunk.lines().is_in_file() {
                 self.waiting.push_back(chunk)
             };
@@ -235,7 +235,7 @@ impl InFile {
         std::mem::take(&mut self.unsealed)
     }
 
-    /// Starts to fold the events up to the order word `until`; `None` if too few wait, or while another thread folds.
+    /// Begins to fold the events up to the order word `until`; `None` if not enough of them wait, and while another thread folds.
     pub(super) fn begin_fold(&mut self, until: u64) -> Option<Fold> {
         if !std::mem::take(&mut self.is_fold_due)
             || self.waiting.is_empty()
@@ -251,7 +251,7 @@ impl InFile {
         Some(Fold { start, folded: self.folded, n_begun: self.n_begun, n_missing: self.n_missing })
     }
 
-    /// Ends folding at the event with the order word `until`. Nothing changes if another list was started meanwhile.
+    /// Ends folding up to the event with the order word `until`. Nothing changes if another list began meanwhile.
     pub(super) fn end_fold(&mut self, fold: Fold, until: u64, base: Option<Vec<Slot>>) {
         if self.n_begun != fold.n_begun {
             return;
@@ -264,8 +264,8 @@ impl InFile {
         }
     }
 
-    /// Starts again with segments that are still to come, as of the event with the order word `until`. Events up to
-    /// `horizon` were dropped.
+    /// Begins anew with segments that are to come, those after the event with the order word `until`. Events up to `horizon`
+    /// were dropped.
     pub(super) fn cut_base(&mut self, until: u64, horizon: u64) -> BaseCut {
         self.n_begun += 1;
         self.n_missing = 0;
@@ -273,7 +273,7 @@ impl InFile {
         BaseCut { file: self.file.clone(), until, horizon, n_begun: self.n_begun }
     }
 
-    /// Adds the segments of a cut, unless a later cut was made.
+    /// Takes the segments of a cut, unless another one came after it.
     pub(super) fn begin_at(&mut self, segments: &[InventorySegment], cut: &BaseCut) {
         if Arc::ptr_eq(&cut.file, &self.file) && cut.n_begun == self.n_begun {
             self.begin(segments, cut.until, cut.horizon);
@@ -290,7 +290,7 @@ impl InFile {
             self.folded = until;
         }
         self.live = Some(Start::Live(live));
-        // Written after the list, which the keeper then reads.
+        // Behind the list, which the keeper then reads.
         if let Place::OtherProcess(agreement) = &self.place {
             agreement.begin_again();
         }
@@ -301,9 +301,9 @@ impl InFile {
     }
 }
 
-/// Writes a list of segments and blocks, with the sums of earlier allocations, into a file, and then the note that
-/// makes it the latest. Returns its slots; `None` if the file cannot grow.
-pub(super) fn write(
+/// Writes a list of segments and blocks, with what was allocated before, into a file, and the note that makes it the last.
+/// Returns its slots; `None` if the file cannot grow.
+pub(crate) fn write(
     file: &Arc<TapeFile>,
     device: DeviceId,
     (segments, sums): (&[InventorySegment], &RunSums),
@@ -322,7 +322,7 @@ pub(super) fn write(
     let sealed =
         slots.iter().zip(rows.chunks(BODY_BYTES)).map(|(slot, part)| (slot.number(), slot.seal(part.len())));
     let note = Note::Base { device: device.0, until, horizon, n_missing, slots: sealed.collect() };
-    // Freed with its rows by the next list: among the permanent notes, it would fill the file in time.
+    // With its rows it is freed by the next list: in the notes that are kept, it would fill the file in time.
     slots.extend(file.note_apart(device, &note)?);
     Some(slots)
 }

@@ -1,4 +1,4 @@
-//! The memory of a chunk: on the heap, or in a tape's file.
+//! The memory of a chunk: on the heap, or in the file of a tape.
 
 use std::{ops::Deref, ptr::NonNull};
 
@@ -10,9 +10,9 @@ use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
 #[cfg(not(loom))]
 use memreel_snapshot::words::DeviceId;
 
-/// The number of words of an event.
-pub(super) const N_WORDS: usize = 4;
-/// The number of events in a line.
+/// The words of an event.
+pub(crate) const N_WORDS: usize = 4;
+/// The events of a line.
 pub(super) const N_IN_LINE: usize = 4;
 /// A chunk has 32 KiB: small enough that a thread with few events wastes little memory, large enough that
 /// the tape's lists of chunks are locked only once in about a thousand events.
@@ -26,7 +26,7 @@ pub(super) type Place = [AtomicU64; N_WORDS];
 #[repr(align(128))]
 pub(super) struct Line(pub(super) [Place; N_IN_LINE]);
 
-/// The lines of a chunk, behind a pointer wherever they are, so that writing an event does not depend on the place.
+/// The lines of a chunk. They are behind a pointer wherever they are, so that writing an event does not depend on it.
 #[derive(Debug)]
 pub(super) struct Lines {
     at: NonNull<[Line; N_LINES]>,
@@ -71,8 +71,8 @@ impl Lines {
         let lines = Lines { at: slot.body().cast(), home: Home::File(slot) };
         let Home::File(slot) = &lines.home else { unreachable!("as it was made") };
         if !slot.is_fresh() {
-            // A reader of the file counts events by their order words. Relaxed: the fence of `Slot::take` is before
-            // them, and the release of the slot's kind after them.
+            // A reader of the file counts events by their order words. Relaxed: the fence of `Slot::take` is before them, and the
+            // release of the slot's kind behind them.
             let places = lines.iter().flat_map(|line| &line.0);
             places.for_each(|place| place[1].store(0, std::sync::atomic::Ordering::Relaxed));
         }
@@ -81,12 +81,12 @@ impl Lines {
         Some(lines)
     }
 
-    /// Returns whether the lines survive a crash of the process.
+    /// Returns whether a crash of the process leaves them.
     pub(super) fn is_in_file(&self) -> bool {
         matches!(self.home, Home::File(_))
     }
 
-    /// Notes in the file that later events of the device are elsewhere.
+    /// Says in the file that later events of the device are elsewhere.
     pub(super) fn end_at(&self, until: u64) {
         if let Home::File(slot) = &self.home {
             slot.end_at(until);

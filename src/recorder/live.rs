@@ -1,8 +1,8 @@
-//! The live memory of a device: segments and blocks, updated event by event.
+//! What is live on a device: segments and blocks, changed by one event after the other.
 //!
-//! A tape's file has this state from before its oldest event; a reader of the file starts with it and applies the
-//! events. An event has the requested bytes of a block; the block's size is taken to be the next multiple of 512, as
-//! far as there is room (docs/caching-allocator.md 1.2).
+//! A tape's file has these from before its oldest event, and reading a file begins with them and applies its events.
+//! An event has the requested bytes of a block; its size is taken to be the next multiple of 512, as far as there is
+//! room (docs/caching-allocator.md 1.2).
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use memreel_snapshot::words::{
 pub(crate) struct LiveState {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
-    /// What each stack allocated, for a device without segments.
+    /// What each stack allocated, of a device without segments.
     sums: Sums,
-    /// Whether blocks were allocated before any segment.
+    /// Whether blocks were allocated and there was no segment so far.
     is_loose: bool,
 }
 
@@ -57,10 +57,10 @@ impl LiveSegment {
     }
 }
 
-impl Live {
-    /// Creates the state from segments with their blocks.
-    pub(super) fn of(segments: &[InventorySegment]) -> Live {
-        let mut live = Live::default();
+impl LiveState {
+    /// Takes over segments with their blocks.
+    pub(crate) fn of(segments: &[InventorySegment]) -> LiveState {
+        let mut live = LiveState::default();
         for segment in segments {
             let InventorySegment {
                 address, size_bytes: bytes, stream, kind, pool, is_expandable, stack, ..
@@ -91,8 +91,8 @@ impl Live {
         live
     }
 
-    /// Adds the sums of earlier allocations to the present blocks.
-    pub(super) fn with_sums(mut self, run: &RunSums) -> Live {
+    /// Takes over what was allocated before, with the blocks that there are.
+    pub(crate) fn with_sums(mut self, run: &RunSums) -> LiveState {
         if !run.stacks.is_empty() {
             self.is_loose |= self.segments.is_empty();
             self.sums = Sums::of_run(run);
@@ -103,13 +103,13 @@ impl Live {
         self
     }
 
-    /// Returns what each stack allocated; empty for a device with segments, whose blocks are in the events.
-    pub(super) fn sums(&self) -> RunSums {
+    /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
+    pub(crate) fn sums(&self) -> RunSums {
         if self.has_segments() { RunSums::default() } else { self.sums.run() }
     }
 
-    /// Applies an event; `time_us` is in microseconds since the Unix epoch.
-    pub(super) fn apply(&mut self, event: &Event, time_us: u64) {
+    /// Applies an event of a time, which is in microseconds since the Unix epoch.
+    pub(crate) fn apply(&mut self, event: &Event, time_us: u64) {
         let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
         match action {
             Action::Alloc => {
@@ -151,12 +151,12 @@ impl Live {
         }
     }
 
-    /// Removes a block from its stack's live bytes.
+    /// Takes a block out of what its stack has live.
     fn let_go(&mut self, block: &LiveBlock) {
         self.sums.let_go(block.stack, block.requested_bytes, block.counted);
     }
 
-    /// Adds a segment, merged with its neighbours if they are ranges of the same expandable segment.
+    /// Adds a segment, as a part of those beside it if it is a range of the same expandable segment.
     fn add(&mut self, at: u64, segment: LiveSegment) {
         let (mut start, mut whole) = (at, segment);
         let before = self.segments.range(..at).next_back().map(|(at, segment)| (*at, *segment));
@@ -208,14 +208,15 @@ impl Live {
         self.segments.values().for_each(|segment| look(segment.stack, segment.bytes));
     }
 
-    /// Returns whether the allocator reports segments, which a heap does not. All blocks may be free again.
-    pub(super) fn has_segments(&self) -> bool {
+    /// Returns whether these are the blocks of an allocator that knows its segments, which a heap does not. Its blocks may all
+    /// be free again.
+    pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty() || self.blocks.is_empty() && !self.is_loose
     }
 
-    /// Returns the segments with their blocks. A block outside all segments is its own segment; without any segment,
-    /// all blocks are in one segment without a size.
-    pub(super) fn inventory(&self) -> Vec<InventorySegment> {
+    /// Returns the segments with their blocks. A block outside all segments is a segment of its own; without any segment,
+    /// all blocks are in one without a size.
+    pub(crate) fn inventory(&self) -> Vec<InventorySegment> {
         let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
         blocks.sort_unstable_by_key(|(at, _)| *at);
         if self.segments.is_empty() && !blocks.is_empty() {
@@ -270,7 +271,7 @@ fn sized(blocks: &[(u64, LiveBlock)], end: u64) -> impl Iterator<Item = Inventor
     })
 }
 
-/// Returns blocks with their requested sizes, in a segment without a size.
+/// Returns blocks with the sizes that were requested, in a segment without a size.
 fn loose(blocks: &[(u64, LiveBlock)]) -> InventorySegment {
     let block = |(at, block): &(u64, LiveBlock)| InventoryBlock {
         address: Address(*at),

@@ -1,4 +1,4 @@
-//! Opens and closes a tape's file according to the recording options.
+//! Opens and closes the file of a tape, as the options of the recording say.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -24,10 +24,10 @@ use crate::{
 };
 use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
 
-/// Opens the file that the options name, keeps it if it is already open, and closes any other. A file that cannot be
-/// opened is reported on standard error; `None` if nothing is recorded without it.
+/// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
+/// reported on standard error; `None` if nothing is recorded without it.
 pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) -> Option<()> {
-    // Relaxed: a thread that reads it late records a few events in memory.
+    // Relaxed: a thread that reads it late records a little in memory.
     shared.is_on_tape_alone.store(history.is_on_tape_alone(), Ordering::Relaxed);
     let mut open = lock(&shared.file);
     let path = history.tape_path();
@@ -54,14 +54,13 @@ pub(super) fn choose(shared: &Arc<Shared>, history: &Recording, has_gaps: bool) 
     Some(())
 }
 
-/// Reports that there is no file. Of processes that record nothing without it, only the first reports, not its
-/// children.
+/// Reports that there is no file; of processes that have nothing without it the first alone, and not its children too.
 fn report(error: &Error, is_on_tape_alone: bool) {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     if !is_on_tape_alone {
         let rest = "recording continues in memory, where a crash loses it";
         notice::print(&format!("there is no tape: {error}; {rest}"));
-    // Relaxed: one extra line does no harm.
+    // Relaxed: one line too many is no harm.
     } else if !IS_REPORTED.swap(true, Ordering::Relaxed) {
         let process = std::process::id();
         notice::print(&format!(
@@ -79,7 +78,7 @@ pub(super) fn begin(shared: &Shared, open: Option<&OpenFile>, device: DeviceId, 
     }
 }
 
-/// Returns the note about settings for a tape's file.
+/// Returns what a tape's file says of settings.
 pub(super) fn settings_note(settings: &SettingsReport) -> Note {
     let SettingsReport {
         conf,
@@ -101,8 +100,8 @@ pub(super) fn settings_note(settings: &SettingsReport) -> Note {
     Note::Settings(pairs.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// Returns the settings of a note; missing ones have their defaults.
-pub(super) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
+/// Returns the settings of a note; what is missing has its default.
+pub(crate) fn settings_of(pairs: &[(String, String)]) -> SettingsReport {
     let value = |key: &str| pairs.iter().find(|(known, _)| known == key).map_or("", |(_, value)| value);
     let mut roundup_power2_divisions = [0; 16];
     for (place, division) in
@@ -148,7 +147,7 @@ fn create(shared: &Arc<Shared>, path: &Path, history: &Recording) -> Result<Open
     Ok(opened)
 }
 
-/// Closes a file, which keeps its contents.
+/// Closes a file, which keeps what it has.
 fn close(shared: &Shared, file: &TapeFile) {
     file.close();
     for (_, tape) in lock(&shared.tapes).iter() {

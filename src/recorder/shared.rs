@@ -81,9 +81,6 @@ pub(super) struct Shared {
     pub(super) annotations: Mutex<Ring<Annotation>>,
     /// What devices report.
     pub(super) usage: Mutex<Usage>,
-    /// Names the addresses of another process whose tape was read.
-    #[cfg(not(loom))]
-    pub(super) past: std::sync::OnceLock<Arc<stack::Past>>,
 }
 
 impl Shared {
@@ -110,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Prepares the recorder for forks: a child finds its locks free, and a thread finds its code.
+    /// Connects the recorder to the process: a child of a fork finds its locks free, and a thread its code.
     #[cfg(not(loom))]
     pub(super) fn survive_forks(self: &Arc<Shared>) {
         until_end::stay_loaded();
@@ -118,13 +115,13 @@ impl Shared {
         fork::register(fork::Level::Recorder, self);
     }
 
-    /// Returns the tape's file, if there is one.
+    /// Returns the file of the tape, if there is one.
     #[cfg(not(loom))]
     pub(super) fn tape_file(&self) -> Option<Arc<TapeFile>> {
         lock(&self.file).as_ref().map(|open| open.file.clone())
     }
 
-    /// Ends the recording if a chunk is in memory, where nothing reads it. Returns whether recording continues.
+    /// Ends the recording if it got a chunk in memory and nothing reads what is there. Returns whether it goes on.
     #[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
     pub(super) fn goes_on_with(&self, chunk: &Chunk) -> bool {
         #[cfg(not(loom))]
@@ -147,7 +144,7 @@ impl Shared {
         self.is_too_small(bytes) || (sample_bytes > 0 && !sample::is_kept(bytes, sample_bytes))
     }
 
-    /// Returns whether an allocation of `bytes` bytes is below the minimum size.
+    /// Returns whether an allocation of `bytes` bytes is below the least size.
     #[inline]
     pub(super) fn is_too_small(&self, bytes: u64) -> bool {
         bytes < self.min_size_bytes.load(Ordering::Relaxed)
@@ -164,7 +161,7 @@ pub(super) struct OpenFile {
 
 #[cfg(not(loom))]
 impl Drop for Shared {
-    /// The file keeps its contents; chunks that are dropped from now on remain in it.
+    /// The file keeps what it has; the chunks that are dropped next do not leave it.
     fn drop(&mut self) {
         if let Some(open) = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             open.file.close();
@@ -177,7 +174,7 @@ impl Drop for Shared {
 impl fork::Part for Shared {
     fn hold(self: Arc<Shared>, held: &mut Held) {
         held.lock(&self, |shared| &shared.history, |_, _| {}, |_, _| {});
-        // Before the tapes drop their chunks in it.
+        // Before the tapes drop what they have of it.
         let leave = |_: &Shared, open: &mut Option<OpenFile>| {
             open.take().into_iter().for_each(|open| open.file.leave());
         };

@@ -1,4 +1,4 @@
-//! The newest events of one device, in chunks that one thread each fills.
+//! The newest events of one device, in chunks that each thread fills alone.
 //!
 //! A thread owns one chunk of a tape at a time (`writer.rs`) and writes to it without a lock. The lock here
 //! protects the lists of chunks; it is taken about once in a thousand events, when a chunk is full.
@@ -41,17 +41,16 @@ use memreel_snapshot::words::InventorySegment;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Tape {
-    /// Changes whenever the tape is erased, and is unique among all tapes of the process. A thread compares it with the
-    /// generation of its chunk to check whether that chunk still belongs to this tape. Stored under the lock of
+    /// Changes whenever the tape is erased, and is unique among all tapes of the process. A thread compares
+    /// it with the generation of its chunk to see whether that chunk still belongs to this tape. Stored under the lock of
     /// `state`. Relaxed: a thread that reads an old one without the lock writes to the chunk of that generation, whose
     /// events are dropped or kept as if they had been recorded before the change.
     generation: AtomicU64,
     /// The latest ticks given out under the allocator's lock. Relaxed: that lock orders it, also for a cut of the
-    /// allocator's events; a cut without the lock also has the time.
+    /// allocator's events; a cut without the lock has the time besides.
     last: AtomicU64,
-    /// Events that could not be recorded and that no chunk counts yet. They may be lost in a signal handler that
-    /// interrupted the recording of another event, and that cannot take a lock. Relaxed: a count; nothing else has to
-    /// agree with it.
+    /// Events that could not be recorded and that no chunk counts yet. What loses them may be a signal handler that interrupted
+    /// the recording of another event, which cannot take a lock. Relaxed: a count, with which nothing else has to agree.
     pub(super) n_lost: AtomicU64,
     /// Whether work in the file became due while the recording thread had a lock of its own. Relaxed: the work itself is
     /// found under the lock of `state`.
@@ -79,7 +78,7 @@ pub(super) struct TapeState {
     pub(super) in_file: Option<Box<InFile>>,
 }
 
-/// What a ring had dropped when the chunk whose first event has the order word `until` was started.
+/// What a ring had dropped when the chunk began whose first event has the order word `until`.
 #[cfg(not(loom))]
 pub(crate) struct DroppedEvents {
     pub(crate) n_events: u64,
@@ -116,7 +115,7 @@ pub(crate) fn past_cut(chunks: &[Arc<Chunk>], capacity: usize, dropped: &Dropped
 
 fn new_generation() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    // Relaxed: the numbers only have to differ.
+    // Relaxed: only each number's being another counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -138,8 +137,8 @@ impl Tape {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Returns ticks that are later than all previous ones under the caller's lock: the sequence number of the device's
-    /// events.
+    /// Returns ticks later than all ticks it returned before under the caller's lock: the sequence number of
+    /// the device's events.
     ///
     /// Because the caller has a lock, a load and a store suffice; an atomic read-modify-write would cost half
     /// of an event. If two locks share a tape (an allocator's and a ledger's), events of the two are ordered
@@ -151,7 +150,7 @@ impl Tape {
         Ticks(next)
     }
 
-    /// Notes that work in the file is due; the caller of the present event does it once it has no lock.
+    /// Notes that work in the file is due, which the caller of the present event does when it has no lock.
     #[cfg(not(loom))]
     pub(super) fn postpone(&self) {
         self.is_postponed.store(true, Ordering::Relaxed);
@@ -203,14 +202,14 @@ impl Tape {
         }
     }
 
-    /// Returns the highest order word of the events so far, from sources with and without a lock.
+    /// Returns the highest order word of the events so far, those of the sources with and without a lock.
     #[cfg(not(loom))]
     fn order_limit_at(&self, now: Ticks) -> u64 {
         order_limit(Ticks(now.0.max(self.last.load(Ordering::Relaxed))))
     }
 
-    /// Holds the tape's lock during a fork. In the child, the remaining threads take over the chunks of threads that
-    /// are gone, and also that of the forking thread, which opens another.
+    /// Holds the tape's lock during a fork. In the child, the chunks of threads that are gone are left to those
+    /// that exist, the forking thread's too: it opens another.
     #[cfg(not(loom))]
     pub(super) fn hold(self: &Arc<Tape>, held: &mut Held) {
         held.lock(
@@ -225,24 +224,6 @@ impl Tape {
                 tape.generation.store(new_generation(), Ordering::Relaxed);
             },
         );
-    }
-
-    /// Returns a tape of chunks that were read from a file. Chunks that waited in the file count once in what was
-    /// dropped.
-    #[cfg(not(loom))]
-    pub(super) fn restored(chunks: Vec<Arc<Chunk>>, capacity: usize, dropped: Dropped, horizon: u64) -> Tape {
-        let last = |chunk: &Chunk| order_word(chunk, Chunk::N_ENTRIES - 1);
-        let is_before = |chunk: &&Arc<Chunk>| chunk.len() == Chunk::N_ENTRIES && last(chunk) < dropped.until;
-        let mut as_filled: Vec<_> = chunks.iter().filter(is_before).collect();
-        as_filled.sort_by_key(|chunk| last(chunk));
-        let mut ring = TapeState::new(capacity.max(1));
-        for chunk in as_filled {
-            ring.put(chunk.clone());
-            ring.drop_oldest();
-        }
-        let n_dropped = dropped.n_events.saturating_sub(ring.n_dropped);
-        let state = TapeState { open: chunks, n_dropped, horizon, ..TapeState::new(capacity.max(1)) };
-        Tape { state: Mutex::new(state), last: AtomicU64::new(u64::MAX >> ACTION_BITS), ..Tape::new(1) }
     }
 
     /// Writes events into a file from now on, or into memory. Every thread takes another chunk for its next event; the
@@ -262,8 +243,8 @@ impl Tape {
         self.generation.store(new_generation(), Ordering::Relaxed);
     }
 
-    /// Starts again, under the lock of the device's allocator, with a list of its segments at this moment, which is
-    /// written later. `None` if there is no file.
+    /// Begins anew, under the lock of the device's allocator, with a list of its segments at this moment, which comes later.
+    /// `None` if there is no file.
     #[cfg(not(loom))]
     pub(super) fn cut_base(&self) -> Option<BaseCut> {
         let _guard = Guard::enter();
@@ -293,7 +274,7 @@ impl Tape {
         Some(Work { file, device, unsealed, fold: fold.map(|fold| (fold, state.cut_to_fold())) })
     }
 
-    /// Applies the result of the keeper's work to a device's part of the file.
+    /// Gives a device's part of the file what the keeper has made of its work.
     #[cfg(not(loom))]
     pub(super) fn end_work(&self, change: impl FnOnce(&mut InFile)) {
         if let Some(in_file) = &mut lock(&self.state).in_file {
@@ -323,7 +304,7 @@ impl Tape {
         let _guard = Guard::enter();
         let state = lock(&self.state);
         let until = now.0.max(self.last.load(Ordering::Relaxed));
-        // After the caller's read of the clock, and before the first load of a length.
+        // Behind the caller's read of the clock, and before the first load of a length.
         fence(Ordering::SeqCst);
         let mut cut = state.cut(order_limit(Ticks(until)), state.capacity);
         cut.n_dropped += self.n_lost.load(Ordering::Relaxed);
@@ -420,7 +401,7 @@ impl TapeState {
         spare
     }
 
-    /// Returns the events that were dropped but not yet folded.
+    /// Returns the events that were dropped and are not folded yet.
     #[cfg(not(loom))]
     fn cut_to_fold(&self) -> Cut {
         let mut cut = self.cut(self.horizon, usize::MAX);
@@ -431,7 +412,7 @@ impl TapeState {
         cut
     }
 
-    /// Returns all chunks with their current lengths and the order words between which their events count.
+    /// Returns all chunks with their present lengths and the order words between which their events count.
     fn cut(&self, until: u64, capacity: usize) -> Cut {
         let full = self.full.iter().map(|full| &full.chunk);
         let all = full.chain(&self.idle).chain(&self.open);

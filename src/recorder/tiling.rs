@@ -3,9 +3,8 @@
 
 use memreel_snapshot::words::{Address, BlockState, InventoryBlock, StackId};
 
-/// Returns the blocks of a segment from `start` to `end`: the given ones, by rising address, and inactive ones between
-/// them.
-pub(super) fn tiled(
+/// Returns the blocks of a segment from `start` to `end`: these, by rising address, and inactive ones between them.
+pub(crate) fn tiled(
     start: u64,
     end: u64,
     active: impl Iterator<Item = InventoryBlock>,

@@ -1,5 +1,5 @@
-//! Keeps device usage reports, resident memory reports and the program's own mappings: bounded, in memory and in the
-//! tape's file.
+//! The reports of what devices say is used, of the process's resident memory, and of what the program mapped itself: bounded,
+//! in memory and in the tape's file.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -14,25 +14,25 @@ use super::{
 use crate::tape::{Note, TapeFile, UsageNote};
 use memreel_snapshot::words::{DeviceId, DeviceUsage, ResidentReport, StackId, TimedUsage, UsageReport};
 
-/// The number of reports in a series, without the highest and the last.
+/// The reports of a series, beside the highest and the last.
 const CAPACITY: usize = 4094;
 
-/// The number of reports after which the file gets the whole series again, replacing all earlier reports: twice the
-/// series of a device.
+/// The reports after which the tape's file gets the series anew, in place of all reports before: twice the series of a
+/// device.
 #[cfg(not(loom))]
 const WRITTEN: usize = 2 * CAPACITY;
 
-/// The number of reports in a note.
+/// The reports of one note.
 #[cfg(not(loom))]
 const OF_NOTE: usize = 256;
 
-/// The number of resident memory reports, without the highest and the last. Each is a list of areas.
+/// The reports of resident memory, beside the highest and the last. Each is a list of areas.
 const MOST_RESIDENT: usize = 14;
 
 /// A report with its ticks.
 pub(super) type Report = (Ticks, UsageReport);
 
-/// An entry of a series.
+/// What a series is of.
 trait Reported {
     fn bytes(&self) -> u64;
 }
@@ -57,7 +57,7 @@ pub(crate) struct Usage {
     mapped: Mapped,
     #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
-    /// The number of reports written into the file since the series was.
+    /// How many reports were written into the file since it got the series.
     #[cfg(not(loom))]
     n_written: usize,
 }
@@ -69,7 +69,7 @@ struct Device {
     series: Series<UsageReport, CAPACITY>,
 }
 
-/// A bounded series: every `stride`-th report, and the highest and the last.
+/// A bounded series: of `n` reports every `stride`-th, and the highest and the last.
 #[derive(Debug)]
 struct Series<R, const MOST: usize> {
     kept: Vec<(Ticks, R)>,
@@ -154,17 +154,22 @@ impl Usage {
         self.change_mapped(|mapped, changed| mapped.map(range, stack, at, changed));
     }
 
-    /// Ends the program's mappings in a range.
+    /// Ends what the program has mapped of a range.
     pub(super) fn unmap(&mut self, range: Range<u64>, at: Ticks) {
         self.change_mapped(|mapped, changed| mapped.unmap(range, at, changed));
     }
 
-    /// Returns the program's mappings, present and past.
-    pub(super) fn mapped(&self) -> Vec<MappedRange> {
-        self.mapped.all().cloned().collect()
+    /// Returns what the program has mapped, and what it had, with the microseconds since the Unix epoch from and until which
+    /// each range was there.
+    pub(crate) fn mapped(&self, scale: Scale) -> Vec<(MappedRange, [u64; 2])> {
+        let timed = |of: &MappedRange| {
+            let until_us = of.ended().map_or(u64::MAX, |until| scale.micros(until));
+            (of.clone(), [scale.micros(of.from), until_us])
+        };
+        self.mapped.all().map(timed).collect()
     }
 
-    /// Removes the reports, but keeps the names of devices and the mappings.
+    /// Forgets the reports, and not the names of devices and what is mapped.
     pub(super) fn erase(&mut self) {
         self.resident = Series::default();
         self.devices.values_mut().for_each(|device| device.series = Series::default());
@@ -196,8 +201,8 @@ impl Usage {
 
 #[cfg(not(loom))]
 impl Usage {
-    /// Sets the tape's file, which gets all names, reports and mappings.
-    pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
+    /// Sets the file of the tape, which gets everything that is known.
+    pub(crate) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         self.file = file;
         self.devices.keys().for_each(|device| self.write_name(*device));
         self.write_all();
@@ -219,7 +224,7 @@ impl Usage {
         }
     }
 
-    /// Writes a report before it joins the series. All are written again after a full series.
+    /// Writes a report before it is one of the series. All of them are written anew once a series of them was.
     fn write_resident(&mut self, at: Ticks, report: &ResidentReport) {
         self.n_written += WRITTEN / (2 * MOST_RESIDENT);
         if self.n_written > WRITTEN {
@@ -230,7 +235,7 @@ impl Usage {
         }
     }
 
-    /// Changes the mappings, and notes each change.
+    /// Changes what is mapped, and notes each change.
     fn change_mapped(&mut self, change: impl FnOnce(&mut Mapped, &mut dyn FnMut(&MappedRange))) {
         let Usage { mapped, file, n_written, .. } = self;
         change(mapped, &mut |changed| {
@@ -244,7 +249,7 @@ impl Usage {
         }
     }
 
-    /// Writes the series into the file, replacing all earlier reports, so that the file remains bounded.
+    /// Writes the series into the file in place of all reports before, so that the file stays bounded.
     fn write_all(&mut self) {
         self.n_written = 0;
         let Some(file) = &self.file else { return };
@@ -258,9 +263,9 @@ impl Usage {
         file.replace_reports(notes.chain(of_process).chain(mapped));
     }
 
-    /// Returns the reports of a tape. A report that appears twice counts once: the file may have been read while its
-    /// series was rewritten.
-    pub(super) fn of_notes(
+    /// Returns the reports of a tape. A report that is there twice counts once: the file may have been read while its
+    /// series was written anew.
+    pub(crate) fn of_notes(
         names: Vec<(DeviceId, String, String)>,
         mut reports: Vec<(DeviceId, UsageNote)>,
         mut of_process: Vec<(u64, Box<ResidentReport>)>,
@@ -304,7 +309,7 @@ mod tests {
         (Ticks(at), UsageReport { used_bytes, ..UsageReport::default() })
     }
 
-    /// Compares with the complete list of reports.
+    /// Against the whole list of reports.
     #[test]
     fn a_series_is_bounded_and_keeps_the_highest_and_the_last() {
         for seed in 0..40 {

@@ -1,4 +1,4 @@
-//! Parses a command line: which command it is, with which options.
+//! A command line: which command it is, with which options.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,31 @@ pub(crate) fn parsed(words: Vec<OsString>, program: &Program) -> Result<Ready, c
     asked.unwrap_or_else(|| Err(clap::Error::new(ErrorKind::MissingSubcommand)))
 }
 
-/// Inserts the command `summary` before files, if the first of them, or an option, is in place of a command.
+/// Joins the two words of a size, as in `--max-peak 200 MiB`. The words after `--` are another program's.
+fn with_whole_sizes(words: Vec<OsString>) -> Vec<OsString> {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "KB", "MB", "GB"];
+    let is_unit =
+        |word: &OsStr| UNITS.iter().any(|unit| word.eq_ignore_ascii_case(unit)) && !Path::new(word).exists();
+    let is_number = |word: &OsString| word.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+    let n_own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut whole: Vec<OsString> = Vec::with_capacity(words.len());
+    for (at, word) in words.into_iter().enumerate() {
+        match &mut whole[..] {
+            [.., option, number]
+                if at < n_own
+                    && is_unit(&word)
+                    && is_number(number)
+                    && option.to_string_lossy().starts_with("--") =>
+            {
+                number.push(word);
+            }
+            _ => whole.push(word),
+        }
+    }
+    whole
+}
+
+/// Puts the command `summary` before files, if the first of them, or an option, is where a command is missing.
 fn with_command(mut words: Vec<OsString>, program: &clap::Command) -> Vec<OsString> {
     let is_command = |word: &OsStr| word == "help" || program.find_subcommand(word).is_some();
     let is_file = |word: &OsString| word == "-" || !is_command(word) && Path::new(word).exists();

@@ -1,7 +1,8 @@
-//! Adds new stacks, under the only lock on the path of a capture.
+//! Adds new stacks, under the one lock on the way of a capture.
 //!
-//! A stack is added once in the life of an interner, so this is the cold path. The files on the path of every capture
-//! must not mention a lock, which a test checks by reading them; so the lock has its own file.
+//! A stack is added once in the life of an interner, so this is the cold path. The
+//! files on the way of every capture must not name a lock, and a test reads
+//! them for it; so the lock has a file of its own.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -36,13 +37,14 @@ pub(crate) struct Inserter {
 #[derive(Debug)]
 pub(crate) struct Store {
     arena: Arena,
-    /// Each record with the modules that were loaded when its stack was added. It is one list, so that a panic in
-    /// between cannot leave one of the two without the other.
+    /// Each record with the modules that were loaded when its stack was noted. One list, so that a panic in between
+    /// cannot leave one of the two without the other.
     records: Vec<(Record, Generation)>,
-    /// How many of them are complete stacks.
+    /// How many of them are whole stacks.
     n_whole: usize,
-    /// The last is current; readers may still use the others. Each is twice as large as the one before, so the old ones
-    /// together are no larger than the last. Boxed, because readers hold their addresses.
+    /// The last is in force; readers may still use the others. Each is twice as large
+    /// as the one before, so the old ones together are no larger than the last. Boxed,
+    /// because readers hold their addresses.
     #[expect(clippy::vec_box, reason = "readers hold their addresses")]
     indexes: Vec<Box<Index>>,
     #[cfg(not(loom))]
@@ -50,7 +52,7 @@ pub(crate) struct Store {
 }
 
 impl Inserter {
-    /// Creates an inserter for at most `limit` stacks, and its first index, which lives as long as the inserter.
+    /// An inserter for at most `limit` stacks, and its first index, which lives as long as it.
     pub(super) fn new(limit: usize) -> (Inserter, *mut Index) {
         let store = Store {
             arena: Arena::default(),
@@ -64,8 +66,8 @@ impl Inserter {
         (Inserter { limit, store: Mutex::new(store) }, index)
     }
 
-    /// Returns the number of a stack, which another thread may just have added; `None` if the table is full. When the
-    /// index grows, the new one is stored in `in_force`.
+    /// Returns the number of a stack, which another thread may have added a moment
+    /// ago; `None` if the table is full. When the index grows, the new one is stored in `in_force`.
     pub(super) fn insert(
         &self,
         key: Key<'_>,
@@ -81,13 +83,13 @@ impl Inserter {
         })
     }
 
-    /// Returns whether the table has room for a complete stack of this thread.
+    /// Whether the table has room for a whole stack of this thread.
     pub(super) fn has_room(&self) -> bool {
         self.store().has_room(self.limit)
     }
 
-    /// Returns the number of a shortened stack, for a full table, which has room for as many of these as of complete
-    /// ones; `None` if none is left.
+    /// Returns the number of a short stack of a full table, which has room for as many as for whole ones; `None` if there
+    /// is none left.
     pub(super) fn insert_short(
         &self,
         key: Key<'_>,
@@ -99,31 +101,19 @@ impl Inserter {
         store.find(key).or_else(|| has_room.then(|| store.add(key, generation, in_force)))
     }
 
-    /// Returns the number of the stack whose only frame marks a table without room.
+    /// Returns the number of the stack whose one frame marks a table without room.
     pub(super) fn full(&self, in_force: &AtomicPtr<Index>) -> StackId {
         let full = Key { hash: 0, native: &[TABLE_FULL], source: &[] };
         let mut store = self.store();
         store.find(full).unwrap_or_else(|| store.add(full, Generation::default(), in_force))
     }
 
-    /// Adds a stack that another table had, full or not.
-    #[cfg(not(loom))]
-    pub(super) fn restore(
-        &self,
-        key: Key<'_>,
-        generation: Generation,
-        in_force: &AtomicPtr<Index>,
-    ) -> StackId {
-        let mut store = self.store();
-        store.find(key).unwrap_or_else(|| store.add(key, generation, in_force))
-    }
-
-    /// Returns the record of a stack of this table, and the generation in which it was added.
+    /// Returns the record of a stack of this table, and the generation in which it was noted.
     pub(super) fn record(&self, stack: StackId) -> Option<(Record, Generation)> {
         self.store().records.get(stack.0 as usize).copied()
     }
 
-    /// Writes stacks into a file from now on, starting with the known ones; `None` ends this.
+    /// Writes stacks into a file from now on, first those that are known; `None` ends it.
     #[cfg(not(loom))]
     pub(super) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
         let mut store = self.store();
@@ -139,23 +129,23 @@ impl Inserter {
         }
     }
 
-    /// Returns what a file needs to name stacks, if there is one.
+    /// What a file knows to name stacks, if there is one.
     #[cfg(not(loom))]
     pub(super) fn noted(&self) -> Option<Arc<StackNotes>> {
         self.store().noted.clone()
     }
 
-    /// Returns the number of distinct stacks that are kept complete.
+    /// The number of distinct stacks that are kept whole.
     pub(super) fn n_whole(&self) -> usize {
         self.store().n_whole
     }
 
-    /// Returns the number of records, including those of shortened stacks.
+    /// The number of records, those of short stacks included.
     pub(super) fn n_records(&self) -> usize {
         self.store().records.len()
     }
 
-    /// Returns the lock, which a fork holds.
+    /// The lock, which a fork holds.
     #[cfg(not(loom))]
     pub(crate) fn lock(&self) -> &Mutex<Store> {
         &self.store
@@ -187,8 +177,8 @@ impl Store {
         stack
     }
 
-    /// Appends a larger index of all records. A panic before the last step leaves the smaller one current, which lacks
-    /// the newest record: its stack gets another number.
+    /// Appends a larger index of all records. A panic before the last step leaves the smaller one in force, which
+    /// lacks the newest record: its stack gets another number.
     fn grow(&mut self) {
         let index = Index::new((self.records.len() * if cfg!(loom) { 2 } else { 4 }).next_power_of_two());
         self.records.iter().for_each(|(record, _)| index.add(*record));

@@ -1,4 +1,4 @@
-//! Numbers stacks: equal stacks get the same number.
+//! Numbers for stacks: equal stacks get the same number.
 
 #[cfg(not(loom))]
 use super::noted::AskLater;
@@ -34,9 +34,9 @@ pub(crate) struct StackInterner {
     /// Owned by `inserter`, which replaces it by a larger one and keeps the old one.
     index: AtomicPtr<Index>,
     inserter: Inserter,
-    /// The number of the stack that marks a table without room, once it exists.
+    /// The number of the stack that marks a table without room, once there is one.
     full: AtomicU32,
-    /// Relaxed: a count; nothing else has to agree with it.
+    /// Relaxed: a count, with which nothing else has to agree.
     n_refused: AtomicU64,
     source: SourceSlot,
     frames: AtomicFrames,
@@ -54,11 +54,11 @@ pub(crate) struct StackParts {
 }
 
 impl StackInterner {
-    /// Creates an interner for at most `limit` distinct stacks.
+    /// An interner for at most `limit` distinct stacks.
     pub(crate) fn new(limit: usize) -> StackInterner {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let (inserter, index) = Inserter::new(limit.min(MAX_STACKS));
-        // Relaxed: the numbers only have to differ.
+        // Relaxed: only each number's being another counts.
         StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             index: AtomicPtr::new(index),
@@ -93,7 +93,7 @@ impl StackInterner {
         self.asked().is_some()
     }
 
-    /// Returns the source, if stacks have words of it.
+    /// The source, if stacks have words of it.
     #[inline(always)]
     fn asked(&self) -> Option<&dyn FrameSource> {
         self.source.get().filter(|_| self.frames.asks_source()).map(|source| &**source)
@@ -110,7 +110,7 @@ impl StackInterner {
         is_first
     }
 
-    /// Returns the source, which names its words.
+    /// The source, which names its words.
     pub(crate) fn source(&self) -> Option<&Arc<dyn FrameSource>> {
         self.source.get()
     }
@@ -140,7 +140,7 @@ impl StackInterner {
         }
     }
 
-    /// Returns the number of the stack that has only the source's present words; none if it has none.
+    /// Returns the number of the stack that has only the source's present words; none if there are none.
     #[inline]
     pub(in crate::stack) fn intern_source(&self) -> StackId {
         let Some(source) = self.asked() else { return StackId::NONE };
@@ -151,7 +151,7 @@ impl StackInterner {
         }
     }
 
-    /// Returns the number of the stack with these addresses and the source's present words, if it is known.
+    /// Returns the number of these addresses and the source's present words, if they are known.
     #[inline]
     pub(in crate::stack) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
         match self.asked() {
@@ -163,8 +163,7 @@ impl StackInterner {
         }
     }
 
-    /// Returns whether the number belongs to a kept stack, complete or shortened, rather than the one that marks a
-    /// table without room.
+    /// Whether this is the number of a stack that is kept, whole or short, not the one that marks a table without room.
     #[inline]
     pub(in crate::stack) fn is_kept(&self, stack: StackId) -> bool {
         // Relaxed: a thread that was given the mark's number has loaded or stored it itself before.
@@ -177,8 +176,7 @@ impl StackInterner {
         self.number_of(Key::with_source(native, hash, self.captured(source, &mut words)))
     }
 
-    /// Returns the words of a source's frames on this thread now; none if the source panics, because recording never
-    /// fails.
+    /// The words of a source's frames on this thread now; none if the source panics, because recording never fails.
     #[inline]
     fn captured<'a>(&self, source: &dyn FrameSource, words: &'a mut [usize; MAX_DEPTH]) -> &'a [usize] {
         let capture = || match self.frames() {
@@ -226,7 +224,7 @@ impl StackInterner {
         self.known(short).unwrap_or_else(insert)
     }
 
-    /// Records what is needed to name a new stack's words.
+    /// Notes what the names of a new stack's words need.
     fn note(&self, key: Key<'_>) -> Generation {
         // Not under the inserter's lock, because the loader's is taken; and now, because
         // the functions still run, so their libraries are still loaded.
@@ -238,26 +236,26 @@ impl StackInterner {
         generation
     }
 
-    /// Returns the return addresses of a stack, innermost first; none for [`StackId::NONE`].
+    /// The return addresses of a stack, innermost first; none for [`StackId::NONE`].
     #[cfg(test)]
     pub(crate) fn addresses(&self, stack: StackId) -> Vec<usize> {
         self.parts(stack).native
     }
 
-    /// Returns the parts of a stack; empty for [`StackId::NONE`].
+    /// The parts of a stack; empty for [`StackId::NONE`].
     pub(crate) fn parts(&self, stack: StackId) -> StackParts {
         let Some((record, generation)) = self.inserter.record(stack) else { return StackParts::default() };
         let (native, source) = record.parts();
         StackParts { source: source.to_vec(), native: native.iter().rev().copied().collect(), generation }
     }
 
-    /// Returns the inserter, which a fork waits for.
+    /// Where stacks are added, which a fork waits for.
     #[cfg(not(loom))]
     pub(crate) fn inserter(&self) -> &Inserter {
         &self.inserter
     }
 
-    /// Writes stacks into the file of a tape from now on, including the known ones; `None` ends this.
+    /// Writes stacks into the file of a tape from now on, with those that are known; `None` ends it.
     #[cfg(not(loom))]
     pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
         self.inserter.set_file(file);
@@ -278,29 +276,12 @@ impl StackInterner {
         }
     }
 
-    /// Adds the stack that has a number in a tape's file.
-    #[cfg(not(loom))]
-    pub(crate) fn restore(&self, native: &[usize], source: &[usize], generation: Generation) -> StackId {
-        let hash = hash_of(0, native);
-        let key = match source {
-            [] => Key::of_native(native, hash),
-            _ => Key::with_source(native, hash, source),
-        };
-        self.inserter.restore(key, generation, &self.index)
-    }
-
-    /// Returns the number of distinct stacks that are kept complete.
+    /// The number of distinct stacks that are kept whole.
     pub(crate) fn n_stacks(&self) -> usize {
         self.inserter.n_whole()
     }
 
-    /// Returns the number of numbered stacks, including shortened ones and the one that marks a table without room.
-    #[cfg(not(loom))]
-    pub(crate) fn n_numbers(&self) -> usize {
-        self.inserter.n_records()
-    }
-
-    /// Returns the number of captures that found the table full.
+    /// The number of captures that found the table full.
     pub(crate) fn n_refused(&self) -> u64 {
         self.n_refused.load(Ordering::Relaxed)
     }
@@ -363,7 +344,7 @@ mod tests {
         let none = table.intern(&deep(900, 240));
         assert_eq!(table.addresses(none), [TABLE_FULL], "as many short ones, and no more");
         assert_eq!((table.n_stacks(), table.n_refused()), (35, 42));
-        // The reserve is for devices.
+        // What is kept free is for devices.
         let of_device = reserve::with(|| table.intern(&deep(900, 240)));
         assert_eq!(table.addresses(of_device), deep(900, 240));
         assert_eq!(table.n_stacks(), 36);
@@ -443,7 +424,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&source), 1);
     }
 
-    /// A source like [`Fixed`], whose words do not join stacks of native frames.
+    /// A source like [`Fixed`], whose words are not in stacks of native frames.
     struct Apart(Fixed);
 
     impl FrameSource for Apart {

@@ -1,8 +1,7 @@
-//! Finds addresses of names that loaded modules export, by reading their tables.
+//! Addresses of names that loaded modules export, read from their tables.
 //!
-//! `dlsym` cannot be used for captures. If a name is missing, it allocates a text for `dlerror`, which its next call or
-//! the end of the thread frees. A capture within that free would free the text again; and the program's `dlerror` would
-//! return it.
+//! `dlsym` is not for captures. If a name is missing, it allocates a text for `dlerror`, which its next call or the end of the
+//! thread frees. A capture within that free would free the text again; and the program's `dlerror` would return it.
 
 use std::{
     ffi::{CStr, c_void},
@@ -17,15 +16,15 @@ const NAMES: u64 = 5;
 const SYMBOLS: u64 = 6;
 const GNU_HASH: u64 = 0x6fff_fef5;
 
-/// The size of a symbol: the offset of its name, type, section, value.
+/// The bytes of a symbol: its name's place, type, section, value.
 const SYMBOL_BYTES: usize = 24;
 /// The types of data and functions; others have no plain address.
 const PLAIN_TYPES: std::ops::RangeInclusive<u8> = 0..=2;
-/// Sections from here on are special; 0 means that a module imports the name.
+/// Sections from here on are special; 0 is that of names that a module imports.
 const FIRST_SPECIAL: u16 = 0xff00;
 
-/// Returns the address of each name in the first module that defines it; `None` if the loader cannot be called now.
-pub(in crate::stack) fn exported<const N: usize>(names: [&CStr; N]) -> Option<[Option<*mut c_void>; N]> {
+/// Returns the address of each name in the first module that defines it; `None` if the loader cannot be asked now.
+pub(crate) fn exported<const N: usize>(names: [&CStr; N]) -> Option<[Option<*mut c_void>; N]> {
     let mut found = [None; N];
     let is_asked = loader::each(&mut |entry| {
         if let Some(dynamic) = entry.mapping.dynamic_section() {
@@ -42,7 +41,7 @@ pub(in crate::stack) fn exported<const N: usize>(names: [&CStr; N]) -> Option<[O
     is_asked.then(|| found.map(pointer))
 }
 
-/// The locations of a module's symbols.
+/// Where a module has its symbols.
 struct Table {
     bias: usize,
     names: usize,
@@ -59,7 +58,7 @@ unsafe fn read<T: Copy>(address: usize) -> T {
 }
 
 impl Table {
-    /// Returns the tables of a module; none if it has no tables of this kind.
+    /// Returns the tables of a module; none if it has no table of this kind.
     ///
     /// # Safety
     ///
@@ -69,7 +68,7 @@ impl Table {
         for at in (dynamic..).step_by(16) {
             // SAFETY: by the contract: pairs of a tag and a value, up to the tag 0.
             let (tag, value): (u64, usize) = unsafe { (read(at), read(at + 8)) };
-            // The loader writes addresses into the section, unless it is read-only.
+            // The loader writes addresses into the section, except where it may not write.
             let address = if value < bias { bias + value } else { value };
             match tag {
                 0 => break,
@@ -120,7 +119,7 @@ impl Table {
         None
     }
 
-    /// Returns the address of a symbol, if it has this name and is defined here.
+    /// Returns the address of a symbol, if it is this name and defined here.
     ///
     /// # Safety
     ///

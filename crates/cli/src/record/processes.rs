@@ -1,4 +1,4 @@
-//! Saves what each process of a run recorded: a snapshot and a line for each, one by one, and the table over all.
+//! What each process of a run recorded: a snapshot and a line for each, one after the other, and the table over all.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ use crate::{
 /// thousands, and each flush takes milliseconds.
 const SYNCED_EVENTS: usize = 50_000;
 
-/// The processes of a run. For each saved one there are some lines of text, and what the table needs.
+/// The processes of a run. Of each that was saved there are some lines of text, and what the table needs.
 #[derive(Debug)]
 pub(super) struct Processes {
     /// Where the tapes are.
@@ -54,7 +54,7 @@ pub(super) struct Processes {
     taken: BTreeSet<PathBuf>,
     /// The numbers of the processes that had a tape, which may have been empty.
     with_tape: BTreeSet<u32>,
-    /// The tapes that remain in the folder although they were read.
+    /// The tapes that stay in the folder although they were looked at.
     kept: BTreeSet<PathBuf>,
     function_names: RunNames,
     owners: RunOwners,
@@ -68,10 +68,10 @@ pub(super) struct Processes {
     n_without_right: u64,
 }
 
-/// The description of what another program did.
-const CUT: &str = "another program made its tape shorter";
+/// What another program did.
+const CUT: &str = "another program truncated its tape";
 
-/// The programs that one process ran, oldest first, each with the owner of its tape; `None` for what cannot be read.
+/// The programs that one process ran, the first first, with whose tape each is; `None` for what cannot be read.
 type Tapes = Vec<(TapeFile, Option<TapeProcess>)>;
 
 impl Processes {
@@ -123,7 +123,7 @@ impl Processes {
         has_saved
     }
 
-    /// Saves what all processes recorded, including those still running, after the program's end.
+    /// Saves what all processes recorded, also those that still run, after the program's end.
     pub(super) fn save_all(&mut self, failure: Option<String>) {
         self.failure = failure;
         self.by_process().into_iter().for_each(|tapes| self.save(tapes));
@@ -141,7 +141,7 @@ impl Processes {
                     ),
                     _ => format!("cannot read {folder}: {error}"),
                 };
-                // Each pass finds this again.
+                // Each look finds it so.
                 if !self.failures.contains(&what) {
                     self.failures.push(what);
                 }
@@ -402,7 +402,7 @@ fn is_unwritten(tape: &TapeFile) -> bool {
     fs::metadata(&tape.path).is_ok_and(|found| found.is_file() && found.len() == 0) && is_gone()
 }
 
-/// Returns the snapshot of a tape, with PyTorch's blocks if PyTorch wrote any. Adds what went wrong to the problems.
+/// Returns the snapshot of a tape, with PyTorch's blocks if PyTorch wrote some. What went wrong is added to the problems.
 fn with_torch(recovered: &Recovered, tape: &TapeFile, problems: &mut Vec<String>) -> Snapshot {
     let TorchDump { pickle, note } = TorchDump::beside(&tape.path, tape.process);
     problems.extend(note);

@@ -9,11 +9,11 @@ use crate::{
     words::{Action, Address, SeededMap},
 };
 
-/// The description of a sorted trace in a list of changes.
-pub(super) const SORTED: &str = "put entries in the order of their times, as before the ring was resized";
+/// What sorting a trace is called in a list of changes.
+pub(super) const SORTED: &str = "sorted entries by time, as before the ring was resized";
 
 /// Returns a trace that is out of order sorted by time, and how many entries that moves, if it leaves fewer
-/// contradictions, or none. Entries of one time keep their order, and those without a time remain after the entry
+/// contradictions, or none. Entries of one time keep their order, and undated ones stay behind the entry
 /// before them.
 pub(super) fn sorted(trace: &[TraceEntry], end: &TraceEnd<'_>) -> Option<(Vec<TraceEntry>, usize)> {
     let n_before = n_contradictions(trace, end);
@@ -27,8 +27,8 @@ pub(super) fn sorted(trace: &[TraceEntry], end: &TraceEnd<'_>) -> Option<(Vec<Tr
     (n_after < n_before || n_after == 0).then_some((sorted, n_moved))
 }
 
-/// Returns the number of entries that cannot follow earlier entries, and of addresses that cannot end as they do
-/// (invariants 21, 23 and 26).
+/// The number of entries that cannot follow the entries before them, and of addresses that cannot end as
+/// they do (invariants 21, 23 and 26).
 fn n_contradictions(trace: &[TraceEntry], end: &TraceEnd<'_>) -> usize {
     let mut walk = Forward::default();
     let mut segments: SeededMap<Address, bool> = SeededMap::default();
