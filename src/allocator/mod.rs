@@ -1,5 +1,10 @@
 //! The caching allocator: keeps freed memory for later requests and records every change as an event.
 //!
+//! `core` serves requests, `free` takes blocks back, `release` returns segments and `garbage` returns old ones early; `expandable`
+//! grows and shrinks ranges by pages; `private_pools` routes requests to private pools. `growth` is the thread that may call the
+//! device, `waiting` waits there for streams, and `supply` counts the memory. `settings` and `conf` are PyTorch's options, `restore`
+//! makes an allocator with the segments and blocks of another, and `stream_table` is a hash table whose order is part of the rules.
+//!
 //! It behaves like PyTorch 2.11's CUDA allocator, event for event, under every
 //! setting (`docs/caching-allocator.md`). One lock protects all its state; no call of the device that can take long
 //! is made under it (`growth`). The allocator does not depend on snapshots: they inspect it through

@@ -1,4 +1,7 @@
-//! Makes a `Snapshot` of a recorder and inventories, which are read while each allocator is locked.
+//! Creates a `Snapshot` from a recorder and its inventories, which are read while each allocator is locked.
+//!
+//! Events may stay on their tapes until they are written. `completed` adds the events that filters left out, and `recovered` makes
+//! a snapshot of a tape's file.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,6 @@
 //! Devices: sources of memory in large segments, with streams of queued work.
+//!
+//! `host`, `simulated` and, with the feature `cuda`, NVIDIA GPUs; `limit` makes any of them smaller. A device does not know blocks.
 
 #[cfg(feature = "cuda")]
 mod cuda;

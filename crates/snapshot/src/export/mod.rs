@@ -1,4 +1,6 @@
 //! Writes snapshots in the formats of other tools.
+//!
+//! CSV, JSON, pprof, Perfetto and folded stacks.
 
 #![forbid(unsafe_code)]
 

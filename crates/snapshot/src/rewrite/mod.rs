@@ -1,5 +1,8 @@
 //! Derives snapshots from a snapshot: repaired, smaller, split or merged.
 //!
+//! `lifecycle` (forward) and `rewind` (backward) find the events that a trace lacks, and `settle` runs them until neither finds any;
+//! `window` cuts for `slim`, and `past_segments` reconstructs the segments at its end.
+//!
 //! All functions work on the model and keep everything else: the order of keys, unknown keys, shared stacks. [`fix`]
 //! repairs a dump on which the web viewer throws. [`Slim`] leaves out parts and keeps the state right. [`merge`] and
 //! [`split`] work by device.

@@ -67,7 +67,8 @@ impl Finding {
     fn words(&self) -> &'static str {
         match self.state {
             State::Works => "works",
-            State::DoesNotWork => "does not work",
+            State::DoesNotWork if self.is_needed => "does not work",
+            State::DoesNotWork => "not available",
             State::NotKnown => "unknown",
         }
     }

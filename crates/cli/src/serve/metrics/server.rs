@@ -77,13 +77,9 @@ impl Server {
         }
         let (status, kind, body) = match (refused, request.uri().path()) {
             (Some((status, why)), _) => (status, PLAIN, why.into()),
-            (None, _) if !is_read => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                PLAIN,
-                "only GET is \
-                 supported\n"
-                    .into(),
-            ),
+            (None, _) if !is_read => {
+                (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET is supported\n".into())
+            }
             (None, "/metrics") => match self.text.get() {
                 none if none.is_empty() => not_yet(),
                 text => (StatusCode::OK, OPENMETRICS, text),

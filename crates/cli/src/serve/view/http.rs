@@ -103,11 +103,9 @@ async fn answer(request: &hyper::Request<Incoming>, path: &str, door: &Door, end
             let saved = in_a_thread(move || live.save()).await;
             saved.unwrap_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, FAILED))
         }
-        _ if *request.method() != Method::GET => text(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "only GET is \
-             supported",
-        ),
+        _ if *request.method() != Method::GET => {
+            text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported")
+        }
         ("live", Some(live)) => match Request::new(path, request.uri().query()).number("after") {
             Ok(Some(us)) => live.after(us).await,
             Ok(None) => live.now(),

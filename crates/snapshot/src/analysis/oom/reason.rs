@@ -76,10 +76,8 @@ impl OomReport {
         }
         let mut reasons = Vec::new();
         if self.pool.is_none() {
-            reasons.push(
-                "the request was for a private pool (files from before PyTorch 2.12 do not name \
-                 it)",
-            );
+            reasons
+                .push("the request was for a private pool (files from before PyTorch 2.12 do not name it)");
         }
         if self.has_max_split != Some(false) {
             reasons.push("max_split_size_mb keeps large blocks whole");
