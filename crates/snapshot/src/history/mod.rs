@@ -47,11 +47,13 @@ mod scopes;
 mod frame_ids;
 mod text_ids;
 mod times;
+mod confidence;
 mod trust;
 
 pub use absence::Absence;
 pub(crate) use backward::{DeviceRange, Origin, final_ranges, segment_obstacle};
 pub(crate) use by_device::places;
+pub use confidence::Confidence;
 pub(crate) use final_state::{active_blocks, pool_id};
 pub(crate) use forward::{Displaced, LifeIndex, Spot, State};
 pub(crate) use frame_ids::FrameIds;
@@ -66,7 +68,7 @@ pub use scope_spans::{ScopeSpan, step_of};
 pub use scopes::{ScopeError, Scopes};
 pub(crate) use text_ids::TextIds;
 pub(crate) use times::{Times, time_span};
-pub use trust::{Confidence, Trust};
+pub use trust::Trust;
 
 // What the package memreel needs to collect and to replay, without a promise to others.
 #[doc(hidden)]

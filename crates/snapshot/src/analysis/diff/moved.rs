@@ -19,7 +19,7 @@ use crate::{
     analysis::{
         Group, ShownFrames, Site,
         sites::{SiteKey, SiteKeys},
-        state::{Shared, Stayed},
+        state::{SharedRecords, StayedLines},
     },
     words::{SeededMap, SeededSet, paths::base_name},
 };
@@ -49,13 +49,13 @@ struct Lone<'g> {
 pub(super) fn pairs<'g>(
     alone: impl Iterator<Item = (usize, (usize, &'g Group))>,
     shown: &[ShownFrames<'_>; 2],
-    shared: [&Shared<'_>; 2],
+    shared: [&SharedRecords<'_>; 2],
 ) -> Vec<[usize; 2]> {
     let alone: Vec<_> = alone.collect();
     if [0, 1].iter().any(|side| alone.iter().all(|(_, (of, _))| of != side)) {
         return Vec::new();
     }
-    let files = shared.map(Shared::files);
+    let files = shared.map(SharedRecords::files);
     let mut of_functions: SeededMap<Functions<'_>, [Vec<Lone<'g>>; 2]> = SeededMap::default();
     for (place, (side, group)) in alone {
         let Site::Stack(stack) = group.site else { continue };
@@ -99,14 +99,14 @@ enum Alike<'l> {
 
 /// How the lines of files moved from one snapshot to the next.
 struct Moves<'a> {
-    /// The last line of each file that stayed in place, according to the stacks that both have.
-    stayed: Arc<Stayed>,
-    /// How far lines of a file moved.
+    /// The last line of each file that stayed where it was: of the stacks that both have.
+    stayed: Arc<StayedLines>,
+    /// By how much lines of a file moved.
     shifts: SeededMap<&'a str, BTreeSet<i128>>,
 }
 
-/// Finds the lines that stayed in place.
-fn stayed([before, after]: &[ShownFrames<'_>; 2]) -> Stayed {
+/// Finds what stayed where it was.
+fn stayed([before, after]: &[ShownFrames<'_>; 2]) -> StayedLines {
     let mut keys = SiteKeys::default();
     let known: SeededSet<SiteKey> =
         after.all_stacks().map(|stack| keys.of(&Site::Stack(stack), after)).collect();

@@ -3,6 +3,7 @@
 mod viewer_filter;
 mod function_name;
 mod known_owners;
+mod role_rules;
 mod role;
 mod owner;
 mod made;
@@ -17,6 +18,6 @@ pub(crate) use owner::is_mark;
 pub(super) use owner::{ADDRESSES, INSTALLED, aliases, is_of_driver};
 pub use owner::{ALIAS, IMPORTED, MANAGED, Owners, PROGRAM, UNKNOWN, is_own};
 pub(crate) use role::disguised;
-pub(super) use shown::{IN_BACKWARD, Judged, judge};
+pub(super) use shown::{IN_BACKWARD, JudgedFrame, judge};
 pub use shown::{MarkedFrame, NO_STACK, ShownFrames};
 pub use viewer_filter::is_shown;

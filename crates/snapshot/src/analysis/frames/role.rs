@@ -1,4 +1,4 @@
-//! The roles of frames: one table of rules decides which frames identify the code that allocated.
+//! The roles of frames: one table of rules (`role_rules`) decides which frames identify the code that allocated.
 //!
 //! Most frames of a real stack are the same for every allocation: the recorder, the allocator, the
 //! dispatch of an operator, the interpreter, the standard library, the beginning of a thread.
@@ -7,7 +7,13 @@ use std::ops::RangeInclusive;
 
 use super::{
     function_name::FunctionName,
-    known_owners::{FUNCTIONS_OF_CUDA, INTERPRETER, RUNTIME_OF_CUDA, SYSTEM},
+    role_rules::{
+        BARE_RULES,
+        Compared::{self, Bare, Begin, File, Folder, Library, Name, Whole},
+        RULES,
+        Role::{self, Dispatch, Entry, Interpreter, Native, Python, Runtime, Workspace},
+        Rule,
+    },
     viewer_filter::is_shown,
 };
 use crate::{
@@ -15,109 +21,7 @@ use crate::{
     words::paths::{base_name, with_slashes},
 };
 
-/// How well a frame identifies the code that allocated, in rising order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Role {
-    /// Part of a recorder, or the start of a program or a thread.
-    Runtime,
-    /// Part of Python's interpreter.
-    Interpreter,
-    /// Part of an allocator.
-    Allocator,
-    /// Passes calls on: operators, how they are dispatched, and the standard libraries.
-    Dispatch,
-    /// The `main` of a program without line tables, or the one that starts a program's own.
-    Entry,
-    /// Part of a library without symbols.
-    Unnamed,
-    /// Other compiled code.
-    Native,
-    /// Python code.
-    Python,
-    /// Creates a library's workspace, which the library keeps: the first code to need it is merely its caller.
-    Workspace,
-}
-
-use Role::{Allocator, Dispatch, Entry, Interpreter, Native, Python, Runtime, Unnamed, Workspace};
-
-/// The part of a frame that a rule compares with its texts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Compared {
-    /// The function's name contains the text.
-    Name,
-    /// The function's name starts with the text.
-    Begin,
-    /// The function's name is the text.
-    Whole,
-    /// The function's name is the text, and its source file is not known.
-    Bare,
-    /// The function has no name, and its library's name starts with the text.
-    Library,
-    /// The path of the source file contains the text.
-    Folder,
-    /// The path of the source file ends with the text.
-    File,
-}
-
-use Compared::{Bare, Begin, File, Folder, Library, Name, Whole};
-
-/// A rule: the role of frames that have one of these texts in this part.
-#[derive(Debug)]
-struct Rule(Role, Compared, &'static [&'static str]);
-
-/// The rules for compiled code; the first that matches decides.
-#[rustfmt::skip]
-const RULES: &[Rule] = &[
-    // Recorders: PyTorch's, and walks of stacks.
-    Rule(Runtime, Name, &["unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp"]),
-    Rule(Runtime, Begin, &["_Unwind_", "backtrace::"]),
-    // Libraries without symbols: the interpreter's and the system's, PyTorch's, and others.
-    Rule(Interpreter, Library, INTERPRETER),
-    Rule(Runtime, Library, SYSTEM),
-    Rule(Allocator, Library, RUNTIME_OF_CUDA),
-    Rule(Dispatch, Library, &["libtorch", "libc10"]),
-    Rule(Unnamed, Library, &[""]),
-    Rule(Unnamed, Begin, &["0x"]),
-    // Python's interpreter.
-    Rule(Interpreter, Begin, &["Py_", "PyEval_", "_PyEval_", "PyObject_", "_PyObject_", "PyFunction_", "_PyFunction_",
-        "PyRun_", "_PyRun_", "PyVectorcall_", "_PyVectorcall_", "PyCFunction_", "PyCMethod_", "PyMethod_", "_PyMethod",
-        "PyImport_", "PyIter_", "PyNumber_", "PyType_", "pymain_", "cfunction_", "method_vectorcall", "slot_tp_", "__Pyx_", "ffi_call"]),
-    Rule(Interpreter, Bare, &["type_call", "object_vacall", "builtin_exec", "run_mod", "pyrun_file"]),
-    Rule(Interpreter, File, &["Python/ceval.c", "pycore_ceval.h", "Python/pythonrun.c", "Modules/main.c", "Programs/python.c",
-        "Objects/call.c", "Objects/methodobject.c", "Objects/descrobject.c", "cpython/abstract.h"]),
-    Rule(Interpreter, Folder, &["/Modules/_ctypes/"]),
-    // The starts of programs and threads, and frames without a name.
-    Rule(Runtime, Begin, &["__libc_", "pthread_", "??"]),
-    Rule(Runtime, Whole, &["", "_start", "start_thread", "__clone", "clone3", "__clone3", "__GI___clone3"]),
-    Rule(Runtime, Bare, &["clone", "thread_start"]),
-    // Allocators: PyTorch's and its plugins', CuPy's, RMM's, the driver's, and those of languages.
-    Rule(Allocator, Name, &["CachingAllocator", "PluggableAllocator", "CachingHostAllocator", "4cupy_4cuda_6memory_"]),
-    Rule(Allocator, Begin, &["at::detail::empty_", "memreel::", "memreel_", "rmm::", "__rust_alloc", "__rust_realloc", "__rust_dealloc", "__rustc::__rust_", "__rdl_"]),
-    Rule(Allocator, Begin, FUNCTIONS_OF_CUDA),
-    Rule(Allocator, Whole, &["operator new", "operator new[]"]),
-    Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
-    // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
-    Rule(Workspace, Name, &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"]),
-    Rule(Native, Begin, &["at::cuda::", "at::hip::", "at::xpu::"]),
-    // Operators: PyTorch's, their dispatch and differentiation, and those of CuPy's arrays.
-    Rule(Dispatch, Begin, &["at::", "c10::", "at_npu::", "c10_npu::", "torch_mlu::", "torch::ADInplaceOrView::", "torch::TraceType::",
-        "torch::autograd::VariableType::", "torch::autograd::Engine::", "torch::autograd::Node::",
-        "torch::autograd::python::", "torch::autograd::autogradNotImplemented", "torch::autograd::validate_outputs",
-        "torch::autograd::InputMetadata::", "torch::autograd::InputBuffer::", "torch::autograd::dispatch_to",
-        "torch::empty", "torch::zeros", "torch::ones", "torch::full", "torch::rand", "torch::arange"]),
-    Rule(Dispatch, Name, &["4cupy_5_core_"]),
-    // The standard libraries of Rust and C++. Line tables may leave only the last part of a name.
-    Rule(Dispatch, Folder, &["/library/core/src/", "/library/std/src/", "/library/alloc/src/", "/library/test/src/",
-        "/rust/deps/", "/include/c++/"]),
-    Rule(Dispatch, Name, &["__rust_begin_short_backtrace", "__rust_end_short_backtrace"]),
-    Rule(Dispatch, Begin, &["std::", "__gnu_cxx::", "core::ops::", "core::iter::", "core::panic", "core::ptr::",
-        "core::option::", "core::result::", "core::slice::", "core::mem::", "core::cell::", "core::array::",
-        "alloc::boxed::", "alloc::vec::", "alloc::raw_vec::", "alloc::slice::", "alloc::rc::", "alloc::sync::",
-        "alloc::collections::", "alloc::string::", "__rust_try", "execute_native_thread_routine"]),
-    Rule(Entry, Bare, &["main"]),
-];
-
-/// Functions in `torch/nn/modules/module.py` that every module call passes through.
+/// Functions of `torch/nn/modules/module.py` that every call of a module passes through.
 const MODULE_CALLS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 
 impl Role {
@@ -175,19 +79,7 @@ impl Decision {
     }
 }
 
-/// The rules that need frames without a source file, as a set of bits.
-const BARE_RULES: u64 = {
-    let (mut bits, mut number) = (0, 0);
-    while number < RULES.len() {
-        if matches!(RULES[number].1, Bare) {
-            bits |= 1 << number;
-        }
-        number += 1;
-    }
-    bits
-};
-
-/// The rules that a name or a path matches. The comparison is made once, because many frames share one text.
+/// The rules that a name or a path fits, which are compared with it once: many frames share one text.
 #[derive(Clone, Copy, Debug)]
 struct Fitting {
     /// A bit for each rule.

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{
     owner::is_own,
-    role::{FileFacts, NameFacts, Role, role},
+    role::{FileFacts, NameFacts, role},
+    role_rules::Role,
     viewer_filter::is_shown,
 };
 use crate::{
@@ -27,13 +28,13 @@ pub(crate) const IN_BACKWARD: &str = "(no Python stack, as in a backward)";
 #[derive(Clone, Debug)]
 pub struct ShownFrames<'a> {
     stacks: &'a StackTable,
-    judged: Arc<[Judged]>,
+    judged: Arc<[JudgedFrame]>,
     no_stack: &'static str,
 }
 
 /// A frame's judgements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct JudgedFrame {
     is_shown: bool,
     role: Role,
 }
@@ -57,8 +58,8 @@ impl<'a> ShownFrames<'a> {
         ShownFrames::judged(snapshot, judge(snapshot))
     }
 
-    /// Reuses the judgements of a snapshot's frames.
-    pub(crate) fn judged(snapshot: &'a Snapshot, judged: Arc<[Judged]>) -> ShownFrames<'a> {
+    /// Takes the judgements of a snapshot's frames.
+    pub(crate) fn judged(snapshot: &'a Snapshot, judged: Arc<[JudgedFrame]>) -> ShownFrames<'a> {
         ShownFrames { stacks: &snapshot.stacks, judged, no_stack: NO_STACK }
     }
 
@@ -159,8 +160,8 @@ impl<'a> ShownFrames<'a> {
 /// The prefixes of memreel's own library names. With line tables, their frames have any name.
 const OWN_LIBRARIES: &str = "libmemreel";
 
-/// Judges every frame of a snapshot. Many frames share their names and files, each of which is examined once.
-pub(crate) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
+/// Judges every frame of a snapshot. Many frames share their names and files, each of which is read once.
+pub(crate) fn judge(snapshot: &Snapshot) -> Arc<[JudgedFrame]> {
     let mut ids = TextIds::default();
     let (mut names, mut files) = (SeededMap::default(), SeededMap::default());
     let of_own_library =
@@ -175,7 +176,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Arc<[Judged]> {
             .entry(ids.id(filename))
             .or_insert_with(|| (is_shown("", filename), FileFacts::of(filename)));
         let role = if is_own { Role::Allocator } else { role(name, file) };
-        Judged { is_shown: *shows_name && *shows_file, role }
+        JudgedFrame { is_shown: *shows_name && *shows_file, role }
     });
     judged.collect()
 }

@@ -32,9 +32,9 @@ pub use claim::{Claim, Doubt};
 pub use kind::GrowthKind;
 pub use leaks::{LeakGrowth, LeakSite};
 pub use pace::Pace;
-pub use repeats::By as RepeatedBy;
-use repeats::{By, Repeats};
-use site_curve::{Grown, SiteCurve};
+pub use repeats::RepeatedBy;
+use repeats::Repeats;
+use site_curve::{GrownSite, SiteCurve};
 use walk::Walk;
 
 /// The growth of one site.
@@ -81,7 +81,7 @@ pub struct Growths {
     /// The moment from which the program repeats itself: the end of the first step, cycle or stretch.
     pub settled: Moment,
     /// What is repeated.
-    pub by: By,
+    pub by: RepeatedBy,
     /// The number of whole repeats.
     pub n_repeats: usize,
     /// The sites that grew, largest growth first.
@@ -209,7 +209,7 @@ struct Judge<'w, 'h, 'a> {
 /// memory than the walk.
 struct Candidate {
     site: u32,
-    grown: Grown,
+    grown: GrownSite,
     held_bytes: u64,
     has_run_before: bool,
     is_freed_again: bool,
@@ -234,15 +234,15 @@ impl Judge<'_, '_, '_> {
         {
             return None;
         }
-        let (curves, is_freed) = (self.curves(), self.repeats.by == By::Scope || self.mostly_frees());
-        if self.repeats.by == By::Cycle && !curves.are_alike() {
+        let (curves, is_freed) = (self.curves(), self.repeats.by == RepeatedBy::Scope || self.mostly_frees());
+        if self.repeats.by == RepeatedBy::Cycle && !curves.are_alike() {
             return None;
         }
         let floors = self.floors();
         let is_growth = |found: &Candidate| {
             // A single line that keeps some of what it allocates is not a loop that does something else too.
             let is_alone =
-                curves.n_loops == usize::from(found.is_freed_again) && self.repeats.by != By::Scope;
+                curves.n_loops == usize::from(found.is_freed_again) && self.repeats.by != RepeatedBy::Scope;
             !is_alone
                 && self.is_growth(found, &floors)
                 && !self.is_turnover(found)
@@ -285,7 +285,7 @@ impl Judge<'_, '_, '_> {
                 curves.uses[repeat][0] += 1;
                 curves.uses[repeat][1] += usize::from(nth > 0);
             }
-            let Some(grown) = curve.grown(self.repeats.by != By::Stretch) else { continue };
+            let Some(grown) = curve.grown(self.repeats.by != RepeatedBy::Stretch) else { continue };
             curves.candidates.push(Candidate {
                 site,
                 grown,
@@ -353,13 +353,13 @@ impl Judge<'_, '_, '_> {
         of(false) * 2 >= of(true)
     }
 
-    /// Returns whether the history is long enough to show a loop without visible repeats.
-    fn is_loop(&self, grown: &Grown) -> bool {
-        self.repeats.by != By::Stretch || self.is_many(grown)
+    /// Whether the history is long enough to show a loop where no repeat is seen.
+    fn is_loop(&self, grown: &GrownSite) -> bool {
+        self.repeats.by != RepeatedBy::Stretch || self.is_many(grown)
     }
 
-    /// Returns whether a site has so many blocks that it must be in a loop.
-    fn is_many(&self, grown: &Grown) -> bool {
+    /// Whether a site has so many blocks that it is in a loop.
+    fn is_many(&self, grown: &GrownSite) -> bool {
         match self.is_sampled {
             true => grown.n_blocks >= MANY_SAMPLES && self.n_freed * 4 >= grown.n_blocks,
             // A loop frees something in each round, where a program that loads weights frees little.

@@ -15,8 +15,8 @@ use crate::{
 /// What is repeated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum By {
-    /// Scopes with one name.
+pub enum RepeatedBy {
+    /// Scopes of one name.
     Scope,
     /// Rises and falls of memory.
     Cycle,
@@ -27,7 +27,7 @@ pub enum By {
 /// The moments at which repeats end, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Repeats {
-    pub(super) by: By,
+    pub(super) by: RepeatedBy,
     pub(super) ends: Vec<Moment>,
 }
 
@@ -48,9 +48,9 @@ impl Repeats {
     pub(super) fn new(history: &DeviceHistory<'_>, walk: &Walk) -> Repeats {
         let scopes = scope_ends(&history.scopes().outermost(), walk.end);
         if scopes.len() + 1 >= FEWEST {
-            return Repeats { by: By::Scope, ends: thinned(scopes) };
+            return Repeats { by: RepeatedBy::Scope, ends: thinned(scopes) };
         }
-        Repeats { by: By::Cycle, ends: thinned(cycle_ends(walk)) }
+        Repeats { by: RepeatedBy::Cycle, ends: thinned(cycle_ends(walk)) }
     }
 
     /// Cuts a history into stretches with equal numbers of allocations and frees.
@@ -58,7 +58,7 @@ impl Repeats {
         let n = walk.changes.len();
         let last = |stretch: usize| (n * stretch / STRETCHES).saturating_sub(1);
         let ends = (1..=STRETCHES).filter_map(|stretch| walk.changes.get(last(stretch)));
-        Repeats { by: By::Stretch, ends: ends.map(|change| change.moment).collect() }
+        Repeats { by: RepeatedBy::Stretch, ends: ends.map(|change| change.moment).collect() }
     }
 
     pub(super) fn len(&self) -> usize {

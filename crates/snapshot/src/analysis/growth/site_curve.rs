@@ -2,25 +2,25 @@
 
 use super::{
     kind::GrowthKind,
-    walk::{Held, Walk},
+    walk::{HeldBlocks, Walk},
 };
 use crate::history::Moment;
 
 /// What a site held in each repeat.
 #[derive(Debug)]
 pub(super) struct SiteCurve {
-    /// The level at the end of each repeat.
-    levels: Vec<Held>,
-    /// The maximum in each repeat.
-    most: Vec<Held>,
+    /// By repeat, at its end.
+    levels: Vec<HeldBlocks>,
+    /// By repeat, the most.
+    most: Vec<HeldBlocks>,
     /// What it held before the history.
-    start: Held,
-    /// The minimum from the end of each repeat on.
+    start: HeldBlocks,
+    /// By repeat, the least from its end on.
     kept: Vec<u64>,
     /// By repeat, the place after its last change among the site's own.
     n_changes: Vec<usize>,
-    /// The level at the end of the walk.
-    pub(super) now: Held,
+    /// At the end of the walk.
+    pub(super) now: HeldBlocks,
     /// Whether it allocated before the last repeat ended.
     pub(super) has_run_before: bool,
     /// Its allocs.
@@ -39,7 +39,7 @@ struct Rise {
 
 /// How a site grew, with the places of the first and the last alloc of its growth.
 #[derive(Debug)]
-pub(super) struct Grown {
+pub(super) struct GrownSite {
     pub(super) kind: GrowthKind,
     pub(super) bytes: u64,
     pub(super) usual_bytes: u64,
@@ -55,7 +55,7 @@ pub(super) struct Grown {
 const LEAK: usize = 3;
 
 impl SiteCurve {
-    pub(super) fn new(start: Held, places: &[u32], walk: &Walk, ends: &[Moment]) -> SiteCurve {
+    pub(super) fn new(start: HeldBlocks, places: &[u32], walk: &Walk, ends: &[Moment]) -> SiteCurve {
         let mut curve = SiteCurve {
             levels: Vec::with_capacity(ends.len()),
             most: Vec::with_capacity(ends.len()),
@@ -69,7 +69,7 @@ impl SiteCurve {
         };
         let mut lowest = vec![u64::MAX; ends.len()];
         let (mut most, mut n) = (start, 0);
-        let close = |curve: &mut SiteCurve, most: &mut Held, n: usize| {
+        let close = |curve: &mut SiteCurve, most: &mut HeldBlocks, n: usize| {
             curve.levels.push(curve.now);
             curve.most.push(*most);
             curve.n_changes.push(n);
@@ -119,8 +119,8 @@ impl SiteCurve {
         (0..self.kept.len()).filter(|repeat| self.is_used(*repeat))
     }
 
-    /// Returns how it grew. For stretches of time, only if it grew in each of them.
-    pub(super) fn grown(&self, has_repeats: bool) -> Option<Grown> {
+    /// Returns how it grew. In stretches of time it did only if it grew in each of them.
+    pub(super) fn grown(&self, has_repeats: bool) -> Option<GrownSite> {
         let n = self.kept.len();
         let ups: Vec<usize> = (0..n).filter(|at| self.kept[*at] > self.kept_before(*at)).collect();
         if !has_repeats {
@@ -195,14 +195,14 @@ impl SiteCurve {
         }
     }
 
-    fn of_repeats(&self, ups: &[usize], kind: GrowthKind) -> Option<Grown> {
+    fn of_repeats(&self, ups: &[usize], kind: GrowthKind) -> Option<GrownSite> {
         let (first, last) = (*ups.first()?, *self.kept.last()?);
         let (before, n_blocks) = (first.checked_sub(1), self.n_more_blocks(first).max(1));
         let usual_bytes = self.kept_before(first);
         let rises = &self.rises[..self.n_rises];
         // The first alloc above what it had kept before, for good.
         let first = rises.iter().rev().find(|rise| rise.before_bytes <= usual_bytes).or(rises.first())?;
-        Some(Grown {
+        Some(GrownSite {
             kind,
             bytes: last - usual_bytes,
             usual_bytes,
@@ -215,7 +215,7 @@ impl SiteCurve {
     }
 
     /// Returns how it grew since the last repeat.
-    fn of_last(&self) -> Option<Grown> {
+    fn of_last(&self) -> Option<GrownSite> {
         let usual = *self.most.iter().max_by_key(|most| most.bytes)?;
         let bytes = self.now.bytes.saturating_sub(usual.bytes);
         let first = self.rises[self.n_rises..].iter().find(|rise| rise.bytes > usual.bytes)?;
@@ -225,7 +225,7 @@ impl SiteCurve {
         let lowest = self.levels.iter().map(|level| level.bytes).min().unwrap_or(0);
         let most_blocks = self.most.iter().map(|most| most.n_blocks).max().unwrap_or(0);
         let is_larger = usual.bytes > 0 && (self.now.n_blocks <= most_blocks || lowest <= usual.bytes / 4);
-        Some(Grown {
+        Some(GrownSite {
             kind: if is_larger { GrowthKind::LargerStep } else { GrowthKind::Late },
             bytes,
             usual_bytes: usual.bytes,

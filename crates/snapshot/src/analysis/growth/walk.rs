@@ -1,6 +1,6 @@
 //! Represents the blocks of a history as changes of what sites hold, in the order of the entries.
 
-use super::woken::Woken;
+use super::woken::WokenRanges;
 use crate::{
     analysis::{DeviceHistory, Site, sites::SameCalls},
     history::{Life, Moment},
@@ -21,12 +21,12 @@ pub(super) struct Change {
 
 /// What a site holds.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldBlocks {
     pub(super) bytes: u64,
     pub(super) n_blocks: usize,
 }
 
-impl Held {
+impl HeldBlocks {
     pub(super) fn apply(&mut self, change: Change) {
         if change.is_alloc {
             self.bytes = self.bytes.saturating_add(change.bytes);
@@ -40,10 +40,10 @@ impl Held {
 
 /// A site with what it held before the history.
 #[derive(Debug)]
-pub(super) struct Used {
+pub(super) struct UsedSite {
     pub(super) site: Site,
     pub(super) n_stacks: usize,
-    pub(super) start: Held,
+    pub(super) start: HeldBlocks,
 }
 
 /// The changes of each site of a walk.
@@ -67,7 +67,7 @@ impl BySite {
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) end: Moment,
-    pub(super) sites: Vec<Used>,
+    pub(super) sites: Vec<UsedSite>,
     pub(super) changes: Vec<Change>,
     /// What all sites hold after each change.
     pub(super) totals: Vec<u64>,
@@ -92,7 +92,7 @@ impl Walk {
                 number
             }
         };
-        let mut woken = Woken::new(history.entries());
+        let mut woken = WokenRanges::new(history.entries());
         for life in history.lives().iter().filter(|life| life.from <= end) {
             let life = woken.of(life);
             let site = number(&mut walk, Site::from_life(&life));
@@ -118,7 +118,7 @@ impl Walk {
     }
 
     fn new_site(&mut self, site: Site) -> u32 {
-        self.sites.push(Used { site, n_stacks: 0, start: Held::default() });
+        self.sites.push(UsedSite { site, n_stacks: 0, start: HeldBlocks::default() });
         u32::try_from(self.sites.len() - 1).unwrap_or(u32::MAX)
     }
 

@@ -9,15 +9,15 @@ use crate::{
 
 /// The ranges that were unmapped so far, in the order of the history.
 #[derive(Debug)]
-pub(super) struct Woken<'a> {
+pub(super) struct WokenRanges<'a> {
     entries: &'a [TraceEntry],
     /// By address and size, the stack that mapped the range first.
     first: SeededMap<(Address, u64), Option<StackIndex>>,
 }
 
-impl<'a> Woken<'a> {
-    pub(super) fn new(entries: &'a [TraceEntry]) -> Woken<'a> {
-        Woken { entries, first: SeededMap::default() }
+impl<'a> WokenRanges<'a> {
+    pub(super) fn new(entries: &'a [TraceEntry]) -> WokenRanges<'a> {
+        WokenRanges { entries, first: SeededMap::default() }
     }
 
     /// Returns a life with the stack that mapped its range first. Lives at one address must be passed in order.

@@ -23,20 +23,20 @@ pub struct MappedStack {
 
 /// The ranges that one program mapped, with their stacks.
 #[derive(Default)]
-pub(super) struct Mapped {
+pub(super) struct MappedMemory {
     pub(super) stacks: Arc<Snapshot>,
     /// By address.
     pub(super) ranges: Vec<MappedRange>,
 }
 
-impl Mapped {
-    pub(super) fn of(snapshot: &Snapshot, heap: DeviceId) -> Mapped {
+impl MappedMemory {
+    pub(super) fn of(snapshot: &Snapshot, heap: DeviceId) -> MappedMemory {
         let (stacks, ranges) = snapshot.mapped(heap).unwrap_or_default();
-        Mapped { stacks: Arc::new(stacks), ranges }
+        MappedMemory { stacks: Arc::new(stacks), ranges }
     }
 
-    /// Returns the ranges that exist at a time, by address. `judge` knows the owners of the stacks.
-    pub(super) fn at<'a, 'j>(&'a self, time_us: i64, judge: &'j mut Owners<'a>) -> MappedThen<'a, 'j> {
+    /// Returns the ranges that are there at a time, rising. `judge` knows the owners of the stacks.
+    pub(super) fn at<'a, 'j>(&'a self, time_us: i64, judge: &'j mut Owners<'a>) -> MappedMemoryThen<'a, 'j> {
         let is_there = |of: &&MappedRange| u64::try_from(time_us).is_ok_and(|us| of.times_us.contains(&us));
         let mut ranges: Vec<&MappedRange> = self.ranges.iter().filter(is_there).collect();
         // No two ranges are at the same address; in a file where they are, the first counts.
@@ -46,20 +46,20 @@ impl Mapped {
             end = if is_apart { of.range.end } else { end };
             is_apart
         });
-        MappedThen { ranges, judge, stacks: &self.stacks }
+        MappedMemoryThen { ranges, judge, stacks: &self.stacks }
     }
 }
 
 /// The ranges that were there at one time.
-pub(super) struct MappedThen<'a, 'j> {
+pub(super) struct MappedMemoryThen<'a, 'j> {
     ranges: Vec<&'a MappedRange>,
     judge: &'j mut Owners<'a>,
     pub(super) stacks: &'a Arc<Snapshot>,
 }
 
-impl MappedThen<'_, '_> {
-    /// Returns the overlaps of the ranges with an area, with their stacks and owners. Ranges in which an allocator has
-    /// blocks, according to `has_blocks`, are left out.
+impl MappedMemoryThen<'_, '_> {
+    /// Returns the ranges that meet an area, as far as they do, with their stacks and who mapped them. Those in which an
+    /// allocator has blocks, as `has_blocks` says, are left out.
     pub(super) fn parts(
         &mut self,
         area: &ResidentArea,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     earlier_peak::OfOwner,
-    mapped::Mapped,
+    mapped::MappedMemory,
     resident::{Sight, sights},
-    rounded::Rounded,
+    rounded::RoundedBlocks,
 };
 use crate::{
     analysis::{
@@ -18,14 +18,14 @@ use crate::{
     words::DeviceId,
 };
 
-/// Returns the parts of a snapshot, one for each device. `number` is the snapshot's place in the list.
-pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<Part<'_>> {
+/// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
+pub(super) fn parts_of(number: usize, snapshot: &Snapshot) -> Vec<OwnerPart<'_>> {
     let (mut judge, usage, resident) = (Owners::new(snapshot), snapshot.usage(), snapshot.resident());
     let part = |device| {
         let of_device = usage.iter().find(|usage| usage.device == device);
         let resident: Vec<ResidentReport> =
             resident.iter().filter(|report| report.device == device).cloned().collect();
-        Part::new(number, snapshot, device, (of_device, &resident), &mut judge)
+        OwnerPart::new(number, snapshot, device, (of_device, &resident), &mut judge)
     };
     devices_of(snapshot, &usage).into_iter().map(part).collect()
 }
@@ -50,7 +50,7 @@ fn devices_of(snapshot: &Snapshot, usage: &[DeviceUsage]) -> BTreeSet<DeviceId> 
 
 /// The memory of one device in one snapshot.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct OwnerPart<'a> {
     pub(super) number: usize,
     /// The place of the snapshot that has the stacks of the holdings.
     pub(super) stacks_of: usize,
@@ -64,21 +64,21 @@ pub(super) struct Part<'a> {
     pub(super) is_of_blocks: bool,
     /// The mean interval of a heap's samples; 0 if every block was recorded.
     pub(super) sample_bytes: u64,
-    pub(super) rounded: Rounded,
+    pub(super) rounded: RoundedBlocks,
     pub(super) times: Times<'a>,
     pub(super) n_entries: usize,
     /// The time of its last event or report; `None` if nothing has a time.
     pub(super) last_us: Option<i64>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> OwnerPart<'a> {
     fn new(
         number: usize,
         snapshot: &'a Snapshot,
         device: DeviceId,
         (usage, resident): (Option<&DeviceUsage>, &[ResidentReport]),
         judge: &mut Owners<'_>,
-    ) -> Part<'a> {
+    ) -> OwnerPart<'a> {
         let entries = snapshot.trace(device);
         let host = snapshot.host_segments.iter().filter(|_| device == DeviceId::HOST);
         let segments: Vec<&Segment> = snapshot.segments_of(Some(device)).chain(host).collect();
@@ -95,7 +95,7 @@ impl<'a> Part<'a> {
         let owners = earlier.as_ref().map(EarlierPeak::owners);
         let of_lives = |lives: &Lives| {
             let earlier = owners.as_ref().zip(times.get(0));
-            sights(resident, lives, moment_at, judge, &Mapped::of(snapshot, device), earlier)
+            sights(resident, lives, moment_at, judge, &MappedMemory::of(snapshot, device), earlier)
         };
         let sights = lives.as_ref().map(of_lives).unwrap_or_default();
         let owned = |holding: Holding| (holding, judge.of(holding.stack));
@@ -111,11 +111,11 @@ impl<'a> Part<'a> {
         // PyTorch keeps a pinned block after its free, as a separate segment.
         let held =
             (device == DeviceId::HOST).then(|| of_allocated(&Lives::new(entries, &segments, recorded).all));
-        let part = Part {
+        let part = OwnerPart {
             number,
             stacks_of: number,
             device,
-            rounded: Rounded::of(device, &name, held.as_deref().unwrap_or(&holdings)),
+            rounded: RoundedBlocks::of(device, &name, held.as_deref().unwrap_or(&holdings)),
             name,
             uuid: named(|usage| &usage.uuid),
             reports,
@@ -133,9 +133,9 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Puts a peak before the history, which then starts two entries later: at the first entry its blocks exist, at the
-    /// second they are gone. Of their stacks the table has only the owners.
-    fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> Part<'a> {
+    /// Puts a peak before the history, which begins two entries later: at the first its blocks are there, at the second they are
+    /// gone. Of their stacks the table has the owners.
+    fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> OwnerPart<'a> {
         const N: u32 = 2;
         let later = |moment: &mut Moment| {
             if *moment != Moment::NEVER {

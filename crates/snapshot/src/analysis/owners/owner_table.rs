@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    owner_part::{Part, parts_of, time_of},
+    owner_part::{OwnerPart, parts_of, time_of},
     owner_row::{DeviceOwners, OwnerRow, OwnerStack, RowKind, TOGETHER_US},
     resident_table,
 };
@@ -48,13 +48,13 @@ pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {
 /// The parts of each device: those with one UUID, or with one number if there is no UUID.
 #[derive(Debug, Default)]
 pub(super) struct Devices<'a> {
-    /// Processes whose memory the kernel reported have a separate table.
-    devices: BTreeMap<(DeviceId, String, bool), Vec<Part<'a>>>,
+    /// Processes that the kernel was asked about have a table of their own.
+    devices: BTreeMap<(DeviceId, String, bool), Vec<OwnerPart<'a>>>,
     known: BTreeMap<String, DeviceId>,
 }
 
 impl<'a> Devices<'a> {
-    pub(super) fn add(&mut self, part: Part<'a>) {
+    pub(super) fn add(&mut self, part: OwnerPart<'a>) {
         let uuid = part.uuid.clone();
         let is_named = !uuid.is_empty();
         let first =
@@ -63,7 +63,7 @@ impl<'a> Devices<'a> {
         self.devices.entry((first, uuid, is_resident)).or_default().push(part);
     }
 
-    pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Part<'a>> {
+    pub(super) fn parts_mut(&mut self) -> impl Iterator<Item = &mut OwnerPart<'a>> {
         self.devices.values_mut().flatten()
     }
 
@@ -72,8 +72,8 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Returns the moments of a single part at which a table has it: now, and at the peak.
-pub(super) fn points_of(part: &Part<'_>) -> [Option<Moment>; 2] {
+/// Returns the moments of a part alone at which a table has it: now, and at the peak.
+pub(super) fn points_of(part: &OwnerPart<'_>) -> [Option<Moment>; 2] {
     let table = Table { parts: std::slice::from_ref(part) };
     [table.now(), table.peak()].map(|point| point.moments[0])
 }
@@ -104,7 +104,7 @@ struct Owned {
 }
 
 struct Table<'a> {
-    parts: &'a [Part<'a>],
+    parts: &'a [OwnerPart<'a>],
 }
 
 impl Table<'_> {
@@ -170,7 +170,7 @@ impl Table<'_> {
         if let Some(report) = last(common_end).or_else(|| last(i64::MAX)) {
             return self.point(report);
         }
-        let end = |part: &Part<'_>| part.last_us.is_none_or(is_late).then(|| part.end());
+        let end = |part: &OwnerPart<'_>| part.last_us.is_none_or(is_late).then(|| part.end());
         Point { moments: self.parts.iter().map(end).collect(), report: None, time_us: None }
     }
 

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     mapped::MappedStack,
-    owner_part::Part,
+    owner_part::OwnerPart,
     owner_row::{DeviceOwners, HostFigures, OwnerRow, OwnerStack, RowKind, TOGETHER_US},
     resident::{MAIN_ARENA, Sight, SightRow},
 };
 use crate::model::Text;
 
-/// Returns the table of parts that are heaps of processes; `None` if the kernel reported on none of them.
-pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
+/// Returns the table of parts that are the heaps of processes; `None` if the kernel reported of none of them.
+pub(super) fn table(parts: &[OwnerPart<'_>]) -> Option<DeviceOwners> {
     let latest = parts.iter().filter_map(|part| part.sights.last()).map(|sight| sight.time_us).max()?;
     let points = [now(parts, latest), peak(parts)];
     let is_alone = parts.len() == 1;
@@ -66,17 +66,17 @@ pub(super) fn table(parts: &[Part<'_>]) -> Option<DeviceOwners> {
 /// A moment of a run: the last reading of each process that exists, with the place of its part.
 type Point<'a> = Vec<(usize, &'a Sight)>;
 
-/// Returns the last readings of the processes that end together with the last one.
-fn now<'a>(parts: &'a [Part<'_>], latest: i64) -> Point<'a> {
+/// Returns the last looks at the processes that end together with the last one.
+fn now<'a>(parts: &'a [OwnerPart<'_>], latest: i64) -> Point<'a> {
     let last = parts.iter().enumerate().filter_map(|(at, part)| Some((at, part.sights.last()?)));
     last.filter(|(_, sight)| sight.time_us >= latest.saturating_sub(TOGETHER_US)).collect()
 }
 
-/// Returns the readings at the moment when all processes together had the most.
-fn peak<'a>(parts: &'a [Part<'_>]) -> Point<'a> {
+/// Returns the looks of the moment at which all processes together had the most.
+fn peak<'a>(parts: &'a [OwnerPart<'_>]) -> Point<'a> {
     let at = |time_us: i64| -> Point<'a> {
-        let is_there = |part: &&Part<'_>| part.last_us.is_none_or(|last_us| time_us <= last_us);
-        let sight = |part: &'a Part<'_>| {
+        let is_there = |part: &&OwnerPart<'_>| part.last_us.is_none_or(|last_us| time_us <= last_us);
+        let sight = |part: &'a OwnerPart<'_>| {
             let n = part.sights.partition_point(|sight| sight.time_us <= time_us);
             n.checked_sub(1).map(|last| &part.sights[last])
         };
@@ -108,7 +108,7 @@ struct Sums {
     files: [Option<(String, u64)>; 2],
 }
 
-fn rows(parts: &[Part<'_>], points: &[Point<'_>; 2]) -> Vec<OwnerRow> {
+fn rows(parts: &[OwnerPart<'_>], points: &[Point<'_>; 2]) -> Vec<OwnerRow> {
     let mut sums: BTreeMap<(RowKind, Text), Sums> = BTreeMap::new();
     for (at, point) in points.iter().enumerate() {
         for (part, sight) in point {
@@ -164,7 +164,7 @@ impl Sums {
     }
 }
 
-fn figures(parts: &[Part<'_>], point: &[(usize, &Sight)]) -> HostFigures {
+fn figures(parts: &[OwnerPart<'_>], point: &[(usize, &Sight)]) -> HostFigures {
     let sum =
         |bytes: fn(&Sight) -> u64| point.iter().map(|(_, sight)| bytes(sight)).fold(0, u64::saturating_add);
     // The processes of one group report its figures at nearly the same time; the last ones count.

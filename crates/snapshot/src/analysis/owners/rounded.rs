@@ -11,14 +11,14 @@ use crate::{
 
 /// The blocks of one process, at the moment with the most bytes in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Rounded {
+pub(super) struct RoundedBlocks {
     pub(super) n_blocks: u64,
     pub(super) bytes: u64,
 }
 
-impl Rounded {
-    /// Returns the rounded blocks of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
-    pub(super) fn of(device: DeviceId, name: &str, holdings: &[(Holding, Text)]) -> Rounded {
+impl RoundedBlocks {
+    /// Returns those of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
+    pub(super) fn of(device: DeviceId, name: &str, holdings: &[(Holding, Text)]) -> RoundedBlocks {
         let is_rounded = |(holding, owner): &&(Holding, Text)| {
             let is_torch = device == DeviceId::HOST || (name == PINNED && &**owner == "pytorch");
             is_torch && holding.bytes.is_power_of_two()
@@ -36,6 +36,6 @@ impl Rounded {
         });
         let (n_blocks, bytes) = levels.max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
         let [n_blocks, bytes] = [n_blocks, bytes].map(|level| u64::try_from(level).unwrap_or(u64::MAX));
-        Rounded { n_blocks, bytes }
+        RoundedBlocks { n_blocks, bytes }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    owner_part::{Part, parts_of, time_of},
+    owner_part::{OwnerPart, parts_of, time_of},
     owner_row::DeviceOwners,
     owner_table::{Devices, points_of},
     resident::Sight,
@@ -90,9 +90,9 @@ impl RunOwners {
         self.devices.parts_mut().map(|part| part.holdings.len()).sum()
     }
 
-    /// Keeps, of each owner's stacks, the largest at the moments that a table of only this part shows; for an owner
-    /// that held nothing then, the one that requested the most.
-    fn with_own_stacks<'a>(&mut self, mut part: Part<'a>, snapshot: &Snapshot) -> Part<'a> {
+    /// Keeps of the stacks of each owner the largest at the moments that a table of this part alone is about; of an owner that
+    /// held nothing then, the one that asked for the most.
+    fn with_own_stacks<'a>(&mut self, mut part: OwnerPart<'a>, snapshot: &Snapshot) -> OwnerPart<'a> {
         let mut all = largest(part.holdings.iter());
         let mut found: Vec<StackIndex> = Vec::new();
         for moment in points_of(&part).into_iter().flatten() {
@@ -155,7 +155,7 @@ fn largest<'h>(holdings: impl Iterator<Item = &'h (Holding, Text)>) -> BTreeMap<
 }
 
 /// Returns a part with at most about this number of moments: what each owner held at each of them.
-fn coarse(part: &Part<'_>, most: usize) -> Part<'static> {
+fn coarse(part: &OwnerPart<'_>, most: usize) -> OwnerPart<'static> {
     let kept = moments(part, most);
     let place = |moment: Moment| kept.partition_point(|kept| *kept < moment);
     let mut changes: BTreeMap<(&Text, Option<StackIndex>), Vec<i128>> = BTreeMap::new();
@@ -170,7 +170,7 @@ fn coarse(part: &Part<'_>, most: usize) -> Part<'static> {
     }
     holdings.shrink_to_fit();
     let times = kept.iter().filter_map(|moment| part.times.get(moment.entry()?)).collect();
-    Part {
+    OwnerPart {
         number: part.number,
         stacks_of: part.stacks_of,
         device: part.device,
@@ -205,9 +205,9 @@ fn levels(changes: &[i128], stack: Option<StackIndex>) -> impl Iterator<Item = H
     found.into_iter()
 }
 
-/// Returns the moments to keep, rising: the start, the end, those of a table of only this part, and the moment with the
-/// most bytes in each span of time.
-fn moments(part: &Part<'_>, most: usize) -> Vec<Moment> {
+/// Returns the moments to keep, rising: the start, the end, those of a table of this part alone, and of each span of time
+/// that with the most bytes.
+fn moments(part: &OwnerPart<'_>, most: usize) -> Vec<Moment> {
     let mut kept = vec![Moment::START, part.end()];
     kept.extend(points_of(part).into_iter().flatten());
     let mut changes: BTreeMap<Moment, i128> = BTreeMap::new();
@@ -235,9 +235,13 @@ fn moments(part: &Part<'_>, most: usize) -> Vec<Moment> {
     kept
 }
 
-/// Returns the span of a change by its number and its moment: one for each, or spans of equal time; for changes at the
-/// same time, spans of equal number.
-fn spans<'p>(part: &'p Part<'_>, n_changes: usize, n_spans: usize) -> impl Fn(usize, Moment) -> usize + 'p {
+/// Returns the span of a change by its number and its moment: one for each, or spans of equal time; of changes at one time,
+/// spans of equal number.
+fn spans<'p>(
+    part: &'p OwnerPart<'_>,
+    n_changes: usize,
+    n_spans: usize,
+) -> impl Fn(usize, Moment) -> usize + 'p {
     let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
     let first_us = part.times.get(0).unwrap_or(0);
     let length_us = time(part.end()).unwrap_or(first_us).saturating_sub(first_us);
@@ -306,7 +310,7 @@ mod tests {
         for most in [4, 7, 64, 256] {
             let coarse = coarse(part, most);
             assert!(coarse.n_entries <= most, "{most}: {}", coarse.n_entries);
-            let level = |part: &Part<'_>, time_us| -> u64 {
+            let level = |part: &OwnerPart<'_>, time_us| -> u64 {
                 let moment = part.moment_at(time_us).unwrap();
                 part.held_at(moment).map(|(holding, _)| holding.bytes).sum()
             };

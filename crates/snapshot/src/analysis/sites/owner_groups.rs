@@ -27,7 +27,7 @@ pub struct OwnerPeak {
 
 /// What one owner holds at a moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Owned {
+pub(super) struct OwnedMemory {
     pub(super) owner: Text,
     pub(super) bytes: u64,
     pub(super) n_holdings: usize,
@@ -44,14 +44,17 @@ impl DeviceHistory<'_> {
         }
     }
 
-    /// Returns how much device memory each owner holds at a moment.
-    pub(super) fn owned_at(&self, moment: Moment) -> Vec<Owned> {
+    /// Returns what each owner holds from the device at a moment.
+    pub(super) fn owned_at(&self, moment: Moment) -> Vec<OwnedMemory> {
         let mut owners = Owners::new(self.snapshot());
-        let mut all: SeededMap<Text, (Owned, SeededSet<StackIndex>)> = SeededMap::default();
+        let mut all: SeededMap<Text, (OwnedMemory, SeededSet<StackIndex>)> = SeededMap::default();
         for holding in self.holdings().iter().filter(|holding| holding.is_held_at(moment)) {
             let owner = owners.of(holding.stack);
             let (owned, stacks) = all.entry(owner).or_insert_with_key(|owner| {
-                (Owned { owner: owner.clone(), bytes: 0, n_holdings: 0, n_stacks: 0 }, SeededSet::default())
+                (
+                    OwnedMemory { owner: owner.clone(), bytes: 0, n_holdings: 0, n_stacks: 0 },
+                    SeededSet::default(),
+                )
             });
             owned.bytes = owned.bytes.saturating_add(holding.bytes);
             owned.n_holdings += 1;

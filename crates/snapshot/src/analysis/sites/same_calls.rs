@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 
 use super::site::Site;
 use crate::{
-    analysis::{DeviceHistory, ShownFrames, state::Shared},
+    analysis::{DeviceHistory, ShownFrames, state::SharedRecords},
     model::{FrameIndex, StackIndex},
     words::SeededMap,
 };
@@ -17,7 +17,7 @@ use crate::{
 /// The stacks of one snapshot that are one site.
 #[derive(Debug)]
 pub(crate) struct SameCalls<'h, 'a> {
-    shared: &'h Shared<'a>,
+    shared: &'h SharedRecords<'a>,
     shown: ShownFrames<'a>,
     /// By stack, the first stack that was looked up and is the same site.
     stacks: SeededMap<StackIndex, StackIndex>,

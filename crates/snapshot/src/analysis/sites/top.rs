@@ -5,7 +5,7 @@ use std::hash::Hash;
 use serde::{Serialize, Serializer};
 
 use super::{
-    owner_groups::Owned,
+    owner_groups::OwnedMemory,
     same_calls::SameCalls,
     site::{BlockNames, Site},
     with_frames::AtSite,
@@ -203,9 +203,9 @@ impl Group {
         }
     }
 
-    /// Returns the group of an owner's segments; the number of blocks is that of segments.
-    fn of_owner(owned: Owned) -> Group {
-        let Owned { owner, bytes, n_holdings, n_stacks } = owned;
+    /// Returns the segments of an owner; the number of blocks is that of segments.
+    fn of_owner(owned: OwnedMemory) -> Group {
+        let OwnedMemory { owner, bytes, n_holdings, n_stacks } = owned;
         Group { bytes, total_bytes: bytes, n_blocks: n_holdings, n_stacks, ..Group::new(Site::Owner(owner)) }
     }
 

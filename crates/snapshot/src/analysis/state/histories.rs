@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{device_history::DeviceHistory, shared::Shared};
+use super::{device_history::DeviceHistory, shared::SharedRecords};
 use crate::{model::Snapshot, words::DeviceId};
 
 /// The histories of a snapshot's devices. What they share is computed once, when it is first needed.
@@ -20,13 +20,13 @@ use crate::{model::Snapshot, words::DeviceId};
 /// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Histories<'a>(Arc<Shared<'a>>);
+pub struct Histories<'a>(Arc<SharedRecords<'a>>);
 
 impl<'a> Histories<'a> {
     /// Takes a snapshot; reads nothing yet.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Histories<'a> {
-        Histories(Arc::new(Shared::new(snapshot)))
+        Histories(Arc::new(SharedRecords::new(snapshot)))
     }
 
     /// Reads the trace and the segments of a device. Like [`DeviceHistory::new`].

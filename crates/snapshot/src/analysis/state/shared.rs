@@ -8,35 +8,35 @@ use std::sync::{
 use crate::{
     analysis::{
         ShownFrames,
-        frames::{Judged, judge},
+        frames::{JudgedFrame, judge},
     },
     history::{ByDevice, FrameIds},
     model::{FrameIndex, Snapshot, Text},
     words::{SeededMap, SeededSet},
 };
 
-/// By the name of a file, the last of its lines that did not move from another snapshot.
-pub(crate) type Stayed = SeededMap<Box<str>, u64>;
+/// By the name of a file, the last of its lines that is where it was in another snapshot.
+pub(crate) type StayedLines = SeededMap<Box<str>, u64>;
 
 /// What the histories of one snapshot share.
 #[derive(Debug)]
-pub(crate) struct Shared<'a> {
+pub(crate) struct SharedRecords<'a> {
     pub(crate) records: ByDevice<'a>,
-    judged: OnceLock<Arc<[Judged]>>,
+    judged: OnceLock<Arc<[JudgedFrame]>>,
     /// By frame, the first frame with the same name, file and line.
     frames: OnceLock<Vec<FrameIndex>>,
     files: OnceLock<SeededSet<Text>>,
     names_owners: OnceLock<bool>,
     /// Unique among these values in the process.
     number: u64,
-    /// The number of the snapshot that it was last compared with, and the lines that stayed in place.
-    stayed: Mutex<Option<(u64, Arc<Stayed>)>>,
+    /// The number of the snapshot that it was last compared with, and what stayed where it was.
+    stayed: Mutex<Option<(u64, Arc<StayedLines>)>>,
 }
 
-impl<'a> Shared<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Shared<'a> {
+impl<'a> SharedRecords<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> SharedRecords<'a> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Shared {
+        SharedRecords {
             records: ByDevice::new(snapshot),
             judged: OnceLock::new(),
             frames: OnceLock::new(),
@@ -58,8 +58,12 @@ impl<'a> Shared<'a> {
         *self.names_owners.get_or_init(|| look(self.records.snapshot()))
     }
 
-    /// Returns which lines did not move from another snapshot; `find` determines it, once for all devices.
-    pub(crate) fn stayed(&self, other: &Shared<'_>, find: impl FnOnce() -> Stayed) -> Arc<Stayed> {
+    /// Returns which lines are where they were in another snapshot; `find` finds it out, once for all devices.
+    pub(crate) fn stayed(
+        &self,
+        other: &SharedRecords<'_>,
+        find: impl FnOnce() -> StayedLines,
+    ) -> Arc<StayedLines> {
         let mut known = self.stayed.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some((number, stayed)) if *number == other.number => stayed.clone(),
@@ -98,12 +102,12 @@ mod tests {
     #[test]
     fn what_stayed_is_found_once_for_all_devices() {
         let snapshot = Snapshot::default();
-        let [before, after, other] = [(); 3].map(|()| Shared::new(&snapshot));
+        let [before, after, other] = [(); 3].map(|()| SharedRecords::new(&snapshot));
         let n_found = Cell::new(0);
-        let look = |after: &Shared<'_>| {
+        let look = |after: &SharedRecords<'_>| {
             before.stayed(after, || {
                 n_found.set(n_found.get() + 1);
-                Stayed::from_iter([("m.py".into(), n_found.get())])
+                StayedLines::from_iter([("m.py".into(), n_found.get())])
             })["m.py"]
         };
         assert_eq!([&after, &after, &after].map(look), [1, 1, 1]);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::device_history::{DeviceHistory, Totals};
+use super::{device_history::DeviceHistory, totals::Totals};
 use crate::history::{Moment, Times};
 
 /// The horizontal axis of a picture.
