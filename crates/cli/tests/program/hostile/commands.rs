@@ -15,12 +15,6 @@ pub(super) const OUT: &str = "OUT";
 /// The commands whose ordinary test has JSON files too: all others ask the same snapshot, however it was read.
 pub(super) const JSON_TOO: &[&str] = &["summary", "validate", "fix"];
 
-/// Returns whether a command must have one file at a time: it compares files, joins them or writes one file.
-pub(super) fn takes_one(command: &[&str]) -> bool {
-    let n_files = command.iter().filter(|argument| **argument == FILE).count();
-    n_files > 1 || command.starts_with(&["replay", "-o"])
-}
-
 /// All of them.
 pub(super) static COMMANDS: LazyLock<Vec<Vec<&'static str>>> = LazyLock::new(|| {
     let read = ROWS.iter().filter(|row| row.n_files != Some(0));

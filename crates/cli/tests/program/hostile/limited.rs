@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::limits;
+
 /// What one run may use.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) seconds: f64,
     /// Of address space, more of which the system refuses.
@@ -23,12 +24,9 @@ pub(super) struct Used {
     pub(super) status: ExitStatus,
     /// Whether it was ended because its time was over.
     pub(super) is_late: bool,
-    pub(super) seconds: f64,
     /// Of processors, which other work on the machine changes little.
     pub(super) cpu_seconds: f64,
     pub(super) peak_rss_bytes: u64,
-    /// The bytes on standard output.
-    pub(super) n_printed: u64,
     /// The beginning of what it wrote on standard error, and its whole length.
     pub(super) message: String,
     pub(super) n_message_bytes: u64,
@@ -37,27 +35,25 @@ pub(super) struct Used {
 /// The part of a message that is kept.
 const MESSAGE_BYTES: usize = 4096;
 
-/// Runs a program in a folder. Its standard output is counted and not kept.
-pub(super) fn run(program: &Path, arguments: &[String], folder: &Path, limits: Limits) -> Used {
-    run_and_hear(program, arguments, folder, limits, |out| read(out).1)
+/// Runs the program in a folder. Its standard output is not kept.
+pub(super) fn run(arguments: &[String], folder: &Path) -> Used {
+    run_and_hear(arguments, folder, |out| drop(read(out)))
 }
 
-/// Runs a program in a folder; `hear` reads its standard output to the end and returns how long it is.
+/// Runs the program in a folder; `hear` reads its standard output to the end.
 #[allow(clippy::zombie_processes)] // `wait4` waits for it, and returns its resource usage too.
 pub(super) fn run_and_hear(
-    program: &Path,
     arguments: &[String],
     folder: &Path,
-    limits: Limits,
-    hear: impl FnOnce(ChildStdout) -> u64 + Send,
+    hear: impl FnOnce(ChildStdout) + Send,
 ) -> Used {
-    let kilobytes = limits.megabytes * 1000;
+    let Limits { seconds, megabytes } = limits();
+    let kilobytes = megabytes * 1000;
     // A shell sets the limit and becomes the program.
     let script = format!("ulimit -v {kilobytes}; ulimit -c 0; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).arg(program).args(arguments).current_dir(folder);
+    command.args(["-c", &script]).arg(env!("CARGO_BIN_EXE_memreel")).args(arguments).current_dir(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("COLUMNS");
-    let start = Instant::now();
     let mut child = command.spawn().expect("a shell");
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let id = libc::pid_t::try_from(child.id()).expect("a process number");
@@ -65,11 +61,11 @@ pub(super) fn run_and_hear(
         let printed = threads.spawn(|| hear(out));
         let message = threads.spawn(|| read(err));
         let Ended { status, cpu_seconds, peak_rss_bytes, is_late } =
-            wait(id, start + Duration::from_secs_f64(limits.seconds));
-        let seconds = start.elapsed().as_secs_f64();
-        let (n_printed, (message, n_message_bytes)) = (printed.join().unwrap(), message.join().unwrap());
+            wait(id, Instant::now() + Duration::from_secs_f64(seconds));
+        printed.join().unwrap();
+        let (message, n_message_bytes) = message.join().unwrap();
         let message = String::from_utf8_lossy(&message).into_owned();
-        Used { status, is_late, seconds, cpu_seconds, peak_rss_bytes, n_printed, message, n_message_bytes }
+        Used { status, is_late, cpu_seconds, peak_rss_bytes, message, n_message_bytes }
     })
 }
 

@@ -1,168 +1,92 @@
-//! Cases about the stack machine and the memo of pickles, and about values without a meaning.
+//! Cases about the stack machine and the memo of pickles, as opcodes.
 
 #![forbid(unsafe_code)]
 
-use super::{records::file, sink::Sink};
-
-/// Opens the top dictionary with an unknown key, whose value comes next.
-fn with_value(sink: &mut Sink<'_>, write: impl FnOnce(&mut Sink<'_>)) {
-    file(
-        sink,
-        |_| {},
-        |_| {},
-        |sink| {
-            sink.key("x");
-            write(sink);
-        },
-    );
+/// A snapshot with an unknown key, whose value these opcodes make.
+fn with_value(opcodes: &[u8]) -> Vec<u8> {
+    [b"}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x01x", opcodes, b"u"].concat()
 }
 
 /// Tuples of two numbers, all different.
-pub(super) fn pairs(sink: &mut Sink<'_>, n: usize) {
-    for at in 0..n {
-        sink.raw(&[b'M', at as u8, (at >> 8) as u8, b'M', (at >> 16) as u8, (at >> 24) as u8, 0x86]);
-    }
+pub(super) fn pairs(n: usize) -> Vec<u8> {
+    let pair = |at: usize| [b'M', at as u8, (at >> 8) as u8, b'M', (at >> 16) as u8, (at >> 24) as u8, 0x86];
+    (0..n).flat_map(pair).collect()
 }
 
 /// Texts of three bytes, all different.
-pub(super) fn texts(sink: &mut Sink<'_>, n: usize) {
-    (0..n).for_each(|at| {
-        sink.raw(&[0x8c, 3, 33 + (at % 90) as u8, 33 + (at / 90 % 90) as u8, 33 + (at / 8100 % 90) as u8])
-    });
+pub(super) fn texts(n: usize) -> Vec<u8> {
+    let letter = |at: usize| 33 + (at % 90) as u8;
+    (0..n).flat_map(|at| [0x8c, 3, letter(at), letter(at / 90), letter(at / 8100)]).collect()
 }
 
-pub(super) fn many_memoize(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.none();
-        sink.raw_times(b"\x94", n);
-    });
+pub(super) fn many_memoize(n: usize) -> Vec<u8> {
+    with_value(&[b"N".as_slice(), &b"\x94".repeat(n)].concat())
 }
 
-pub(super) fn far_numbers(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.none();
-        for at in 0..n as u32 {
-            sink.raw(b"r");
-            sink.raw(&at.wrapping_mul(2_654_435_761).to_le_bytes());
-        }
-    });
+pub(super) fn far_numbers(n: usize) -> Vec<u8> {
+    let put = |at: u32| [b"r".as_slice(), &at.wrapping_mul(2_654_435_761).to_le_bytes()].concat();
+    with_value(&[b"N".to_vec(), (0..n as u32).flat_map(put).collect()].concat())
 }
 
-pub(super) fn memo_again(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.list();
-        sink.raw_times(b"Nq\xff", n);
-        sink.end();
-    });
+pub(super) fn memo_again(n: usize) -> Vec<u8> {
+    with_value(&[b"](".as_slice(), &b"Nq\xff".repeat(n), b"e"].concat())
 }
 
-pub(super) fn many_gets(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.raw(b"](]q\xff");
-        sink.raw_times(b"h\xff", n);
-        sink.raw(b"e");
-    });
+pub(super) fn many_gets(n: usize) -> Vec<u8> {
+    with_value(&[b"](]q\xff".as_slice(), &b"h\xff".repeat(n), b"e"].concat())
 }
 
 /// Each list holds the one before twice.
-pub(super) fn laughs(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.raw(b"(]r\0\0\x10\0");
-        for at in 0..n.min(90) as u32 {
-            let before = ((1 << 20) + at).to_le_bytes();
-            sink.raw(b"](j");
-            sink.raw(&before);
-            sink.raw(b"j");
-            sink.raw(&before);
-            sink.raw(b"er");
-            sink.raw(&((1 << 20) + at + 1).to_le_bytes());
-        }
-        sink.raw_times(b"N", n.saturating_sub(90));
-        sink.raw(b"t");
-    });
+pub(super) fn laughs(n: usize) -> Vec<u8> {
+    let number = |at: u32| ((1 << 20) + at).to_le_bytes();
+    let twice = |at: u32| [b"](j", &number(at)[..], b"j", &number(at), b"er", &number(at + 1)].concat();
+    let lists = (0..n.min(90) as u32).flat_map(twice).collect();
+    with_value(&[b"(]r\0\0\x10\0".to_vec(), lists, b"N".repeat(n.saturating_sub(90)), b"t".to_vec()].concat())
 }
 
 /// A list of many values, and a list that holds it as often.
-pub(super) fn wide_laughs(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.raw(b"((");
-        sink.raw_times(b"N", n);
-        sink.raw(b"lq\xff(");
-        sink.raw_times(b"h\xff", n);
-        sink.raw(b"lt");
-    });
+pub(super) fn wide_laughs(n: usize) -> Vec<u8> {
+    with_value(&[b"((".as_slice(), &b"N".repeat(n), b"lq\xff(", &b"h\xff".repeat(n), b"lt"].concat())
 }
 
-/// Lists in lists, up to a depth that JSON readers take, beside each other.
-pub(super) fn nested(sink: &mut Sink<'_>, n: usize) {
-    with_value(sink, |sink| {
-        sink.list();
-        for _ in 0..n {
-            (0..90).for_each(|_| sink.list());
-            (0..90).for_each(|_| sink.end());
-        }
-        sink.end();
-    });
-}
-
-/// What a list of the case `value` holds.
-pub(super) enum Item {
-    List,
-    Dict,
-    None,
-    Text,
-    Pair,
-}
-
-/// An unknown key with a list of small values.
-pub(super) fn value(sink: &mut Sink<'_>, n: usize, part: Item) {
-    with_value(sink, |sink| {
-        sink.list();
-        for at in 0..n {
-            match part {
-                Item::List => {
-                    sink.list();
-                    sink.end();
-                }
-                Item::Dict => {
-                    sink.dict();
-                    sink.end();
-                }
-                Item::None => sink.none(),
-                Item::Text => sink.text(&at.to_string()),
-                Item::Pair => {
-                    sink.tuple();
-                    sink.int(at as i128);
-                    sink.int(1);
-                    sink.end();
-                }
-            }
-        }
-        sink.end();
-    });
+/// A deep stack of which every event has the whole.
+pub(super) fn deep_stack_used(n: usize) -> Vec<u8> {
+    let frame = |name: u8| {
+        [b"}(\x8c\x04name\x8c\x01fX\x08\0\0\0filename\x8c\x04a.py\x8c\x04lineK", &[name][..], b"uq", &[name]]
+            .concat()
+    };
+    let frames = [
+        b"](".to_vec(),
+        (0..3).flat_map(frame).collect(),
+        b"h\0h\x01h\x02".repeat(4 * n / 3),
+        b"eq\x03".to_vec(),
+    ];
+    let entry = |at: usize| {
+        [b"}(h\x04h\x05h\x06J", &(512 * at as u32).to_le_bytes()[..], b"h\x07M\0\x02h\x08h\x03u"].concat()
+    };
+    let words = b"\x8c\x06actionq\x04\x8c\x05allocq\x05\x8c\x04addrq\x06\x8c\x04sizeq\x07\x8c\x06framesq\x08";
+    let kept = [b"\x8c\x01x](".as_slice(), &frames.concat(), words, b"e"].concat();
+    let entries: Vec<u8> = (0..n).flat_map(entry).collect();
+    [b"}(", &kept[..], b"\x8c\x08segments]\x8c\x0ddevice_traces](](", &entries, b"eeu"].concat()
 }
 
 /// A trace of dictionaries that these opcodes make; `h\x01` and `h\x02` are the key and the value of an action.
-pub(super) fn entries(sink: &mut Sink<'_>, n: usize, opcodes: &[u8]) {
-    sink.raw(b"}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06actionq\x01\x8c\x05allocq\x02u");
-    sink.raw_times(opcodes, n);
-    sink.raw(b"eeu");
+pub(super) fn entries(n: usize, opcodes: &[u8]) -> Vec<u8> {
+    let before = b"}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06actionq\x01\x8c\x05allocq\x02u";
+    [before, &opcodes.repeat(n)[..], b"eeu"].concat()
 }
 
-pub(super) fn one_entry_often(sink: &mut Sink<'_>, n: usize) {
-    sink.raw(b"}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x05allocuq\x01");
-    sink.raw_times(b"h\x01", n);
-    sink.raw(b"eeu");
+pub(super) fn one_entry_often(n: usize) -> Vec<u8> {
+    let before = b"}(\x8c\x08segments]\x8c\x0ddevice_traces](](}(\x8c\x06action\x8c\x05allocuq\x01";
+    [before, &b"h\x01".repeat(n)[..], b"eeu"].concat()
 }
 
-pub(super) fn segments(sink: &mut Sink<'_>, n: usize, opcodes: &[u8]) {
-    sink.raw(b"}(\x8c\x0ddevice_traces]\x8c\x08segments](");
-    sink.raw_times(opcodes, n);
-    sink.raw(b"eu");
+/// Segments that these opcodes make.
+pub(super) fn segments(n: usize, [before, opcodes, after]: [&[u8]; 3]) -> Vec<u8> {
+    [b"}(\x8c\x0ddevice_traces]\x8c\x08segments](", before, &opcodes.repeat(n), after, b"eu"].concat()
 }
 
-pub(super) fn empty_blocks(sink: &mut Sink<'_>, n: usize) {
-    sink.raw(b"}(\x8c\x0ddevice_traces]\x8c\x08segments](}(\x8c\x06blocks](");
-    sink.raw_times(b"}", n);
-    sink.raw(b"eueu");
+/// A key of the top dictionary, given again and again.
+pub(super) fn repeated_key(n: usize) -> Vec<u8> {
+    [b"}(\x8c\x08segments]\x8c\x0ddevice_traces]".as_slice(), &b"\x8c\x01xK\x07".repeat(n), b"u"].concat()
 }
