@@ -48,7 +48,7 @@ impl Limits {
         let why: Vec<String> = trust.warnings().into_iter().chain(trust.unknown_before(bytes)).collect();
         let (device, why) = (history.device(), why.join("; "));
         Some(format!(
-            "the history of device {device} is not whole: {why}; record all of it with Recording::all(), or accept \
+            "the history of device {device} is incomplete: {why}; record all of it with Recording::all(), or accept \
              it with Limits::allow_partial or a last argument `allow_partial`"
         ))
     }
