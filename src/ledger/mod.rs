@@ -47,7 +47,7 @@ pub use contradiction::{Contradiction, Reason};
 /// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
 /// assert!(!ledger.free(Address(0x10200)));
 /// let why = ledger.latest_contradiction().unwrap().to_string();
-/// assert!(why.starts_with("no live block begins at 0x10200"), "{why}");
+/// assert!(why.starts_with("no live block starts at 0x10200"), "{why}");
 ///
 /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
 /// assert_eq!(snapshot.segments.len(), 1);

@@ -184,7 +184,7 @@ mod tests {
         );
         let (texts, _) = answered(0, "three and more\nfour", "", false, 2);
         assert_eq!(texts[0], "three and mo");
-        assert!(texts[1].starts_with("the beginning of line 3 of 4 is shown; skip_lines 3 "), "{}", texts[1]);
+        assert!(texts[1].starts_with("the start of line 3 of 4 is shown; skip_lines 3 "), "{}", texts[1]);
         let (texts, _) = answered(0, "four", "", false, 3);
         assert_eq!(texts, ["four\n"]);
         let (texts, _) = answered(0, "", "", false, 4);

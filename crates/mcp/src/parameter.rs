@@ -271,7 +271,7 @@ mod tests {
     fn values_of_one_option_are_not_options() {
         let between = Arg::new("between").long("between").num_args(2);
         assert_eq!(words(between.clone(), json!(["a", "b#1"])).unwrap(), ["--between", "a", "b#1"]);
-        assert!(words(between.clone(), json!(["a", "--json"])).unwrap_err().contains("cannot begin with -"));
+        assert!(words(between.clone(), json!(["a", "--json"])).unwrap_err().contains("cannot start with -"));
         assert!(words(between.clone(), json!(["a"])).unwrap_err().contains("2 values"));
         assert_eq!(parameter(between).unwrap().schema()["minItems"], 2);
     }

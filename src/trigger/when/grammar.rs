@@ -383,7 +383,7 @@ mod tests {
                 "dump=peak:lots",
                 "peak takes a size such as 512KiB or 10GiB instead of \"lots\" at character 10",
             ),
-            ("dump=signal:KILL", "real-time signal instead of \"KILL\" at character 12"),
+            ("dump=signal:KILL", "real-time signal's number instead of \"KILL\" at character 12"),
             ("dump=oom,file=a-{pidd}.pickle", "unknown placeholder \"{pidd}\" at character 16"),
             (
                 "all,tape={n}.tape",

@@ -185,7 +185,7 @@ mod tests {
         fs::write(&path, serde_json::to_vec(&run).unwrap()).unwrap();
         assert!(RunFile::read(&path).unwrap_err().contains("version"));
         fs::write(&path, "{}").unwrap();
-        assert!(RunFile::read(&path).unwrap_err().contains("not the file of a run"));
+        assert!(RunFile::read(&path).unwrap_err().contains("not a run file of memreel record"));
         assert_eq!((runs_in(folder.path()), runs_in(&path)), (vec![path.clone()], vec![path]));
     }
 }

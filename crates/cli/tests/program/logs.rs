@@ -37,7 +37,7 @@ fn a_log_has_the_answer_of_its_last_message() {
         "out of memory, fragmented: 2.00 GiB requested on device 0, line 3, rank 0",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         "rank 1, device 1, line 2: 1.00 GiB requested, occupied",
-        "that of PyTorch 2.5 or later",
+        "the message has the format of PyTorch 2.5 or later",
         "torch.cuda.memory._record_memory_history()",
     ] {
         assert!(out.contains(part), "{part}\n{out}");

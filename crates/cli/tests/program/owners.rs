@@ -165,7 +165,7 @@ fn several_files_have_one_table_a_device() {
     let positive = run(&folder, &["owners", "one.pickle"]);
     assert!(!stdout(&positive).contains("more than the device reports"), "{}", stdout(&positive));
     assert!(
-        stdout(&text).contains("\n90.00 GiB of address space is reserved for mappings, 90.00 GiB at most. ")
+        stdout(&text).contains("\n90.00 GiB of address space is reserved for mappings, at most 90.00 GiB. ")
     );
 }
 

@@ -307,7 +307,7 @@ fn a_refusal_of_addresses_says_how_many_are_reserved() {
     assert!(report.device_free_bytes > 0 && !report.is_limited());
     let text = memreel::whatif::explain(&history, report).text(1);
     assert!(
-        text.starts_with("addresses: 90.00 GiB of addresses were requested, 127.97 TiB is reserved"),
+        text.starts_with("addresses: 90.00 GiB of address space was requested, 127.97 TiB is reserved"),
         "{text}"
     );
     recorded.assert_adds_up(0);

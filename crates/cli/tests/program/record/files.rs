@@ -28,7 +28,9 @@ fn children_have_files_with_rank_and_process() {
     let [child, own] = &files[..] else { panic!("{files:?} {}", run.err) };
     assert_eq!(own, "run-rank3.pickle");
     assert!(
-        run.err.starts_with("memreel: this is rank 3, so the snapshot is run-rank3.pickle; {rank} in -o "),
+        run.err.starts_with(
+            "memreel: this is rank 3, so the snapshot is run-rank3.pickle; use {rank} in -o to "
+        ),
         "{}",
         run.err
     );

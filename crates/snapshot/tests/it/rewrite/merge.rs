@@ -99,7 +99,10 @@ fn a_device_number_in_the_billions_is_refused_or_left_out() {
     let parts = split(whole.clone());
     assert_eq!(parts.iter().map(|(device, _)| device.0).collect::<Vec<_>>(), [0, 1]);
     let error = merge([Part::new(whole)]).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("the device 2000000000 is too large"), "{error}");
+    assert!(
+        error.is_misuse() && error.to_string().contains("the device number 2000000000 is too large"),
+        "{error}"
+    );
 }
 
 #[test]
