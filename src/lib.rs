@@ -174,6 +174,7 @@
 //! |---|---|
 //! | [`device`] | supplies memory: the host, a GPU, or a simulated device, with or without a limit |
 //! | [`recorder`] | records events with their times, stacks and scopes, for any allocator |
+//! | [`ledger`] | records the reports of an allocator that is not memreel's, and keeps the list of its blocks |
 //! | [`trigger`] | writes snapshots at a signal, the exit, a panic, a time or a peak |
 //! | [`integrate`] | connects allocators and interpreters that are not memreel's to a recorder |
 //! | [`allocator`] | the caching allocator: PyTorch's rules for segments, blocks and streams |

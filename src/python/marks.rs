@@ -32,7 +32,7 @@ struct Known {
 /// The newest mark.
 static KNOWN: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 
-/// Marks this thread's stacks while the result lives: with a [`Marked`] source, this text is their innermost frame.
+/// Marks this thread's stacks while the result lives: with a [`MarkedFrames`] source, this text is their innermost frame.
 ///
 /// The frame's file is `??` and its line 0. An inner mark replaces an outer one while it lives. A text is never freed,
 /// so use only a few.

@@ -251,7 +251,7 @@ impl Recording {
         Recording { tape: Some(path.into()), ..self }
     }
 
-    /// Declares that another process keeps the tape, with a [`TapeKeeper`](super::TapeKeeper): no thread is started for
+    /// Declares that another process keeps the tape, with a `TapeKeeper`: no thread is started for
     /// it here. If that process ends or does not follow, the thread that fills a chunk does the work.
     #[must_use]
     pub fn kept_elsewhere(self) -> Recording {

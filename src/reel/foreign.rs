@@ -9,7 +9,7 @@ impl Reel {
     /// Finds out why another allocator refused a request, and writes the snapshots that are due at a failed request.
     /// Returns the figures, with the verdict.
     ///
-    /// Report the refusal first ([`Ledger::oom`](crate::recorder::Ledger::oom)). `inventory` is the allocator, which is
+    /// Report the refusal first (`Ledger::oom`). `inventory` is the allocator, which is
     /// inspected; hold none of its locks. Of requests that write no snapshot, one per second is explained.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Connects your own allocators and interpreters to a recorder.
 //!
 //! Most programs do not need this module: not those that use memreel's own allocator or a
-//! [`Ledger`](crate::recorder::Ledger), or wrap their allocator in [`Heap`](crate::Heap) or
+//! [`Ledger`](../ledger/struct.Ledger.html), or wrap their allocator in [`Heap`](crate::Heap) or
 //! [`Recorded`](crate::Recorded). You need it if your allocator keeps a list of its blocks, or if your interpreter has
 //! stacks that machine code does not show.
 //!
@@ -11,7 +11,7 @@
 //! | a source of events without a lock | [`Track::record_unlocked`] |
 //! | an interpreter | [`FrameSource`], given to [`Recorder::set_frame_source`](crate::recorder::Recorder::set_frame_source) |
 //! | CPython in your process | [`PythonFrames`], set in the same way |
-//! | a name for what your code allocates | [`mark`] around it, and the source [`Marked`] |
+//! | a name for what your code allocates | [`mark`] around it, and the source [`MarkedFrames`] |
 //! | a kind of memory that memreel does not support | [`Device`] |
 //! | a library that others link or preload | [`variable`], which is off in programs with more rights than their caller |
 //! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |

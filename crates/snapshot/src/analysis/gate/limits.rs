@@ -30,38 +30,38 @@ impl Limits {
         Limits::default()
     }
 
-    /// Sets the highest [`Figures::peak_bytes`].
+    /// Sets the highest [`Figures::peak_bytes`](super::Figures::peak_bytes).
     pub fn peak_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
         self.peak_bytes = most.into();
         self
     }
 
-    /// Sets the highest [`Figures::live_bytes`].
+    /// Sets the highest [`Figures::live_bytes`](super::Figures::live_bytes).
     pub fn live_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
         self.live_bytes = most.into();
         self
     }
 
-    /// Sets the highest [`Figures::reserved_bytes`].
+    /// Sets the highest [`Figures::reserved_bytes`](super::Figures::reserved_bytes).
     pub fn reserved_bytes(mut self, most: impl Into<Option<u64>>) -> Self {
         self.reserved_bytes = most.into();
         self
     }
 
-    /// Sets the highest [`Figures::fragmentation_percent`].
+    /// Sets the highest [`Figures::fragmentation_percent`](super::Figures::fragmentation_percent).
     pub fn fragmentation_percent(mut self, most: impl Into<Option<f64>>) -> Self {
         self.fragmentation_percent = most.into();
         self
     }
 
     /// Sets the most bytes that an owner, such as `nccl`, may hold from the device at any moment
-    /// ([`DeviceHistory::owner_peaks`]). An owner that is not there holds 0 bytes.
+    /// ([`DeviceHistory::owner_peaks`](crate::analysis::DeviceHistory::owner_peaks)). An owner that is not there holds 0 bytes.
     pub fn owner_bytes(mut self, owner: impl Into<String>, most: u64) -> Self {
         self.owners_bytes.push((owner.into(), most));
         self
     }
 
-    /// Sets the most bytes that may be in use at any moment in a scope ([`DeviceHistory::peak_in`]).
+    /// Sets the most bytes that may be in use at any moment in a scope ([`DeviceHistory::peak_in`](crate::analysis::DeviceHistory::peak_in)).
     pub fn scope_bytes(mut self, scope: impl Into<String>, most: u64) -> Self {
         self.scopes_bytes.push((scope.into(), most));
         self
