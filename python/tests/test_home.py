@@ -120,7 +120,7 @@ def test_each_answer_s_list_is_a_field_of_it():
 def test_gates_raise():
     snapshot = memreel.load(FILE)
     assert snapshot.gate(max_peak="100GiB").raise_if_failed().is_passed
-    with pytest.raises(memreel.GateError, match=r"FAILED  peak is .*, at most 1.00 MiB") as failed:
+    with pytest.raises(memreel.GateError, match=r"FAILED  peak is .* over the limit of 1.00 MiB") as failed:
         memreel.gate(FILE, max_peak=1 << 20).raise_if_failed()
     assert isinstance(failed.value, AssertionError) and isinstance(failed.value, memreel.Error)
 
@@ -194,7 +194,7 @@ def test_a_log_is_explained():
     oom = memreel.oom(log)
     assert isinstance(oom, memreel.records.LoggedOom) and oom.verdict == "fragmented"
     assert (oom.message.line, oom.causes[0].kind) == (9, "fragmented")
-    assert "out of memory, fragmented" in str(oom)
+    assert "out of memory (cause: fragmented)" in str(oom)
     assert memreel.oom(str(log), device=3).verdict == "occupied"
     with pytest.raises(memreel.UsageError):
         memreel.oom(log, device=5)

@@ -474,29 +474,37 @@ impl Reader<'_> {
     fn finish(mut self, n_missing: usize) -> Read {
         self.priors.sort_by_key(|prior| prior.address);
         let mut warnings = Vec::new();
-        let mut warn = |n: usize, what: &str, effect: &str| {
-            if n > 0 {
-                warnings.push(format!("{what}: {n}{effect}"));
-            }
-        };
-        warn(n_missing, "blocks live by the trace but not in the segments, or the reverse", "");
-        warn(self.n_unrequested, "completed frees whose request was not recorded", "");
+        warn(
+            &mut warnings,
+            n_missing,
+            "blocks live by the trace but not in the segments, or the reverse",
+            "",
+        );
+        warn(&mut warnings, self.n_unrequested, "completed frees whose request was not recorded", "");
         if self.never_completes {
             let n = self.steps.iter().filter(|step| matches!(step, Step::Free { .. })).count();
-            warn(n, "frees recorded without their completion", "; they count as completed at once");
+            warn(
+                &mut warnings,
+                n,
+                "frees recorded without their completion",
+                "; they count as completed at once",
+            );
         }
         let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
+        let (requests, one) = if n == 1 { ("request", "it") } else { ("requests", "one") };
+        if n > 0 {
+            warnings.push(format!(
+                "{n} {requests} failed in the recorded run; if the replay can serve {one}, it frees the block at once"
+            ));
+        }
         warn(
-            n,
-            "requests that failed when they were recorded",
-            "; a replay that serves one frees it at once",
-        );
-        warn(
+            &mut warnings,
             self.pools.n_shared(),
             "private pools beyond the first 1024",
             "; the replay serves their requests from the default pool",
         );
         warn(
+            &mut warnings,
             self.streams.n_shared(),
             "streams beyond the first 4096",
             "; the replay serves their requests as those of the default stream",
@@ -504,6 +512,7 @@ impl Reader<'_> {
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
         warn(
+            &mut warnings,
             n,
             "requests to private pools",
             "; the replay serves them from private pools, which it keeps to the end",
@@ -521,5 +530,12 @@ impl Reader<'_> {
             gave_back: self.gave_back,
             warnings,
         }
+    }
+}
+
+/// Adds a warning about a number of things, if there are any.
+fn warn(warnings: &mut Vec<String>, n: usize, what: &str, effect: &str) {
+    if n > 0 {
+        warnings.push(format!("{what}: {n}{effect}"));
     }
 }

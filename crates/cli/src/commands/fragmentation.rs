@@ -88,10 +88,16 @@ fn print(
     print_warnings(history, out)?;
     let mut table =
         Table::new(&["when", "reserved", "in use", "external", "% of reserved", "internal", "event"]);
+    let at = match found.totals.moment {
+        moment if moment == history.end() => "at the end".to_owned(),
+        moment => {
+            moment.entry().map_or_else(|| "at the start".to_owned(), |entry| format!("after event {entry}"))
+        }
+    };
     let rows = [
         ("most reserved", found.most_reserved),
         ("most waste", found.most_unused),
-        ("at the moment", found.totals),
+        (at.as_str(), found.totals),
     ];
     for (name, totals) in rows {
         table.row(vec![
@@ -151,8 +157,12 @@ fn print_pinned(
         return Ok(());
     }
     let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
+    let keep = match found.pinned.len() {
+        1 => "it keep this segment",
+        _ => "them keep these segments",
+    };
     let text = format!(
-        "{} free in {}{} which blocks keep from being returned:",
+        "{} is free in {}{}; blocks in {keep} from being returned:",
         Bytes(pinned_bytes),
         count(found.pinned.len(), "segment"),
         found.wanted.as_ref().map_or_else(String::new, served),
@@ -168,18 +178,14 @@ fn print_pinned(
     }
     match found.pinned.len().saturating_sub(options.n) {
         0 => Ok(()),
-        n => writeln!(out, "and {}; -n prints more", count(n, "segment")),
+        n => writeln!(out, "and {}; -n prints more", count(n, "more segment")),
     }
 }
 
 /// Returns of which request's stream and pool the segments are.
 fn served(wanted: &Wanted) -> String {
     let which = if wanted.has_failed { "failed" } else { "largest later" };
-    format!(
-        " of the stream and pool of the {which} request ({} at event {}),",
-        Bytes(wanted.bytes),
-        wanted.event
-    )
+    format!(" of the {which} request's stream and pool ({} at event {})", Bytes(wanted.bytes), wanted.event)
 }
 
 fn print_object(

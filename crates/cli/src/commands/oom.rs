@@ -228,7 +228,13 @@ fn print<W: Write>(
     let (n_live, live_bytes) = (report.totals.n_blocks - n_pending, report.totals.allocated_bytes);
     let n_listed = options.listing.n;
     let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut W| {
-        writeln!(out, "\nthe largest of {}, {}:\n{}", count(n_blocks, what), Bytes(bytes), Sites::heading())?;
+        writeln!(
+            out,
+            "\nlargest sites, of {} ({} in all):\n{}",
+            count(n_blocks, what),
+            Bytes(bytes),
+            Sites::heading()
+        )?;
         sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)?;
         print_rest(groups, n_listed, bytes, |group| group.bytes, out)
     };

@@ -272,7 +272,7 @@ impl<'a> Summary<'a> {
         }
         if !self.holders.is_empty() {
             let at = if history.entries().is_empty() { "end" } else { "peak" };
-            writeln!(out, "\n{bold}largest at the {at}{bold:#}, of {}", count(self.holders.len(), "site"))?;
+            writeln!(out, "\n{bold}largest of {} at the {at}{bold:#}", count(self.holders.len(), "site"))?;
             writeln!(out, "{}", Sites::heading())?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)?;

@@ -75,18 +75,21 @@ fn said(history: &DeviceHistory<'_>, sites: &[&LeakSite]) -> String {
     match first.claim {
         Claim::Leak => {
             let leaks = if n == 1 { "a leak".to_owned() } else { count(n, "leak") };
-            format!("{leaks} of {bytes}: {site} {}{}", how(history, first), estimated(history, first))
+            format!("{leaks} of {bytes}; {site} {}{}", how(history, first), estimated(history, first))
         }
         Claim::MayBeALeak(doubt) => {
             let leaks =
                 if n == 1 { "1 site may be a leak".to_owned() } else { format!("{n} sites may be leaks") };
             format!("{leaks}, of {bytes}: {doubt}")
         }
-        _ => format!(
-            "{} grew by {bytes}, to more than in every earlier step: {site} {}",
-            count(n, "site"),
-            how(history, first)
-        ),
+        _ => {
+            let hold = if n == 1 { "holds" } else { "hold" };
+            let how = how(history, first);
+            format!(
+                "{} grew by {bytes} and {hold} more than in any earlier step; {site} {how}",
+                count(n, "site")
+            )
+        }
     }
 }
 
@@ -140,9 +143,9 @@ fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let pace = history.pace(growth.bytes, growth.began, history.end());
     let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
     match growth.kind {
-        GrowthKind::Steady => format!("grew all along, by {blocks} {since}{pace}"),
+        GrowthKind::Steady => format!("grew all along: {blocks} {since}{pace}"),
         _ => {
-            format!("grew late, by {blocks} {since}, in the last {}{pace}", count(n_left, "event"))
+            format!("grew late: {blocks} in the last {}, {since}{pace}", count(n_left, "event"))
         }
     }
 }

@@ -151,14 +151,14 @@ fn head(name: &str, messages: &Messages, last: &Message) -> String {
     };
     let first = match &messages.first {
         Some(first) if first.line != last.line => {
-            format!("; the first is in line {} ({} requested)", first.line, Bytes(first.requested_bytes))
+            format!("; the first is on line {} ({} requested)", first.line, Bytes(first.requested_bytes))
         }
         _ => String::new(),
     };
     format!(
-        "{bold}{}{bold:#}: a log of {} with {} of {}{repeated}{first}",
+        "{bold}{}{bold:#}: a {}-line log with {} from {}{repeated}{first}",
         clean(name),
-        count(messages.n_lines, "line"),
+        messages.n_lines,
         count(messages.n_messages, "out-of-memory message"),
         last.program.name(),
     )
@@ -166,7 +166,7 @@ fn head(name: &str, messages: &Messages, last: &Message) -> String {
 
 fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) -> io::Result<()> {
     let (red, message) = (red(), logged.message());
-    let why = causes.first().map_or_else(String::new, |cause| format!(", {}", cause.kind.name()));
+    let why = causes.first().map_or_else(String::new, |cause| format!(" (cause: {})", cause.kind.name()));
     let rank = message.rank.as_ref().map_or_else(String::new, |rank| format!(", {}", clean(rank)));
     let device = message.device.map_or_else(String::new, |device| format!(" on device {device}"));
     print_text(
@@ -203,12 +203,14 @@ fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io
         // A line may have the messages of several.
         let is_shown = (last.line, last.device, &last.rank) == (shown.line, shown.device, &shown.rank);
         let mark = if is_shown { ", explained above" } else { "" };
+        let lines = match rank.n_messages {
+            1 => format!("1 message, on line {}", rank.first_line),
+            n => format!("{n} messages, from line {} on", rank.first_line),
+        };
         let text = format!(
-            "  {who}{device}line {}: {} requested, {why}; {} from line {} on{mark}",
+            "  {who}{device}line {}: {} requested (cause: {why}); {lines}{mark}",
             last.line,
             Bytes(last.requested_bytes),
-            count(rank.n_messages, "message"),
-            rank.first_line,
         );
         writeln!(out, "{}", wrapped(&text, 4))?;
         if let Some(cause) = causes.first().filter(|_| !is_shown) {
@@ -254,7 +256,10 @@ pub(crate) fn added(message: &Message, report: &OomReport, log: &str) -> Vec<Str
         message.others.iter().map(|other| format!("process {} has {}", other.pid, Bytes(other.bytes))),
     );
     parts.extend(message.process_bytes.map(|bytes| format!("this process has {} in total", Bytes(bytes))));
-    let mut lines = vec![parts.join(", ")];
+    let mut lines = vec![match &parts[..] {
+        [first @ .., last] if !first.is_empty() => format!("{}, and {last}", first.join(", ")),
+        _ => parts.concat(),
+    }];
     if message.requested_bytes.abs_diff(report.segment_bytes) > message.rounding_bytes {
         lines.push(format!("that line is about another request, of {}", Bytes(message.requested_bytes)));
     }

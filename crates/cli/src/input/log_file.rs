@@ -28,7 +28,7 @@ const HEAD: usize = 4096;
 const BUFFER: usize = 256 << 10;
 
 /// What was searched for in a text without a message.
-const LOOKED_FOR: &str = "out-of-memory messages of PyTorch (\"out of memory. Tried to allocate\"), JAX (RESOURCE_EXHAUSTED), \
+const LOOKED_FOR: &str = "out-of-memory messages from PyTorch (\"out of memory. Tried to allocate\"), JAX (RESOURCE_EXHAUSTED), \
                           TensorFlow (\"OOM when allocating tensor\"), CuPy (\"Out of memory allocating\"), llama.cpp \
                           (\"failed to allocate … buffer\") and memreel";
 
@@ -138,7 +138,7 @@ pub(crate) fn named(path: &Path) -> Option<Failure> {
     let (n, program) = (count(messages.n_messages, "out-of-memory message"), last.program.name());
     let file = crate::text::shell_word(&name(path));
     let what = format!(
-        "a log, not a snapshot: it has {n}, the last of {program} in line {}; to explain it: memreel oom {}",
+        "a log, not a snapshot: it has {n}, the last from {program} on line {}; to explain it: memreel oom {}",
         last.line,
         clean(&file),
     );

@@ -70,9 +70,13 @@ fn unreadable_files_are_refused_with_advice() {
         (
             "text",
             b"hello, this is no pickle\n".to_vec(),
-            "the file is a text; give the file of _dump_snapshot",
+            "not a memory snapshot but a text file; give a file written by _dump_snapshot",
         ),
-        ("script", "import torch  # führt aus\n".repeat(200).into_bytes(), "the file is a text;"),
+        (
+            "script",
+            "import torch  # führt aus\n".repeat(200).into_bytes(),
+            "not a memory snapshot but a text file;",
+        ),
         ("protocol 0", b"cos\nsystem\n(S'ls'\ntR.".to_vec(), "the opcode GLOBAL would run code"),
         (
             "state_dict",

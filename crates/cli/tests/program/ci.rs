@@ -72,7 +72,7 @@ fn the_script_of_the_page_gates() {
     let first = gate(folder);
     assert_eq!((first.status.code(), stderr(&first)), (Some(0), ""), "{}", stdout(&first));
     assert!(
-        stdout(&first).contains("ok      peak is 5.00 MiB, at most 5.10 MiB (baseline)"),
+        stdout(&first).contains("ok      peak is 5.00 MiB, within the limit of 5.10 MiB (baseline)"),
         "{}",
         stdout(&first)
     );

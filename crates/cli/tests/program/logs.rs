@@ -33,10 +33,10 @@ fn a_log_has_the_answer_of_its_last_message() {
     let (out, err) = both(&output);
     assert_eq!((output.status.code(), &*err), (Some(1), ""), "{out}");
     for part in [
-        "a log of 3 lines with 2 out-of-memory messages of PyTorch; the first is in line 2",
-        "out of memory, fragmented: 2.00 GiB requested on device 0, line 3, rank 0",
+        "a 3-line log with 2 out-of-memory messages from PyTorch; the first is on line 2",
+        "out of memory (cause: fragmented): 2.00 GiB requested on device 0, line 3, rank 0",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-        "rank 1, device 1, line 2: 1.00 GiB requested, occupied",
+        "rank 1, device 1, line 2: 1.00 GiB requested (cause: occupied)",
         "the message has the format of PyTorch 2.5 or later",
         "torch.cuda.memory._record_memory_history()",
     ] {
@@ -53,7 +53,7 @@ fn a_log_has_the_answer_of_its_last_message() {
     // From standard input, the same.
     let output = memreel(&["oom", "-"]).stdin(fs::File::open(log).unwrap()).output().unwrap();
     assert!(
-        output.status.code() == Some(1) && both(&output).0.contains("out of memory, fragmented"),
+        output.status.code() == Some(1) && both(&output).0.contains("out of memory (cause: fragmented)"),
         "{output:?}"
     );
     // The file alone has the same answer, beside a snapshot too; other commands say what it is.
@@ -111,11 +111,13 @@ fn each_message_of_a_line_has_its_cause() {
     fs::write(&log, text).unwrap();
     let (out, _) = both(&run(&["oom", log.to_str().unwrap()]));
     assert!(
-        out.contains("device 0, line 1: 1.00 GiB requested, occupied; 1 message from line 1 on\n"),
+        out.contains("device 0, line 1: 1.00 GiB requested (cause: occupied); 1 message, on line 1\n"),
         "{out}"
     );
     assert!(
-        out.contains("device 1, line 1: 2.00 GiB requested, fragmented; 1 message from line 1 on, explained"),
+        out.contains(
+            "device 1, line 1: 2.00 GiB requested (cause: fragmented); 1 message, on line 1, explained"
+        ),
         "{out}"
     );
 }
@@ -195,9 +197,12 @@ fn a_log_beside_a_snapshot_has_the_size_of_the_device() {
     let (snapshot, log_name) = (snapshot.to_str().unwrap(), log.to_str().unwrap());
     fs::write(&log, message(0, "2.00 GiB", "0 bytes")).unwrap();
     let (alone, _) = both(&run(&["oom", snapshot]));
-    assert!(alone.contains("out of memory, full") && !alone.contains("used elsewhere"), "{alone}");
+    assert!(alone.contains("out of memory (cause: full)") && !alone.contains("used elsewhere"), "{alone}");
     let (with, err) = both(&run(&["oom", snapshot, "--log", log_name]));
-    assert!(with.contains("out of memory, occupied") && with.contains("6.50 GiB of 8.00 GiB"), "{with}{err}");
+    assert!(
+        with.contains("out of memory (cause: occupied)") && with.contains("6.50 GiB of 8.00 GiB"),
+        "{with}{err}"
+    );
     assert!(with.contains("process 7 has 1.00 GiB"), "{with}");
     let of = |words: &[&str]| serde_json::from_str::<Value>(&both(&run(words)).0).unwrap()["message"].take();
     let beside = of(&["oom", "--json", snapshot, "--log", log_name]);
@@ -206,7 +211,10 @@ fn a_log_beside_a_snapshot_has_the_size_of_the_device() {
     // A device that is too small for what the file has is another.
     fs::write(&log, message(0, "2.00 GiB", "0 bytes").replace("8.00 GiB", "1.00 GiB")).unwrap();
     let (other, _) = both(&run(&["oom", snapshot, "--log", log_name]));
-    assert!(other.contains("is about another device") && other.contains("out of memory, full"), "{other}");
+    assert!(
+        other.contains("is about another device") && other.contains("out of memory (cause: full)"),
+        "{other}"
+    );
     for (log, status) in [("missing.log", 3), (snapshot, 3)] {
         assert_eq!(run(&["oom", snapshot, "--log", log]).status.code(), Some(status), "{log}");
     }

@@ -278,11 +278,14 @@ fn gates_limit_owners() {
     let gate = |arguments: &[&str]| run(&folder, &[&["gate"], arguments, &["run.pickle"]].concat());
     let passed = gate(&["--max-owner", "nccl=390MiB", "--max-owner", "driver:context=1GiB"]);
     assert_eq!(passed.status.code(), Some(0), "{}", stdout(&passed));
-    assert!(stdout(&passed).starts_with("ok      owner nccl is 390.00 MiB, at most 390.00 MiB\n"));
+    assert!(
+        stdout(&passed).starts_with("ok      owner nccl is 390.00 MiB, within the limit of 390.00 MiB\n")
+    );
     let failed = gate(&["--max-owner", "nccl=389MiB"]);
     assert_eq!(failed.status.code(), Some(4));
     assert!(
-        stdout(&failed).starts_with("FAILED  owner nccl is 390.00 MiB, at most 389.00 MiB, 1.00 MiB more\n")
+        stdout(&failed)
+            .starts_with("FAILED  owner nccl is 390.00 MiB, 1.00 MiB over the limit of 389.00 MiB\n")
     );
     let unknown = gate(&["--max-owner", "ncll=1"]);
     assert_eq!(unknown.status.code(), Some(0));
@@ -290,8 +293,9 @@ fn gates_limit_owners() {
     let baseline = gate(&["--max-owner", "nccl=1GiB", "--baseline", "old.pickle", "--tolerance", "20%"]);
     assert_eq!(baseline.status.code(), Some(4));
     assert!(
-        stdout(&baseline)
-            .contains("FAILED  owner nccl is 390.00 MiB, at most 360.00 MiB (baseline), 30.00 MiB more\n")
+        stdout(&baseline).contains(
+            "FAILED  owner nccl is 390.00 MiB, 30.00 MiB over the limit of 360.00 MiB (baseline)\n"
+        )
     );
     for wrong in ["nccl", "=1", "nccl=many"] {
         assert_eq!(gate(&["--max-owner", wrong]).status.code(), Some(2), "{wrong}");

@@ -154,7 +154,7 @@ fn a_broken_file_is_a_line_and_not_an_end() {
     let (out, _, status) = ranks(&[text(folder.path())]);
     assert_eq!(status, Some(3));
     assert!(
-        out.contains("2 ranks of 3 files, 1 outlier")
+        out.contains("2 ranks in 3 files, 1 outlier")
             && out.contains("rank2.pickle: not a readable snapshot: "),
         "{out}"
     );
@@ -208,7 +208,7 @@ fn the_first_to_run_out_of_memory_is_named() {
     let (out, _, status) = ranks(&[text(folder.path())]);
     assert_eq!(status, Some(1), "{out}");
     assert!(
-        out.starts_with("3 of 3 ranks ran out of memory, first rank 1\n3 ranks of 3 files, no outlier"),
+        out.starts_with("3 of 3 ranks ran out of memory, first rank 1\n3 ranks in 3 files, no outlier"),
         "{out}"
     );
     assert!(
@@ -246,7 +246,7 @@ fn what_several_ranks_have_is_not_said_of_one() {
         ),
         "{out}"
     );
-    assert!(first.contains("(fsdp_ranks.py:38); none in 3 ranks"), "{out}");
+    assert!(first.contains("(fsdp_ranks.py:38); none failed on 3 other ranks"), "{out}");
     let (out, _, status) = ranks(&[text(folder(&two_of_five[..3]).path())]);
     assert_eq!(status, Some(1));
     assert!(out.starts_with("2 of 3 ranks ran out of memory, first rank 0 after step#3\n"), "{out}");
@@ -330,7 +330,7 @@ fn nothing_to_read_is_refused() {
     // Of the other arguments there is an answer.
     let words = [text(empty.path()), text(&none), "nothing", RANK_0, RANK_1];
     let (out, error, status) = ranks(&words);
-    assert!(status == Some(3) && error.is_empty() && out.contains("2 ranks of 3 files, 1 outlier"), "{out}");
+    assert!(status == Some(3) && error.is_empty() && out.contains("2 ranks in 3 files, 1 outlier"), "{out}");
     for line in [
         "it is a folder without snapshots",
         "no file matches this pattern",
@@ -350,7 +350,7 @@ fn a_rank_is_read_from_standard_input_once() {
     assert!(status == Some(1) && out.contains("\nstandard input "), "{out}");
     assert!(joined(&out).contains("note: with fewer than 3 ranks, no figure is usual"), "{out}");
     let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
-    assert!(status == Some(1) && out.contains("2 ranks of 2 files, 1 outlier"), "{out}");
+    assert!(status == Some(1) && out.contains("2 ranks in 2 files, 1 outlier"), "{out}");
     for (words, why) in
         [(["-", "-", "-"], "name `-` once"), (["-", "--html", "x.html"], "can only be read once")]
     {
@@ -371,7 +371,7 @@ fn many_files_have_few_lines() {
         if rank % 40 == 5 { fs::write(path, "{").unwrap() } else { Made { fourth_mib, ..USUAL }.save(&path) }
     }
     let (out, _, status) = ranks(&[text(folder.path())]);
-    assert!(status == Some(3) && out.contains("975 ranks of 1000 files, 1 outlier"), "{out}");
+    assert!(status == Some(3) && out.contains("975 ranks in 1000 files, 1 outlier"), "{out}");
     assert!(out.contains("964 more like the others") && out.contains("\n5 more cannot be read"), "{out}");
     let broken = out.lines().filter_map(|line| Some(line.split_once(".json: ")?.0.rsplit_once("rank")?.1));
     let expected: Vec<String> = (0..20).map(|at| (at * 40 + 5).to_string()).collect();
@@ -457,11 +457,11 @@ fn ranks_are_compared_by_the_gpu_of_each() {
     let site =
         "rank 2 differs from the others: forward (train.py:7) holds 200.00 MiB more than in the other ranks";
     assert!(joined(&out).starts_with(site), "{out}");
-    assert!(out.contains("4 ranks of 4 files, 1 outlier; peaks from 500.00 MiB to 700.00 MiB"), "{out}");
+    assert!(out.contains("4 ranks in 4 files, 1 outlier; peaks from 500.00 MiB to 700.00 MiB"), "{out}");
     assert!(joined(&out).contains("note: device 4 is host memory and is not compared"), "{out}");
     let (out, err, status) = ranks(&[text(folder.path()), "--device", "4"]);
     assert_eq!(status, Some(0), "{out}{err}");
-    assert!(out.contains("4 ranks of 4 files, no outlier"), "{out}");
+    assert!(out.contains("4 ranks in 4 files, no outlier"), "{out}");
 }
 
 #[test]

@@ -99,8 +99,9 @@ fn the_baseline_is_the_recorded_run() {
         [("oom_fragment.pickle", "2.00 GiB"), ("expandable_wrapped_ring.pickle", "762.00 MiB")]
     {
         let text = String::from_utf8(replay(&[file]).stdout).unwrap();
-        let baseline =
-            format!("\nbaseline: repeats the recorded {peak} and every change of it; confidence: sure\n");
+        let baseline = format!(
+            "\nbaseline: reproduces the recorded {peak} and every change in it; confidence: certain\n"
+        );
         assert!(text.contains(&baseline), "{text}");
         let [line] = &lines(&replay(&["--json", file]))[..] else { panic!("one line") };
         let baseline = &line["baseline"];

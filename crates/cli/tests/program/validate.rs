@@ -63,7 +63,7 @@ fn an_unreadable_file_makes_the_status_3() {
     assert!(!stdout(&output).contains("missing.pickle"), "{}", stdout(&output));
     let output = run(&["validate", "generate.py"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stdout(&output).starts_with("generate.py: refused: not a memory snapshot: the file is a text"));
+    assert!(stdout(&output).starts_with("generate.py: refused: not a memory snapshot but a text file"));
     assert_eq!(stdout(&output).lines().count(), 1, "{}", stdout(&output));
 }
 

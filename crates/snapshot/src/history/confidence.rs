@@ -19,7 +19,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// Returns `sure`, `high`, `fair` or `low`.
+    /// Returns `sure`, `high`, `fair` or `low`; texts for readers have `certain` for `sure`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +39,9 @@ impl Serialize for Confidence {
 
 impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Confidence::Sure => "certain",
+            lower => lower.name(),
+        })
     }
 }

@@ -275,8 +275,8 @@ impl Trust {
         }
         let window = match self.n_cut {
             0 => String::new(),
-            1 => "the file is a window of a longer history: 1 event is not in it".to_owned(),
-            n => format!("the file is a window of a longer history: {n} events are not in it"),
+            1 => "the file covers only part of a longer history; 1 event is not in it".to_owned(),
+            n => format!("the file covers only part of a longer history; {n} events are not in it"),
         };
         if self.begins_empty() {
             return Some(window).filter(|window| !window.is_empty());

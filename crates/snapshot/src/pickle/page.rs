@@ -40,7 +40,7 @@ pub(super) fn pickle_in(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let Some(text) = value(bytes) else {
-        let what = "not a memory snapshot: a web page without one; give the file of _dump_snapshot, or a \
+        let what = "not a memory snapshot: a web page without one; give a file written by _dump_snapshot, or a \
                     page of PyTorch's trace_plot";
         return Err(Error::foreign(what.to_owned()));
     };

@@ -26,7 +26,7 @@ pub(super) fn driver() -> Finding {
         Err(error) => Finding::unknown(PART, format!("{DRIVER} was not tested: {error}"), ""),
         Ok(Err(_)) if devices.is_empty() => {
             let what_to_do = format!("heaps and files work without it; to record a GPU, {OF_CONTAINER}");
-            Finding::fails(PART, format!("no {DRIVER} and no device were found"), &what_to_do)
+            Finding::fails(PART, format!("neither {DRIVER} nor a device was found"), &what_to_do)
         }
         Ok(Err(why)) => Finding::fails(
             PART,
@@ -67,9 +67,9 @@ pub(super) fn management() -> Finding {
         }
         Ok(Ok(())) => Finding::works(PART, format!("{MANAGEMENT} (NVML) loads")),
         Ok(Err(_)) => {
-            let what_to_do = "nothing without a GPU; with one, start the container with \
-                              NVIDIA_DRIVER_CAPABILITIES=compute,utility, or memory of other processes stays \
-                              unexplained";
+            let what_to_do = "nothing, if there is no GPU; if there is one, start the container with \
+                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; otherwise the memory of other \
+                              processes stays unexplained";
             Finding::fails(PART, format!("{MANAGEMENT} (NVML) was not found"), what_to_do)
         }
     }

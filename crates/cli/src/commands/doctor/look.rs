@@ -62,7 +62,7 @@ pub(super) fn browser() -> Finding {
             true => "this is an SSH session, so no browser is opened",
             false => "DISPLAY and WAYLAND_DISPLAY are not set, so no browser is opened",
         };
-        let what_to_do = "open the address that memreel view prints through ssh -L from your own machine, or \
+        let what_to_do = "from your own machine, use ssh -L to open the address that memreel view prints, or \
                           copy the file that memreel view --html writes";
         return Finding::fails(PART, why, what_to_do);
     }

@@ -18,11 +18,13 @@ fn text(measure: Measure) -> String {
 pub(super) fn line(check: &Check) -> String {
     let of = if check.is_baseline { " (baseline)" } else { "" };
     // Two sizes may print as the same text.
-    let more = match (check.actual, check.most) {
+    let side = match (check.actual, check.most) {
         (Measure::Bytes(actual), Measure::Bytes(most)) if actual > most => {
-            format!(", {} more", Bytes(actual - most))
+            format!("{} over", Bytes(actual - most))
         }
-        _ => String::new(),
+        _ if check.is_passed => "within".to_owned(),
+        _ => "over".to_owned(),
     };
-    format!("{} is {}, at most {}{of}{more}", clean(&check.what), text(check.actual), text(check.most))
+    let (what, actual, most) = (clean(&check.what), text(check.actual), text(check.most));
+    format!("{what} is {actual}, {side} the limit of {most}{of}")
 }

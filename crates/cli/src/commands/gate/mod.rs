@@ -473,12 +473,12 @@ fn print(
     let heading = if is_of_owner { owner_heading() } else { Sites::heading() };
     if let Some(peak) = history.earlier_peak_of(over) {
         let (stacks, when) = (peak.stacks(), earlier(history, peak));
-        writeln!(out, "the largest of {when}:\n{heading}")?;
+        writeln!(out, "the largest sites of {when}:\n{heading}")?;
         let groups = peak.top(&stacks, By::Stack).unwrap_or_default();
         return Sites::new(&stacks, 4).print_groups(&groups[..groups.len().min(5)], peak.bytes, out);
     }
     let (moment, sites) = (over.moment(figures, history), Sites::new(history, 4));
-    writeln!(out, "the largest {}:\n{heading}", crate::options::moment::words(history, moment))?;
+    writeln!(out, "the largest sites {}:\n{heading}", crate::options::moment::words(history, moment))?;
     let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
         true => sum(&groups).0,

@@ -25,7 +25,7 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
     if let Some(finding) = finding(all) {
         print_text(finding, out)?;
     }
-    print_text(format!("{} of {of_files}, {outliers}{}", count(n_ranks, "rank"), peaks(all)), out)?;
+    print_text(format!("{} in {of_files}, {outliers}{}", count(n_ranks, "rank"), peaks(all)), out)?;
     if n_ranks > 0 {
         writeln!(out)?;
         table(&all.ranks[..n_ranks.min(n_outliers.saturating_add(n))]).print(out)?;

@@ -37,13 +37,14 @@ impl Report<'_> {
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let recorded = self.requests.recorded();
         let text = format!(
-            "{}, device {}: {}, recorded under {} with a peak of {} reserved and {}",
+            "{}, device {}: {}, recorded {}, with a peak of {} reserved and {}",
             clean(self.file),
             self.requests.device(),
             count(self.requests.len(), "request"),
             match self.snapshot.allocator_settings() {
-                Some(_) => clean(name(recorded.conf())),
-                None => "settings that the file does not have".into(),
+                Some(_) if recorded.conf().is_empty() => "with default settings".to_owned(),
+                Some(_) => format!("under {}", clean(recorded.conf())),
+                None => "under settings that the file does not have".to_owned(),
             },
             Bytes(recorded.reserved_peak_bytes),
             count(recorded.num_ooms, "out-of-memory error"),
@@ -260,11 +261,11 @@ fn baseline(requests: &Requests) -> String {
     let baseline = requests.baseline();
     let (recorded, confidence) = (Bytes(baseline.recorded_peak_bytes), baseline.confidence());
     let peak = match baseline.peak_bytes == baseline.recorded_peak_bytes {
-        true => format!("repeats the recorded {recorded}"),
+        true => format!("reproduces the recorded {recorded}"),
         false => format!("{} instead of the recorded {recorded}", Bytes(baseline.peak_bytes)),
     };
     let deviation = match (baseline.deviation_bytes, baseline.deviation_entry) {
-        (0, _) => "and every change of it".to_owned(),
+        (0, _) => "and every change in it".to_owned(),
         (bytes, entry) => {
             let (bytes, percent) = (signed(bytes.into()), baseline.deviation_percent());
             let at = entry.map_or("at the start".to_owned(), |entry| format!("at event {entry}"));

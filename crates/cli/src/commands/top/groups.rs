@@ -71,8 +71,8 @@ pub(super) fn print_groups(
                  model is built"
             }
             (_, true) => {
-                "note: the backward pass runs in threads without Python: record with stacks=\"all\" for \
-                 their calls, or try --by scope"
+                "note: the backward pass runs in threads without Python; to see their calls, record with \
+                 stacks=\"all\", or try --by scope"
             }
             _ => {
                 "note: (no stack) is memory from before the recording, or of a thread without Python such as PyTorch's \

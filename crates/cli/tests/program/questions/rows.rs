@@ -30,7 +30,7 @@ fn memory_that_waits_for_a_stream_is_in_the_headings() {
 
 #[test]
 fn blocks_without_a_stack_are_explained_beside_others() {
-    let note = "note: the backward pass runs in threads without Python: record with";
+    let note = "note: the backward pass runs in threads without Python; to see their calls, record with";
     assert!(answer(&["top", "torch-2.11/snapshots/resnet18_python_stacks.pickle"]).contains(note));
     assert!(!answer(&["top", "torch-2.11/snapshots/oom.pickle"]).contains(note));
 }

@@ -12,7 +12,7 @@ pub enum Claim {
     /// It grew in each of at least three repeats of a step, a cycle or a request, or over the whole of a long history, and
     /// gives nothing back while memory returns to its floor.
     Leak,
-    /// It holds more than in every earlier step.
+    /// It holds more than in any earlier step.
     Grew,
     /// It may be a leak, with the reason for doubt.
     MayBeALeak(Doubt),

@@ -181,7 +181,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
             ("free here", format!("{}, at most {largest} in one piece", Bytes(report.free_here_bytes))),
             ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
             (
-                "fits compacted",
+                "would fit if compacted",
                 if report.fits_compacted() { "yes" } else { "no, too little is free here" }.to_owned(),
             ),
             ("with expandable segments", self.with_expandable_text()),

@@ -17,7 +17,7 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Limited,
             bytes: report.device_free_bytes,
             finding: format!(
-                "the {} had {} free but refused {}; this process holds {}: {}",
+                "the {} had {} free but refused {}; this process holds {}. {}",
                 if self.is_of_host() { "host" } else { "device" },
                 Bytes(report.device_free_bytes),
                 Bytes(report.segment_bytes),
@@ -58,7 +58,8 @@ impl Explanation<'_, '_> {
     /// Returns what may have refused a request for which the device had room.
     fn limit_words(&self) -> String {
         if self.is_of_host() {
-            return "a limit of locked memory or of addresses (ulimit -l, ulimit -v), or of a container"
+            return "Possible causes: a limit on locked memory or addresses (ulimit -l, ulimit -v), or a container's \
+                    limit"
                 .to_owned();
         }
         let conf = self.history.shared().records.setting("PYTORCH_CUDA_ALLOC_CONF").and_then(Value::as_text);
@@ -70,9 +71,11 @@ impl Explanation<'_, '_> {
             _ => "an external limit (MPS, a container's share), or a failed mapping",
         };
         match option {
-            Some(option) => format!("a limit of this process, {option}"),
+            Some(option) => format!("The cause is a limit on this process, {option}"),
             None => {
-                format!("a limit of this process (torch.cuda.set_per_process_memory_fraction), {outside}")
+                format!(
+                    "Possible causes: a limit on this process (torch.cuda.set_per_process_memory_fraction), {outside}"
+                )
             }
         }
     }

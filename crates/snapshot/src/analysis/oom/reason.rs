@@ -21,16 +21,19 @@ impl OomReport {
                 format!("a piece of {piece} was free but not used: {}", self.why_unused())
             }
             Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
-                format!("{here} is free in segments of its stream and pool, but no piece of {request}")
+                format!(
+                    "{here} is free in segments of the request's stream and pool, but not {request} in one piece"
+                )
             }
             Verdict::Fragmented => format!(
-                "{here} is free in segments of its stream and pool and {device} on the device, but no piece of {request}"
+                "{here} is free in segments of the request's stream and pool and {device} on the device, but not {request} in \
+                 one piece"
             ),
             Verdict::RoundedUp => {
                 let segment = Bytes(self.segment_bytes);
                 let what = if self.is_expandable { "pages of" } else { "a segment of" };
                 let free = if self.free_here_bytes > 0 {
-                    format!(" and {here} in segments of its stream and pool")
+                    format!(" and {here} in segments of the request's stream and pool")
                 } else {
                     String::new()
                 };

@@ -146,16 +146,17 @@ impl fmt::Display for Why {
         match self {
             Why::OutOfMemory { n_ooms, bytes, site, n_others } => {
                 let requests = if *n_ooms == 1 { "request" } else { "requests" };
-                write!(f, "out of memory: {n_ooms} {requests} failed, the first of {}", Bytes(*bytes))?;
+                let first = if *n_ooms == 1 { "for" } else { "the first for" };
+                write!(f, "out of memory: {n_ooms} {requests} failed, {first} {}", Bytes(*bytes))?;
                 if !site.is_empty() {
                     write!(f, " by {site}")?;
                 }
                 let ranks = if *n_others == 1 { "rank" } else { "ranks" };
-                return write!(f, "; none in {n_others} {ranks}");
+                return write!(f, "; none failed on {n_others} other {ranks}");
             }
             Why::Peak { .. } => f.write_str("the peak")?,
             Why::Reserved { .. } => f.write_str("reserved memory")?,
-            Why::Waste { .. } => f.write_str("reserved memory in no block")?,
+            Why::Waste { .. } => f.write_str("reserved memory not in any block")?,
             Why::End { .. } => f.write_str("the memory at the end")?,
             Why::Step { .. } => {
                 write!(f, "the first difference, the peak in {}", self.begin().unwrap_or_default())?

@@ -10,23 +10,26 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"\x28\xb5\x2f\xfd", "compressed by zstd; decompress it first (unzstd)"),
     (b"\xfd7zXZ\0", "compressed by xz; decompress it first (unxz)"),
     (b"BZh", "compressed by bzip2; decompress it first (bunzip2)"),
-    (b"PK\x03\x04", "a ZIP archive, as torch.save writes it; give the file of _dump_snapshot"),
-    (LEGACY_SAVE, "a file of torch.save, as PyTorch before 1.6 wrote it; give the file of _dump_snapshot"),
-    (b"\x89HDF\r\n", "an HDF5 file; give the file of _dump_snapshot"),
-    (b"\x93NUMPY", "a NumPy array; give the file of _dump_snapshot"),
-    (b"\x89PNG\r\n\x1a\n", "an image (PNG); give the file of _dump_snapshot"),
-    (b"\xff\xd8\xff", "an image (JPEG); give the file of _dump_snapshot"),
-    (b"%PDF-", "a PDF document; give the file of _dump_snapshot"),
-    (b"SQLite format 3\0", "an SQLite database; give the file of _dump_snapshot"),
-    (b"\x7fELF", "a program or a library; give the file of _dump_snapshot"),
+    (b"PK\x03\x04", "a ZIP archive, as torch.save writes it; give a file written by _dump_snapshot"),
+    (
+        LEGACY_SAVE,
+        "a file of torch.save, as PyTorch before 1.6 wrote it; give a file written by _dump_snapshot",
+    ),
+    (b"\x89HDF\r\n", "an HDF5 file; give a file written by _dump_snapshot"),
+    (b"\x93NUMPY", "a NumPy array; give a file written by _dump_snapshot"),
+    (b"\x89PNG\r\n\x1a\n", "an image (PNG); give a file written by _dump_snapshot"),
+    (b"\xff\xd8\xff", "an image (JPEG); give a file written by _dump_snapshot"),
+    (b"%PDF-", "a PDF document; give a file written by _dump_snapshot"),
+    (b"SQLite format 3\0", "an SQLite database; give a file written by _dump_snapshot"),
+    (b"\x7fELF", "a program or a library; give a file written by _dump_snapshot"),
 ];
 
 /// Texts of other formats: how each begins, what it is, and what to do.
 const TEXTS: &[(&str, &str)] = &[
-    ("version https://git-lfs", "a Git LFS pointer instead of the file; fetch the file with: git lfs pull"),
+    ("version https://git-lfs", "a Git LFS pointer; fetch the file itself with: git lfs pull"),
     (
         "|=======",
-        "a text of torch.cuda.memory_summary(), which has sums and no blocks; give the file of _dump_snapshot, after \
+        "the text of torch.cuda.memory_summary(), which has sums and no blocks; give a file written by _dump_snapshot, after \
          _record_memory_history()",
     ),
     ("heap_v2/", "a jemalloc heap dump as text, without names; convert it with jeprof to a pprof profile"),
@@ -38,7 +41,7 @@ const TEXTS: &[(&str, &str)] = &[
 
 /// A key of torch.cuda.memory_stats(), which is a dictionary of numbers.
 const OF_STATS: &str = "allocated_bytes.all.current";
-const STATS: &str = "a text of torch.cuda.memory_stats(), which has sums and no blocks; give the file of _dump_snapshot, after \
+const STATS: &str = "the text of torch.cuda.memory_stats(), which has sums and no blocks; give a file written by _dump_snapshot, after \
                      _record_memory_history()";
 
 /// Returns what a text of another format is, and what to do, by its first bytes; `None` for any other text.
@@ -66,7 +69,7 @@ pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
     known.or_else(|| text(bytes))
 }
 
-const SAFETENSORS: &str = "a safetensors file, which holds tensors; give the file of _dump_snapshot";
+const SAFETENSORS: &str = "a safetensors file, which holds tensors; give a file written by _dump_snapshot";
 
 /// A safetensors file begins with the length of a JSON header in eight bytes, then the header.
 fn is_safetensors(bytes: &[u8]) -> bool {
@@ -95,10 +98,10 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
     }
     Some(match head.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with(['{', '[']) {
         true => {
-            "a text, JSON perhaps, which the program `memreel` reads and serde_json reads into a Snapshot"
+            "a text file, perhaps JSON, which the program `memreel` reads and serde_json reads into a Snapshot"
         }
         false => {
-            "a text; give the file of _dump_snapshot, or the log of a program that ran out of memory to `memreel oom`"
+            "a text file; give a file written by _dump_snapshot, or pass the log of a program that ran out of memory to `memreel oom`"
         }
     })
 }

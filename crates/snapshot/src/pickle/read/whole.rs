@@ -66,7 +66,11 @@ pub(super) fn error(bytes: &[u8], error: Error) -> Error {
 
 fn foreign_error(bytes: &[u8]) -> Option<Error> {
     let kind = foreign::kind(bytes)?;
-    Some(Error::foreign(format!("not a memory snapshot: the file is {kind}")))
+    let what = match ["a ", "an ", "the "].iter().any(|article| kind.starts_with(article)) {
+        true => format!("not a memory snapshot but {kind}"),
+        false => format!("not a memory snapshot: the file is {kind}"),
+    };
+    Some(Error::foreign(what))
 }
 
 /// Returns why a file of this length is rejected before its first byte is read.

@@ -309,7 +309,7 @@ fn a_full_device_says_what_less_would_free() {
     let cause = failed(20 * MIB, &tried);
     let advice = cause.advice.unwrap();
     assert!(advice.starts_with("half the batch size would save about 20.00 MiB"), "{advice}");
-    assert!(advice.contains("lacks 19.00 MiB; this only postpones the failure: PYTORCH_"), "{advice}");
+    assert!(advice.contains("lacks 19.00 MiB; a stopgap only: PYTORCH_"), "{advice}");
     assert_eq!(cause.conf, None);
     (setting.num_after, setting.num_served_after) = (7, 7);
     tried.settings = vec![setting];
@@ -355,7 +355,7 @@ fn what_pins_is_in_segments_that_could_serve() {
     let causes = Explanation::new(&history, history.oom().unwrap()).causes();
     let finding = &causes[0].finding;
     assert!(
-        finding.ends_with("; blocks of 35.00 MiB of f (x.py:7) keep 4 segments with 100.00 MiB free"),
+        finding.ends_with("; 35.00 MiB blocks from f (x.py:7) pin 4 segments with 100.00 MiB free"),
         "{finding}"
     );
 }

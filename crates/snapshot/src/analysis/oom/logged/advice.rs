@@ -69,7 +69,7 @@ impl LoggedOom<'_> {
         let expandable = "expandable_segments:True";
         if let Some(line) = self.reader.line(expandable) {
             let advice = format!(
-                "{line}, unless it is already set or this is Windows, where it has no effect: segments then \
+                "try {line}, unless it is already set or this is Windows, where it has no effect: segments then \
                  grow, so free memory is in one piece; {unproved}"
             );
             return (Some(advice), Some(expandable.to_owned()));

@@ -91,7 +91,7 @@ impl LoggedOom<'_> {
                 Bytes(report.free_elsewhere_bytes),
             ),
             _ if self.is_of_pool() => format!(
-                "{free_here} of the pool's {} is free, but no piece of {asked}",
+                "{free_here} of the pool's {} is free, but not {asked} in one piece",
                 Bytes(report.totals.reserved_bytes),
             ),
             _ if report.free_here_bytes >= report.requested_bytes => format!(
@@ -133,7 +133,7 @@ impl LoggedOom<'_> {
             "{} of {} is used outside this process's allocator: {}",
             Bytes(bytes),
             Bytes(report.device_total_bytes.unwrap_or(0)),
-            parts.join(", "),
+            clauses(&parts),
         );
         Some(Cause {
             kind: CauseKind::Occupied,
@@ -199,6 +199,14 @@ impl LoggedOom<'_> {
     /// Returns whether the figures describe one pool that the program took from the device at the start.
     pub(super) fn is_of_pool(&self) -> bool {
         matches!(self.message.program, Program::Xla | Program::TensorFlow)
+    }
+}
+
+/// Joins clauses with commas, and the last one with "and".
+fn clauses(parts: &[String]) -> String {
+    match parts {
+        [first @ .., last] if !first.is_empty() => format!("{}, and {last}", first.join(", ")),
+        _ => parts.concat(),
     }
 }
 

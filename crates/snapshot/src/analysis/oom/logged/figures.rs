@@ -26,7 +26,7 @@ impl LoggedOom<'_> {
             if message.private_pool_bytes.is_some() { ", including private pools" } else { "" },
         );
         row("free in private pools", message.private_pool_bytes, "");
-        row("reserved, in no block", message.unallocated_bytes, "");
+        row("reserved, not in a block", message.unallocated_bytes, "");
         row("outside its allocator", parts.context_bytes, ": context, libraries");
         row("other allocations", message.other_bytes, "");
         for other in &parts.others {
