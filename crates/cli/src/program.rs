@@ -14,8 +14,8 @@ use crate::{
 /// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
 A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
-memreel::save wrote. AMD GPUs are torch.cuda devices, too. Commands read memreel
-tapes (MEMREEL_TAPE=run.tape) like snapshots.
+memreel::save wrote. AMD GPUs are torch.cuda devices, too. Wherever a command
+takes a snapshot, it also takes a memreel tape (MEMREEL_TAPE=run.tape).
 
 Example:
   memreel snapshot.pickle         what it is, and what to run next
@@ -29,7 +29,7 @@ pub(crate) fn program(words: Vec<OsString>) -> Program {
     let groups = groups();
     let line = Command::new("memreel")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Answer questions about GPU memory PyTorch snapshots and memreel")
+        .about("Answer questions about GPU memory from PyTorch snapshots and memreel recordings")
         .override_usage("memreel FILE...\n       memreel COMMAND [OPTIONS] FILE...")
         .after_help(AFTER_HELP)
         .subcommand_required(true)

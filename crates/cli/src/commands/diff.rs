@@ -70,11 +70,11 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Show at most N sites that grew, and N that shrank
+    /// Show at most COUNT sites that grew, and COUNT that shrank
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Show at most N calls per stack
+    /// Show at most COUNT calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 

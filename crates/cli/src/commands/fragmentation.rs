@@ -29,11 +29,11 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 `reserved` = `in use` + `external` + `internal`: external waste is reserved
-memory in no block, internal waste is what rounding adds to blocks; `in use` is
-explained in `memreel top --help`. Rows: when the most was reserved, when the
-external waste was largest, and the moment of --at. For blocks that are freed
-before the end, only the least rounding is known, so before the end the internal
-waste may be higher and the external lower.
+memory not in any block, internal waste is what rounding adds to blocks; `in
+use` is explained in `memreel top --help`. Rows: when the most was reserved,
+when the external waste was largest, and the moment of --at. For blocks that are
+freed before the end, only the least rounding is known, so before the end the
+internal waste may be higher and the external lower.
 
 A pinned segment has both free bytes and blocks at the moment of --at. If a
 request failed, only segments of its stream, its kind of pool and its pool are
@@ -59,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Show at most N pinned segments, streams and pools
+    /// Show at most COUNT pinned segments, streams and pools
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 }

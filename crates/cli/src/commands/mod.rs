@@ -58,7 +58,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 command("report", "Write a report on a snapshot, for a bug or a job summary", report::run),
                 command("record", "Run a program and record the memory that it allocates", record::run),
                 of_program("attach", "Record PyTorch in a running process", attach::run),
-                command("watch", "Show live what recorded programs hold", watch::run),
+                command("watch", "Show what recorded programs hold, live", watch::run),
             ],
         ),
         (
@@ -80,7 +80,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("owners", "Show who holds a device's memory, and what is unexplained", owners::run),
                 question("top", "Show what holds the memory, at the peak or any other moment", top::run),
                 question("leaks", "Find call sites that grow, and list what is held at the end", leaks::run),
-                command("flamegraph", "Draw what holds the memory as a flame graph", flamegraph::run),
+                command("flamegraph", "Draw a flame graph of what holds the memory", flamegraph::run),
                 question("churn", "List call sites that repeatedly allocate and free one size", churn::run),
                 question(
                     "diff",

@@ -36,49 +36,50 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Explains the last request that failed. `as a segment` is what the allocator has
-to take from the device for it. `free here` is free memory that its stream and
-pool could have used, `free elsewhere` is that of other streams and pools. `fits
+to take from the device for it. `free here` is free memory in the request's
+stream and pool; `free elsewhere` is free memory in others. `would fit if
 compacted`: would the request fit if all of `free here` and `free on the device`
 were in one piece? `pending` is freed memory that waits for a stream. `with
-expandable segments` comes from a replay of the history up to the request: yes
-or no only if the history is complete and every order of addresses agrees,
-otherwise perhaps; `memreel replay --conf expandable_segments:True --limit
-BYTES` has the figures. In --json this answer is `with_expandable_segments`;
-`fits_expandable` is null if it is not known.
+expandable segments` comes from a replay of the history up to the request. It
+says yes or no only if the history is complete and the result is the same for
+every order of addresses; otherwise it says perhaps. `memreel replay --conf
+expandable_segments:True --limit BYTES` has the figures. In --json this answer
+is `with_expandable_segments`; `fits_expandable` is null if it is not known.
 
-The causes are in the order in which to act on them. The first is the verdict,
-in --json `verdict` and `why`: what grew, memory that was free but unusable,
-memory that others hold, a limit, or the size of what is in use.
-  grew               a site holds more than in every earlier step, or leaks
-  free and not used  a piece was large enough: max_split_size_mb, a private pool
-                     that is not in the file, or it became free while the
-                     request waited
+Act on the causes in the order shown. The first is the verdict (`verdict` and
+`why` in --json). It blames growth, free but unusable memory, memory held by
+others, a limit, or simply the amount in use.
+  grew               a site leaks, or holds more than in any earlier step
+  free and not used  a piece was large enough but was not used, because of
+                     max_split_size_mb or a private pool that is not in the
+                     file, or because it became free only while the request
+                     waited
   fragmented         enough was free here, or together with the device's free
                      memory, but in pieces
-  rounded up         enough was free together with the device's free memory, but
-                     not for the segment that is needed
-  free elsewhere     enough was free, some of it for other streams, the other
-                     kind of pool or other pools
-  pending            enough was free or waited for a stream
-  limited            the device had enough free: a limit on the process, or one
-                     from outside
-  occupied           others hold a large part of the device: other processes, or
-                     this one's libraries (a file does not show it)
-  full               all free memory together is less than the request; shows
-                     what is in use, and what to reduce
+  rounded up         with the device's free memory, enough was free for the
+                     request, but not for the larger segment that it needs
+  free elsewhere     enough was free, but some of it belonged to other streams,
+                     other pools or the other kind of pool
+  pending            enough was free or waiting for a stream
+  limited            the device had enough free memory, but a limit on the
+                     process, or an external one, prevented its use
+  occupied           others hold much of the device's memory: other processes,
+                     or this one's libraries (a snapshot does not show which)
+  full               all free memory together is less than the request; the
+                     answer shows what is in use and what to reduce
   addresses          the request was for addresses to map memory at, and the
                      process has reserved too many
 
-For a log, explains the last out-of-memory message from its figures. Messages of
-PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel are understood, of one or
-many ranks.
+For a log, explains the last out-of-memory message from its figures. Understands
+messages from PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel, from one
+rank or many.
 
 Example:
   memreel oom snapshot.pickle
   memreel oom train.log
   memreel oom snapshot.pickle --log train.log
 
-Exit status: 0 no request failed, 1 one failed, 2 wrong usage, 3 a file that
+Exit status: 0 if no request failed, 1 if any did, 2 wrong usage, 3 a file that
 cannot be read, is not a snapshot, or is a log without a message.")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -87,7 +88,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     listing: Listing,
 
-    /// Add what a snapshot lacks from a log: the device's size, and who else holds memory
+    /// Add, from a log, what the snapshot lacks: the device's size and who else holds memory
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

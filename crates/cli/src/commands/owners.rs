@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Show at most N calls per stack
+    /// Show at most COUNT calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     frames: usize,
 }

@@ -31,8 +31,8 @@ that wrapped. Without -o, only prints how much would be left. All devices are
 kept; to extract one, use `memreel split --device`.
 
 `--scope step#7` keeps number 7 of the scopes named step, counted from 0 in the
-order of their starts; `memreel leaks --between` counts in the same way. If a
-scope is itself named step#7, it takes precedence.
+order in which they start; `memreel leaks --between` counts in the same way. If
+a scope is itself named step#7, it takes precedence.
 
 Example:
   memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle

@@ -36,8 +36,8 @@ JSON as the viewer loads it is also read; rules 3 and 5, about the bytes of a
 pickle, do not apply to it. There is no --device, because viewers read a file as
 a whole.
 
-Exit status: 0 no E finding, 1 an E finding, 2 wrong usage, 3 a file that cannot
-be read or is not a snapshot; of several files the highest.")]
+Exit status: 0 if there is no E finding, 1 if there is one, 2 wrong usage, 3 a
+file that cannot be read or is not a snapshot; of several files the highest.")]
 pub(crate) struct Options {
     /// Print one JSON object per line: every finding, and a summary for each file
     #[arg(long)]

@@ -27,11 +27,11 @@ pub(crate) struct Input {
 /// How much of a list of stacks is printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Listing {
-    /// Show at most N groups
+    /// Show at most COUNT groups
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     pub(crate) n: usize,
 
-    /// Show at most N calls per stack
+    /// Show at most COUNT calls per stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 

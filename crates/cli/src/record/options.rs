@@ -14,15 +14,15 @@ PyTorch, JAX, CuPy, NCCL, cuBLAS or your own CUDA code. With --heap, malloc and
 its relatives are also recorded, in any program.
 
 PROGRAM keeps the terminal, and its exit status is the status of this command.
-When it has ended, each process that allocated memory has a snapshot (with rank
-and PID in its name) and a line, and a table for each device shows who held the
-memory: each library, the driver, other processes, the rest. `memreel owners
-FILE...` prints the table again; lines and table go to standard error. What a
-process recorded survives SIGKILL.
+When it ends, memreel writes a snapshot (with rank and PID in its name) and
+prints one line for each process that allocated memory, and a table for each
+device of who held the memory: each library, the driver, other processes, the
+rest. `memreel owners FILE...` prints the table again; lines and table go to
+standard error. What a process recorded survives SIGKILL.
 
 --stacks, --signal, --every, --ring, --sample and --min-size are keys of the
-variable MEMREEL, and may be set there instead. Dumps of --signal, --every and
-MEMREEL=dump=... are written next to the snapshot of PROGRAM.
+variable MEMREEL, and may be set there instead. Snapshots from --signal, --every
+and MEMREEL=dump=... are written next to PROGRAM's.
 
 --metrics serves metrics for Prometheus, and --live the page of
 `memreel view --live`, without adding a thread to the program.
@@ -33,11 +33,13 @@ Example:
   memreel record --heap -- git status
   memreel record --live -- python train.py      watch it in a browser
 
-Exit status: that of PROGRAM, 128 and the signal's number if a signal ended it;
-127 if there is no such program, 126 if it cannot be run; 2 wrong usage, 3 a
-missing memreel library or a folder that cannot be written, before PROGRAM runs.")]
+Exit status: that of PROGRAM, or 128 plus the signal's number if a signal ended
+it; 127 if there is no such program, 126 if it cannot be run; 2 wrong usage, 3 a
+missing memreel library or a folder that cannot be written, before PROGRAM
+runs.")]
 pub(crate) struct Options {
-    /// Write PROGRAM's snapshot here, with {rank}, {pid}, {host}, {name}; its children's go next to it
+    /// Write PROGRAM's snapshot to FILE, which may contain {rank}, {pid}, {host} and {name}; those of its
+    /// children go next to it
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 
@@ -45,7 +47,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) heap: bool,
 
-    /// Record frames of Python, of compiled code, all, or none
+    /// Record Python frames, compiled-code frames, all frames, or none
     #[arg(long, value_name = "KIND")]
     pub(super) stacks: Option<String>,
 
@@ -54,7 +56,7 @@ pub(crate) struct Options {
     pub(super) signal: Option<String>,
 
     /// Write a snapshot at this interval: a time such as 30s, or allocated bytes such as 10GiB
-    #[arg(long, value_name = "OFTEN")]
+    #[arg(long, value_name = "INTERVAL")]
     pub(super) every: Option<String>,
 
     /// Keep this many events per device [default: 4000000]

@@ -59,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Show at most N owners, and N sites in each list
+    /// Show at most COUNT owners, and COUNT sites in each list
     #[arg(short, value_name = "COUNT", default_value_t = 5)]
     n: usize,
 

@@ -28,8 +28,8 @@ Example:
   memreel doctor ./server
   memreel doctor --json
 
-Exit status: 0 all that `memreel record` needs works, 1 something that it needs
-does not work, 2 wrong usage.")]
+Exit status: 0 if all that `memreel record` needs works, 1 if something that it
+needs does not work, 2 wrong usage.")]
 pub(crate) struct Options {
     /// Also check whether this program can be recorded
     #[arg(value_name = "PROGRAM")]

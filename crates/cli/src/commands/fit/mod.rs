@@ -44,7 +44,7 @@ requests, change their sizes, or add a checkpoint.
 With three sizes, each is checked by predicting it from the others. The
 confidence is the largest distance of a bound from the guess, from requests that
 follow no law and from three random orders of the frees that one call makes: up
-to 1 % is sure, up to 3 % is high, up to 10 % is fair, more is low. A size of
+to 1 % is certain, up to 3 % is high, up to 10 % is fair, more is low. A size of
 more than eight times the nearest run is fair at most.
 
 Under --limit the allocator releases its cache before a request fails, as

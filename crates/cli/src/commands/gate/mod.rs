@@ -56,7 +56,7 @@ use crate::{
 Peaks come from the recorded events, in requested bytes, so a slow machine does
 not matter, but the overlap of threads does: `peak` is the most memory in use
 (see `memreel top --help`), `live` is what is allocated at the end.
-Fragmentation is the share of the reserved memory that is in no block when the
+Fragmentation is the share of the reserved memory not in any block when the
 most is reserved. A baseline is an older snapshot: peak, live and reserved may
 exceed it by the tolerance. A heap's reserved memory differs from run to run and
 is not compared. A device that the baseline does not have fails. --max-owner is
@@ -116,7 +116,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
-    /// Allow at most this share of reserved memory in no block, when the most is reserved
+    /// Allow at most this share of reserved memory not in any block, when the most is reserved
     #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 

@@ -7,20 +7,21 @@ use crate::options::{Input, Listing};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without an option, lists the sites that hold blocks at the end. First come
-leaks: they grew in each of at least three steps, or throughout a long history,
-and freed none of it. Then what grew, to more than in every earlier step; then
-what may be a leak, with the reason for the doubt. Weights, caches, warm-up, the
-blocks of a larger step and what one call allocates are none of these.
-Columns: `share` of all that is allocated at the end, `bytes` of the site's
-blocks that are live then, `live` their number, and `freed` how many blocks of
-the site were allocated and freed: within the history, or over the whole run of
-a heap that memreel record recorded.
+leaks: sites that grew in each of at least three steps, or throughout a long
+history, and freed none of what they added. Next come sites that hold more than
+in any earlier step, and then possible leaks, with the reason for the doubt.
+Weights, caches, warm-up, the blocks of a larger step and what one call
+allocates are none of these.
+Columns: `share`: the site's share of all memory allocated at the end; `bytes`
+and `live`: the size and number of its blocks that are live then; `freed`: how
+many of its blocks were allocated and freed, within the history or, for a heap
+recorded by memreel record, over the whole run.
 
-With several files, which must be snapshots of one program in order of time,
-lists the sites that hold more in each file than in the one before.
+With several files, which must be snapshots of one program in chronological
+order, lists the sites that hold more in each file than in the one before.
 
 A scope that occurs several times is named with its number: step#0 is the first
-scope `step` of the device, step#1 the second, in the order of their starts.
+scope `step` of the device, step#1 the second, in the order in which they start.
 `memreel slim --scope` counts in the same way. If a scope is itself named
 step#1, it takes precedence.
 

@@ -52,13 +52,13 @@ Example:
   memreel ranks 'run-rank*.pickle' --by step
   memreel ranks run-rank*.pickle --html ranks.html
 
-Exit status: 0 no rank differs, 1 a rank differs or ran out of memory, 2 wrong
-usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 if no rank differs, 1 if a rank differs or ran out of memory, 2
+wrong usage, 3 a file that cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Show at most N ranks that are not outliers
+    /// Show at most COUNT ranks that are not outliers
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 

@@ -40,8 +40,8 @@ out of memory or released its cache to continue.
 
 The baseline compares the replay of the recorded setting with the recorded run,
 event by event, on a device that refuses what the recorded one refused. Its
-largest deviation is the confidence of every answer: none is sure, up to 1 % of
-the recorded peak is high, up to 5 % is fair, more is low.
+largest deviation is the confidence of every answer: none is certain, up to 1 %
+of the recorded peak is high, up to 5 % is fair, more is low.
 
 --sweep prints the best setting first: the one with the fewest failed requests;
 of those within 5 % of the lowest worst case, the one with the fewest device
@@ -63,7 +63,7 @@ Columns:
                   (falling addresses, or the recorded ones)
   worst case      the same for the worst order of addresses
   peak allocated  the most bytes in blocks that the program held, with rounding
-  unused at peak  the reserved bytes in no block when the most are reserved
+  unused at peak  bytes not in any block when the most are reserved
   device allocs   segments, or ranges of pages, taken from the device
   device frees    those returned to it
   retries         requests that released the cache and tried the device again
@@ -96,11 +96,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MOMENT", requires = "conf", conflicts_with_all = ["sweep", "output"])]
     from: Option<String>,
 
-    /// Show at most N rows of a sweep
+    /// Show at most COUNT rows of a sweep
     #[arg(short, value_name = "COUNT", default_value_t = 8, requires = "sweep")]
     n: usize,
 
-    /// Show at most N calls of a failed request's stack
+    /// Show at most COUNT calls of a failed request's stack
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 

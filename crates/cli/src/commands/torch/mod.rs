@@ -26,7 +26,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Returns the row of the command.
 pub(super) fn row() -> Row {
-    Row::group("torch", "Answer as PyTorch's tool does: stats, trace, segments, memory", line, ready)
+    Row::group("torch", "Print what PyTorch's tool does: stats, trace, segments, memory", line, ready)
 }
 
 /// The part of the help after the list of commands.
