@@ -35,8 +35,8 @@ impl Snapshot {
 
     fn described(&self) -> String {
         if self.is_scenario() {
-            return "a scenario: the requests and frees of a test of an allocator, with the segments that it left; give the \
-                    file of _dump_snapshot"
+            return "a scenario: the requests and frees of a test of an allocator, with the segments that it left; give a \
+                    file written by _dump_snapshot"
                 .to_owned();
         }
         if self.top_level == TopLevel::SegmentList {
