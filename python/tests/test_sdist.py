@@ -129,8 +129,8 @@ def test_what_pyproject_names_is_in_the_archive(unpacked):
     assert list(unpacked.glob(project["project"]["license-files"][0]))
     maturin = project["tool"]["maturin"]
     assert (unpacked / maturin["manifest-path"]).is_file() and (unpacked / maturin["python-source"] / "memreel").is_dir()
-    for package in backend().PACKAGES:
-        assert (unpacked / package.removeprefix("memreel-") / "Cargo.toml").is_file()
+    for folder in ("capi", "hooks/cuda", "hooks/malloc"):
+        assert (unpacked / "crates" / folder / "Cargo.toml").is_file()
     assert list((unpacked / "python" / "memreel_record").glob("*.py"))
 
 

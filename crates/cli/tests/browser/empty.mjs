@@ -27,8 +27,7 @@ const SAYS = [
   ["no_memory.json", VIEWS, "No block was recorded on this device", "record the process that uses the device"],
   ["no_events.json", ["timeline"], "No events were recorded, so the timeline has one moment", "the memory at the end, as in State, Stacks and Blocks"],
   ["no_events.json", VIEWS, "no events", "_record_memory_history(enabled=\"all\")"],
-  ["no_history.json", VIEWS, "no history: the file only has segments", "write it with \
-    torch.cuda.memory._dump_snapshot"],
+  ["no_history.json", VIEWS, "no history: the file only has segments", "write it with torch.cuda.memory._dump_snapshot"],
   ["no_stacks.json", ["stacks"], "No block has a stack", "_record_memory_history(stacks=\"python\")"],
   ["no_segments.json", ["state"], "The file has no segments, so the state is empty", "Timeline, Stacks and Blocks show its blocks"],
   ["no_segments.json", VIEWS, "there are no segments", "figures are those of blocks"],

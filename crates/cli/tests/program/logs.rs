@@ -166,7 +166,10 @@ fn a_text_without_a_message_says_what_was_looked_for() {
             file("pointer.pickle", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
             &["git lfs pull"],
         ),
-        (file("summary.txt", "|====|\n|  PyTorch CUDA memory summary, device ID 0 |\n"), &["a text"]),
+        (
+            file("summary.txt", "|====|\n|  PyTorch CUDA memory summary, device ID 0 |\n"),
+            &["memory_summary()"],
+        ),
         (file("summary.txt", &format!("|{}|\n", "=".repeat(75))), &["memory_summary()", "_dump_snapshot"]),
         (file("stats.txt", "OrderedDict([('active.all.allocated', 1)])\n"), &["memory_stats()"]),
         (

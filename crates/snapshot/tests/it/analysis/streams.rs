@@ -123,7 +123,7 @@ fn streams_are_the_cause_of_a_failure() {
     assert_eq!((at, cause.bytes), (0, 6 * 62 * MIB));
     let finding = &cause.finding;
     assert!(finding.starts_with("6 streams keep 62.00 MiB each, allocated by "), "{finding}");
-    assert!(finding.contains("pack") && finding.contains("; blocks of 2.00 MiB of "), "{finding}");
+    assert!(finding.contains("pack") && finding.contains("; 2.00 MiB blocks from "), "{finding}");
     assert!(
         finding.contains("checksum") && finding.contains(" pin 6 segments with 372.00 MiB free"),
         "{finding}"
