@@ -62,6 +62,14 @@ impl Mapped {
         match *self {}
     }
 
+    pub(super) fn set_alone(&self) {
+        match *self {}
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn is_open(&self) -> bool {
         match *self {}
     }

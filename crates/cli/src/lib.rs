@@ -27,7 +27,7 @@ mod row;
 #[cfg(target_os = "linux")]
 mod run;
 mod serve;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod temporary;
 mod text;
 #[cfg(target_os = "linux")]
@@ -75,7 +75,7 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
         let _ = io::stdout().write_all(SITUATIONS.as_bytes());
         return Exit::Fine as u8;
     }
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     temporary::choose();
     if let Some(roots) = env::var_os("MEMREEL_ROOTS") {
         keep_to(env::split_paths(&roots).collect());

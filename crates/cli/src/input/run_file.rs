@@ -3,13 +3,15 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    fs,
+    fmt, fs,
     io::Read,
     path::{Component, Path, PathBuf},
 };
 
 use memreel_snapshot::place::open_plain;
 use serde::{Deserialize, Serialize};
+
+use crate::text::clean;
 
 /// The ending of such a file.
 pub(crate) const ENDING: &str = "memreel";
@@ -66,6 +68,19 @@ pub(crate) struct NotRecorded {
     pub(crate) why: String,
     /// Whether it is a system tool that holds hardly any memory: no gate fails because of it.
     pub(crate) is_minor: bool,
+}
+
+impl fmt::Display for NotRecorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotRecorded { name, n_processes, why, .. } = self;
+        let name = name.as_deref().map(clean);
+        match (name, *n_processes) {
+            (Some(name), 1) => write!(f, "{name} ran unrecorded: {why}"),
+            (Some(name), n) => write!(f, "{name} ran unrecorded, {n} processes: {why}"),
+            (None, 1) => write!(f, "1 process ran unrecorded, {why}"),
+            (None, n) => write!(f, "{n} processes ran unrecorded, {why}"),
+        }
+    }
 }
 
 impl RunFile {

@@ -116,19 +116,6 @@ pub(super) fn grouped(bystanders: &[Bystander]) -> Vec<NotRecorded> {
     all
 }
 
-impl Display for NotRecorded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotRecorded { name, n_processes, why, .. } = self;
-        let name = name.as_deref().map(clean);
-        match (name, *n_processes) {
-            (Some(name), 1) => write!(f, "{name} ran unrecorded: {why}"),
-            (Some(name), n) => write!(f, "{name} ran unrecorded, {n} processes: {why}"),
-            (None, 1) => write!(f, "1 process ran unrecorded, {why}"),
-            (None, n) => write!(f, "{n} processes ran unrecorded, {why}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,10 +16,12 @@ use std::{
     process,
 };
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{RenameFlags, linkat, renameat_with};
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, fcntl_setfl, fstat, linkat, mkdirat, openat,
-        readlinkat, renameat, renameat_with, statat, unlinkat,
+        AtFlags, CWD, FileType, Mode, OFlags, Stat, fcntl_setfl, fstat, mkdirat, openat, readlinkat,
+        renameat, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
