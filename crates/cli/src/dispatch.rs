@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::error::ErrorKind;
+use memreel_snapshot::words::Bytes;
 
 use crate::row::{Program, Ready};
 
@@ -23,23 +24,25 @@ pub(crate) fn parsed(words: Vec<OsString>, program: &Program) -> Result<Ready, c
     asked.unwrap_or_else(|| Err(clap::Error::new(ErrorKind::MissingSubcommand)))
 }
 
-/// Joins the two words of a size, as in `--max-peak 200 MiB`. The words after `--` are another program's.
+/// Joins the two words of a size, as in `--max-peak 200 MiB`. The words of a program that is recorded stay as they are.
 fn with_whole_sizes(words: Vec<OsString>) -> Vec<OsString> {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "KB", "MB", "GB"];
-    let is_unit =
-        |word: &OsStr| UNITS.iter().any(|unit| word.eq_ignore_ascii_case(unit)) && !Path::new(word).exists();
-    let is_number = |word: &OsString| word.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
-    let n_own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    if words.get(1).is_some_and(|command| command == "record") {
+        return words;
+    }
+    let is_size = |number: &OsStr, unit: &OsStr| {
+        let is_unit = |unit: &str| {
+            unit.starts_with(|c: char| c.is_ascii_alphabetic()) && Bytes::parse(&format!("1{unit}")).is_some()
+        };
+        let is_number = |number: &str| number.parse::<f64>().is_ok();
+        number.to_str().is_some_and(is_number)
+            && unit.to_str().is_some_and(is_unit)
+            && !Path::new(unit).exists()
+    };
     let mut whole: Vec<OsString> = Vec::with_capacity(words.len());
-    for (at, word) in words.into_iter().enumerate() {
+    for word in words {
         match &mut whole[..] {
-            [.., option, number]
-                if at < n_own
-                    && is_unit(&word)
-                    && is_number(number)
-                    && option.to_string_lossy().starts_with("--") =>
-            {
-                number.push(word);
+            [.., option, number] if option.to_string_lossy().starts_with("--") && is_size(number, &word) => {
+                number.push(word)
             }
             _ => whole.push(word),
         }
@@ -86,7 +89,7 @@ mod tests {
             "memreel gate --max-peak 1.5gib"
         );
         for unchanged in
-            ["memreel top -n 5 MiB", "memreel record -- a --limit 2 GiB", "memreel fit 4 MB", "memreel"]
+            ["memreel top -n 5 MiB", "memreel record a --limit 2 GiB", "memreel fit 4 MB", "memreel"]
         {
             assert_eq!(joined(&unchanged.split(' ').collect::<Vec<_>>()), unchanged);
         }
