@@ -126,6 +126,14 @@ fn a_keeper_begins_with_its_work_and_ends_with_its_file() {
     );
 }
 
+/// How much address space this process has now: the test's own thread has one of those stacks too.
+fn address_space_bytes() -> u64 {
+    let sizes = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = sizes.split_whitespace().next().unwrap().parse().unwrap();
+    // SAFETY: a question to the C library, about no memory.
+    pages * u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap()
+}
+
 /// Sets how much address space this process may have.
 fn limit_memory(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
@@ -133,7 +141,7 @@ fn limit_memory(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
-/// At first there is no address space for its stack.
+/// At first there is no address space for its stack, and enough for everything else.
 #[test]
 fn a_keeper_that_cannot_begin_begins_later() {
     const STACK_BYTES: u64 = 1 << 34;
@@ -144,7 +152,7 @@ fn a_keeper_that_cannot_begin_begins_later() {
         thread::Builder::new().stack_size(1 << 16).spawn(park_for_ever).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let reel = reel(Recording::all().max_entries(2048).tape(folder.path().join("run.tape")));
-        limit_memory(STACK_BYTES / 2);
+        limit_memory(address_space_bytes() + STACK_BYTES / 2);
         fill(&reel);
         assert_eq!(n_keepers(), 0);
         limit_memory(libc::RLIM_INFINITY);
