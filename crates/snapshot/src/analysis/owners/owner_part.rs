@@ -14,8 +14,8 @@ use crate::{
         state::{Holding, Lives, has_requests, holdings, of_blocks},
     },
     history::{Life, Moment, Times},
-    model::{DeviceUsage, RecordedDevices, ResidentReport, Segment, Snapshot, Text, TimedUsage},
-    words::DeviceId,
+    model::{DeviceUsage, RecordedDevices, ResidentReport, Segment, Snapshot, StackIndex, Text, TimedUsage},
+    words::{DeviceId, SeededMap, usage::PINNED},
 };
 
 /// Returns the parts of a snapshot, one for each device. `number` is its place in the list that was asked about.
@@ -58,7 +58,10 @@ pub(super) struct OwnerPart<'a> {
     pub(super) name: String,
     pub(super) uuid: String,
     pub(super) reports: Vec<TimedUsage>,
-    pub(super) holdings: Vec<(Holding, Text)>,
+    /// Each with the place of its owner in `owners`.
+    pub(super) holdings: Vec<(Holding, u32)>,
+    /// Each once.
+    pub(super) owners: Vec<Text>,
     /// The readings of the process's memory, if it is its heap, oldest first.
     pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
@@ -98,7 +101,8 @@ impl<'a> OwnerPart<'a> {
             sights(resident, lives, moment_at, judge, &MappedMemory::of(snapshot, device), earlier)
         };
         let sights = lives.as_ref().map(of_lives).unwrap_or_default();
-        let owned = |holding: Holding| (holding, judge.of(holding.stack));
+        let mut names = OwnerNames::default();
+        let owned = |holding: Holding| (holding, names.of_stack(holding.stack, judge));
         let reports = usage.map(|usage| usage.reports.clone()).unwrap_or_default();
         let last_entry =
             entries.len().checked_sub(1).and_then(|last| times.get(last)).filter(|time_us| *time_us != 0);
@@ -108,18 +112,25 @@ impl<'a> OwnerPart<'a> {
             |text: fn(&DeviceUsage) -> &String| usage.map_or_else(String::new, |usage| text(usage).clone());
         let (name, holdings): (_, Vec<_>) =
             (named(|usage| &usage.name), holdings.into_iter().map(owned).collect());
-        // PyTorch keeps a pinned block after its free, as a separate segment.
-        let held =
-            (device == DeviceId::HOST).then(|| of_allocated(&Lives::new(entries, &segments, recorded).all));
+        let rounded = if device == DeviceId::HOST {
+            // PyTorch keeps a pinned block after its free, as a separate segment.
+            RoundedBlocks::of(&of_allocated(&Lives::new(entries, &segments, recorded).all))
+        } else if name == PINNED {
+            let is_torch = |(_, owner): &&(Holding, u32)| &*names.all[*owner as usize] == "pytorch";
+            RoundedBlocks::of(&holdings.iter().filter(is_torch).map(|(held, _)| *held).collect::<Vec<_>>())
+        } else {
+            RoundedBlocks::default()
+        };
         let part = OwnerPart {
             number,
             stacks_of: number,
             device,
-            rounded: RoundedBlocks::of(device, &name, held.as_deref().unwrap_or(&holdings)),
+            rounded,
             name,
             uuid: named(|usage| &usage.uuid),
             reports,
             holdings,
+            owners: Vec::new(),
             sights,
             is_of_blocks,
             sample_bytes: recorded.weight_bytes,
@@ -127,15 +138,21 @@ impl<'a> OwnerPart<'a> {
             n_entries: entries.len(),
             last_us,
         };
-        match earlier.zip(owners) {
-            Some((peak, owners)) => part.behind(&peak, &owners),
+        let part = match earlier.zip(owners) {
+            Some((peak, owners)) => part.behind(&peak, &owners, &mut names),
             None => part,
-        }
+        };
+        OwnerPart { owners: names.all, ..part }
     }
 
     /// Puts a peak before the history, which begins two entries later: at the first its blocks are there, at the second they are
     /// gone. Of their stacks the table has the owners.
-    fn behind(mut self, peak: &EarlierPeak, owners: &BTreeMap<Text, OfOwner>) -> OwnerPart<'a> {
+    fn behind(
+        mut self,
+        peak: &EarlierPeak,
+        owners: &BTreeMap<Text, OfOwner>,
+        names: &mut OwnerNames,
+    ) -> OwnerPart<'a> {
         const N: u32 = 2;
         let later = |moment: &mut Moment| {
             if *moment != Moment::NEVER {
@@ -147,11 +164,8 @@ impl<'a> OwnerPart<'a> {
             later(&mut holding.until);
         }
         let (from, until) = (Moment::after(0), Moment::after(1));
-        self.holdings.extend(
-            owners
-                .iter()
-                .map(|(owner, of)| (Holding { bytes: of.bytes, stack: None, from, until }, owner.clone())),
-        );
+        let held = |of: &OfOwner| Holding { bytes: of.bytes, stack: None, from, until };
+        self.holdings.extend(owners.iter().map(|(owner, of)| (held(of), names.number(owner.clone()))));
         let first_us = self.times.get(0).unwrap_or(0);
         let peak_us = i64::try_from(peak.time_us).unwrap_or(i64::MAX).min(first_us);
         let times = (0..self.n_entries).filter_map(|entry| self.times.get(entry));
@@ -177,16 +191,75 @@ impl<'a> OwnerPart<'a> {
         n.checked_sub(1).map(|last| &self.reports[last])
     }
 
-    pub(super) fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, Text)> {
+    pub(super) fn held_at(&self, moment: Moment) -> impl Iterator<Item = &(Holding, u32)> {
         self.holdings.iter().filter(move |(holding, _)| holding.is_held_at(moment))
+    }
+
+    /// Returns the bytes that each owner holds at a moment, by the stack that requested them.
+    pub(super) fn sums_at(&self, moment: Moment) -> SeededMap<(u32, Option<StackIndex>), i128> {
+        let mut sums = SeededMap::default();
+        for (holding, owner) in self.held_at(moment) {
+            *sums.entry((*owner, holding.stack)).or_default() += i128::from(holding.bytes);
+        }
+        sums
+    }
+
+    /// Returns the moments at which holdings of some owners begin or end, rising, with what they add and remove then.
+    pub(super) fn changes(
+        &self,
+        is_counted: impl Fn(u32) -> bool,
+        also: impl Iterator<Item = Moment>,
+    ) -> Vec<(Moment, i128)> {
+        let (mut sums, mut is_change) = (vec![0_i128; self.n_entries + 1], vec![false; self.n_entries + 1]);
+        let mut add = |moment: Moment, bytes: i128| {
+            if let Some(sum) = sums.get_mut(moment.n_entries()) {
+                *sum += bytes;
+                is_change[moment.n_entries()] = true;
+            }
+        };
+        for (Holding { bytes, from, until, .. }, _) in
+            self.holdings.iter().filter(|(_, owner)| is_counted(*owner))
+        {
+            add(*from, i128::from(*bytes));
+            add(*until, -i128::from(*bytes));
+        }
+        also.for_each(|moment| add(moment, 0));
+        let all = (0..).map(Moment).zip(sums).zip(is_change);
+        all.filter(|(_, is_change)| *is_change).map(|(change, _)| change).collect()
+    }
+}
+
+/// The owners of holdings, each once.
+#[derive(Default)]
+struct OwnerNames {
+    all: Vec<Text>,
+    numbers: SeededMap<Text, u32>,
+    of_stacks: SeededMap<Option<StackIndex>, u32>,
+}
+
+impl OwnerNames {
+    fn of_stack(&mut self, stack: Option<StackIndex>, judge: &mut Owners<'_>) -> u32 {
+        if let Some(number) = self.of_stacks.get(&stack) {
+            return *number;
+        }
+        let number = self.number(judge.of(stack));
+        self.of_stacks.insert(stack, number);
+        number
+    }
+
+    fn number(&mut self, name: Text) -> u32 {
+        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.all.push(name.clone());
+            next
+        })
     }
 }
 
 /// Returns a program's pinned memory, without what it freed.
-fn of_allocated(lives: &[Life]) -> Vec<(Holding, Text)> {
+fn of_allocated(lives: &[Life]) -> Vec<Holding> {
     let held = |life: &Life| Life { until: life.until.min(life.requested), ..*life };
-    let held: Vec<Life> = lives.iter().map(held).collect();
-    of_blocks(&held).into_iter().map(|holding| (holding, Text::default())).collect()
+    of_blocks(&lives.iter().map(held).collect::<Vec<Life>>())
 }
 
 /// Returns the most bytes of the blocks that are in use at any moment.

@@ -116,12 +116,12 @@ impl Table<'_> {
         let mut owned: BTreeMap<Text, Owned> = BTreeMap::new();
         for (at, point) in points.iter().enumerate() {
             for (part, moment) in self.parts.iter().zip(&point.moments) {
-                for (holding, owner) in moment.iter().flat_map(|moment| part.held_at(*moment)) {
-                    let of = owned.entry(owner.clone()).or_default();
-                    of.bytes[at] += i128::from(holding.bytes);
-                    if let Some(stack) = holding.stack {
+                for ((owner, stack), sum) in moment.iter().flat_map(|moment| part.sums_at(*moment)) {
+                    let of = owned.entry(part.owners[owner as usize].clone()).or_default();
+                    of.bytes[at] += sum;
+                    if let Some(stack) = stack {
                         let bytes = of.stacks[at].entry((part.number, part.stacks_of, stack)).or_default();
-                        *bytes = bytes.saturating_add(holding.bytes);
+                        *bytes = bytes.saturating_add(u64::try_from(sum).unwrap_or(u64::MAX));
                     }
                 }
             }
@@ -195,23 +195,22 @@ impl Table<'_> {
     fn most_recorded(&self) -> Point {
         let mut changes: Vec<Change> = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
+            let is_outside: Vec<bool> = part.owners.iter().map(|owner| is_outside(owner)).collect();
             let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
-            for (Holding { bytes, from, until, .. }, _) in
-                part.holdings.iter().filter(|(_, owner)| !is_outside(owner))
-            {
-                let bytes = i128::from(*bytes);
-                changes.push(Change { time_us: time(*from), part: at, moment: Some(*from), bytes });
-                let gone = Change { time_us: part.last_us, part: at, moment: None, bytes: -bytes };
-                match *until {
-                    Moment::NEVER if part.last_us.is_some() => changes.push(gone),
-                    Moment::NEVER => {}
-                    until => changes.push(Change {
-                        time_us: time(until),
-                        moment: Some(until),
-                        bytes: -bytes,
-                        ..gone
-                    }),
-                }
+            let of_part = part.changes(|owner| !is_outside[owner as usize], std::iter::empty());
+            changes.extend(of_part.into_iter().map(|(moment, bytes)| Change {
+                time_us: time(moment),
+                part: at,
+                moment: Some(moment),
+                bytes,
+            }));
+            let is_left = |(holding, owner): &&(Holding, u32)| {
+                holding.until == Moment::NEVER && !is_outside[*owner as usize]
+            };
+            let left = part.holdings.iter().filter(is_left).map(|(holding, _)| i128::from(holding.bytes));
+            let bytes = -left.sum::<i128>();
+            if part.last_us.is_some() && bytes != 0 {
+                changes.push(Change { time_us: part.last_us, part: at, moment: None, bytes });
             }
         }
         // At the same time, processes end last.
@@ -278,7 +277,8 @@ impl Table<'_> {
             others.slack += slack;
             others.rounding += rounding;
             if at != reporter {
-                let held = part.held_at(*moment).filter(|(_, owner)| !is_outside(owner));
+                let held =
+                    part.held_at(*moment).filter(|(_, owner)| !is_outside(&part.owners[*owner as usize]));
                 of_recorded +=
                     held.map(|(holding, _)| i128::from(holding.bytes)).sum::<i128>() + slack + rounding;
             }

@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    analysis::state::Holding,
-    history::Moment,
-    model::Text,
-    words::{DeviceId, usage::PINNED},
-};
+use crate::{analysis::state::Holding, history::Moment};
 
 /// The blocks of one process, at the moment with the most bytes in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,14 +12,10 @@ pub(super) struct RoundedBlocks {
 }
 
 impl RoundedBlocks {
-    /// Returns those of a device; nothing if it is not pinned memory. [`DeviceId::HOST`] is PyTorch's own.
-    pub(super) fn of(device: DeviceId, name: &str, holdings: &[(Holding, Text)]) -> RoundedBlocks {
-        let is_rounded = |(holding, owner): &&(Holding, Text)| {
-            let is_torch = device == DeviceId::HOST || (name == PINNED && &**owner == "pytorch");
-            is_torch && holding.bytes.is_power_of_two()
-        };
+    /// Returns those of PyTorch's pinned memory.
+    pub(super) fn of(holdings: &[Holding]) -> RoundedBlocks {
         let mut changes: BTreeMap<Moment, (i128, i128)> = BTreeMap::new();
-        for (holding, _) in holdings.iter().filter(is_rounded) {
+        for holding in holdings.iter().filter(|holding| holding.bytes.is_power_of_two()) {
             for (moment, sign) in [(holding.from, 1), (holding.until, -1)] {
                 let (n, bytes) = changes.entry(moment).or_default();
                 (*n, *bytes) = (*n + sign, *bytes + sign * i128::from(holding.bytes));

@@ -4,7 +4,7 @@
 //! changed or, if there are too many, the maximum of each of equal spans of time, and always those that a table of only
 //! this process shows. So a table of one process equals that of [`owners`](super::owners), and memory is bounded.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     owner_part::{OwnerPart, parts_of, time_of},
@@ -93,11 +93,11 @@ impl RunOwners {
     /// Keeps of the stacks of each owner the largest at the moments that a table of this part alone is about; of an owner that
     /// held nothing then, the one that asked for the most.
     fn with_own_stacks<'a>(&mut self, mut part: OwnerPart<'a>, snapshot: &Snapshot) -> OwnerPart<'a> {
-        let mut all = largest(part.holdings.iter());
+        let mut all = largest(&part, part.holdings.iter());
         let mut found: Vec<StackIndex> = Vec::new();
         for moment in points_of(&part).into_iter().flatten() {
-            for (owner, stack) in largest(part.held_at(moment)) {
-                all.remove(owner);
+            for (owner, stack) in largest(&part, part.held_at(moment)) {
+                all.remove(&owner);
                 found.push(stack);
             }
         }
@@ -136,38 +136,44 @@ fn stacks_of(sights: &mut [Sight]) -> impl Iterator<Item = &mut (StackIndex, u64
 }
 
 /// Returns the stack of each owner that requested the most.
-fn largest<'h>(holdings: impl Iterator<Item = &'h (Holding, Text)>) -> BTreeMap<&'h Text, StackIndex> {
-    let mut sums: BTreeMap<(&Text, StackIndex), u64> = BTreeMap::new();
+fn largest<'h>(
+    part: &OwnerPart<'_>,
+    holdings: impl Iterator<Item = &'h (Holding, u32)>,
+) -> BTreeMap<Text, StackIndex> {
+    let mut sums: SeededMap<(u32, StackIndex), u64> = SeededMap::default();
     for (holding, owner) in holdings {
         if let Some(stack) = holding.stack {
-            let sum = sums.entry((owner, stack)).or_default();
+            let sum = sums.entry((*owner, stack)).or_default();
             *sum = sum.saturating_add(holding.bytes);
         }
     }
-    let mut largest: BTreeMap<&Text, (u64, StackIndex)> = BTreeMap::new();
+    let mut largest: SeededMap<u32, (u64, Reverse<StackIndex>)> = SeededMap::default();
     for ((owner, stack), bytes) in sums {
-        let most = largest.entry(owner).or_insert((bytes, stack));
-        if bytes > most.0 {
-            *most = (bytes, stack);
-        }
+        let most = largest.entry(owner).or_insert((bytes, Reverse(stack)));
+        *most = (*most).max((bytes, Reverse(stack)));
     }
-    largest.into_iter().map(|(owner, (_, stack))| (owner, stack)).collect()
+    largest.into_iter().map(|(owner, (_, stack))| (part.owners[owner as usize].clone(), stack.0)).collect()
 }
 
 /// Returns a part with at most about this number of moments: what each owner held at each of them.
 fn coarse(part: &OwnerPart<'_>, most: usize) -> OwnerPart<'static> {
     let kept = moments(part, most);
     let place = |moment: Moment| kept.partition_point(|kept| *kept < moment);
-    let mut changes: BTreeMap<(&Text, Option<StackIndex>), Vec<i128>> = BTreeMap::new();
+    let mut changes: SeededMap<(u32, Option<StackIndex>), Vec<i128>> = SeededMap::default();
     for (holding, owner) in &part.holdings {
-        let of = changes.entry((owner, holding.stack)).or_insert_with(|| vec![0; kept.len() + 1]);
-        of[place(holding.from)] += i128::from(holding.bytes);
-        of[place(holding.until)] -= i128::from(holding.bytes);
+        let (from, until) = (place(holding.from), place(holding.until));
+        // Between two moments that are kept it came and went.
+        if from != until {
+            let of = changes.entry((*owner, holding.stack)).or_insert_with(|| vec![0; kept.len() + 1]);
+            of[from] += i128::from(holding.bytes);
+            of[until] -= i128::from(holding.bytes);
+        }
     }
     let mut holdings = Vec::new();
     for ((owner, stack), changes) in changes {
-        holdings.extend(levels(&changes[..kept.len()], stack).map(|holding| (holding, owner.clone())));
+        holdings.extend(levels(&changes[..kept.len()], stack).map(|holding| (holding, owner)));
     }
+    holdings.sort_by_key(|(holding, owner)| (*owner, holding.stack, holding.from));
     holdings.shrink_to_fit();
     let times = kept.iter().filter_map(|moment| part.times.get(moment.entry()?)).collect();
     OwnerPart {
@@ -178,6 +184,7 @@ fn coarse(part: &OwnerPart<'_>, most: usize) -> OwnerPart<'static> {
         uuid: part.uuid.clone(),
         reports: part.reports.clone(),
         holdings,
+        owners: part.owners.clone(),
         sights: part.sights.clone(),
         is_of_blocks: part.is_of_blocks,
         sample_bytes: part.sample_bytes,
@@ -210,26 +217,25 @@ fn levels(changes: &[i128], stack: Option<StackIndex>) -> impl Iterator<Item = H
 fn moments(part: &OwnerPart<'_>, most: usize) -> Vec<Moment> {
     let mut kept = vec![Moment::START, part.end()];
     kept.extend(points_of(part).into_iter().flatten());
-    let mut changes: BTreeMap<Moment, i128> = BTreeMap::new();
-    for (Holding { bytes, from, until, .. }, _) in &part.holdings {
-        *changes.entry(*from).or_default() += i128::from(*bytes);
-        *changes.entry(*until).or_default() -= i128::from(*bytes);
-    }
     let of_reports = part.reports.iter().filter_map(|report| part.moment_at(time_of(report)));
-    of_reports.for_each(|moment| _ = changes.entry(moment).or_default());
-    changes.retain(|moment, _| *moment <= part.end());
+    let changes = part.changes(|_| true, of_reports);
     let n_spans = most.saturating_sub(kept.len()).max(1);
     let span = spans(part, changes.len(), n_spans);
-    let mut best: BTreeMap<usize, (i128, Moment)> = BTreeMap::new();
+    let mut best: Vec<(usize, i128, Moment)> = Vec::new();
     let mut level = 0;
     for (nth, (moment, change)) in changes.into_iter().enumerate() {
         level += change;
-        let of_span = best.entry(span(nth, moment)).or_insert((level, moment));
-        if level > of_span.0 {
-            *of_span = (level, moment);
+        let span = span(nth, moment);
+        match best.last_mut() {
+            Some(best) if best.0 == span => {
+                if level > best.1 {
+                    (best.1, best.2) = (level, moment);
+                }
+            }
+            _ => best.push((span, level, moment)),
         }
     }
-    kept.extend(best.into_values().map(|(_, moment)| moment));
+    kept.extend(best.into_iter().map(|(_, _, moment)| moment));
     kept.sort_unstable();
     kept.dedup();
     kept

@@ -16,15 +16,15 @@ use super::{
 use crate::{
     analysis::{Owners, state::Lives},
     history::{Life, Moment},
-    model::Text,
-    words::{AreaKind, ResidentArea, ResidentReport},
+    model::{StackIndex, Text},
+    words::{AreaKind, ResidentArea, ResidentReport, SeededMap},
 };
 pub(super) use malloc::MAIN_ARENA;
 use malloc::{
     allocator, arena, beside_mapped, end, has_mapped_chunks, header_bytes, page_bytes, whole_pages,
 };
 pub(super) use rows::SightRow;
-use rows::{ANONYMOUS, MALLOC_FREE, MALLOC_HEADERS, SightRows, add};
+use rows::{ANONYMOUS, MALLOC_FREE, MALLOC_HEADERS, SightRows, add, shared_out};
 
 /// The most reports of a process that are used, the last ones: a recorder writes sixteen.
 const MOST_REPORTS: usize = 64;
@@ -59,6 +59,7 @@ pub(super) fn sights(
     earlier: Option<(&BTreeMap<Text, OfOwner>, i64)>,
 ) -> Vec<Sight> {
     let mut of_mapped = Owners::new(&mapped.stacks);
+    let order = AddressOrder::of(if reports.is_empty() { &[] } else { &lives.all });
     let sight = |report: &ResidentReport| {
         let time_us = i64::try_from(report.time_us).unwrap_or(i64::MAX);
         let mapped = &mut mapped.at(time_us, &mut of_mapped);
@@ -68,7 +69,7 @@ pub(super) fn sights(
                 blocks.sight(report, time_us, judge, mapped, Some(owners))
             }
             _ => {
-                let blocks = Blocks::of(report, moment_at(time_us), &lives.all);
+                let blocks = Blocks::of(report, moment_at(time_us), &order);
                 blocks.sight(report, time_us, judge, mapped, None)
             }
         }
@@ -84,15 +85,33 @@ struct Blocks<'a> {
     all: Vec<u64>,
 }
 
+/// All blocks of a history, which are sorted once for all reports.
+struct AddressOrder<'a> {
+    lives: &'a [Life],
+    /// The address of each, rising, and its place.
+    by_address: Vec<(u64, u32)>,
+}
+
+impl<'a> AddressOrder<'a> {
+    fn of(lives: &'a [Life]) -> AddressOrder<'a> {
+        let mut by_address: Vec<(u64, u32)> = lives.iter().map(|life| life.address.0).zip(0..).collect();
+        by_address.sort_unstable();
+        AddressOrder { lives, by_address }
+    }
+
+    /// Returns the blocks that are live at a moment, by address.
+    fn live_at(&self, moment: Moment) -> Vec<&'a Life> {
+        let is_live: Vec<bool> = self.lives.iter().map(|life| life.is_active_at(moment)).collect();
+        let places = self.by_address.iter().map(|(_, place)| *place as usize);
+        places.filter(|place| is_live[*place]).map(|place| &self.lives[place]).collect()
+    }
+}
+
 impl<'a> Blocks<'a> {
-    fn of(report: &ResidentReport, moment: Moment, lives: &'a [Life]) -> Blocks<'a> {
-        let mut live: Vec<&Life> =
-            lives.iter().filter(|life| life.from <= moment && moment < life.until).collect();
-        live.sort_unstable_by_key(|life| life.address);
+    fn of(report: &ResidentReport, moment: Moment, order: &AddressOrder<'a>) -> Blocks<'a> {
         let is_other = allocator(&report.areas).is_some();
-        let mut all: Vec<u64> = lives.iter().filter(|_| is_other).map(|life| life.address.0).collect();
-        all.sort_unstable();
-        Blocks { live, all }
+        let all = order.by_address.iter().filter(|_| is_other).map(|(address, _)| *address).collect();
+        Blocks { live: order.live_at(moment), all }
     }
 
     /// Returns whether a mapping of another allocator than glibc's ever had a block.
@@ -145,11 +164,18 @@ impl<'a> Blocks<'a> {
         for area in &report.areas {
             let blocks = if area.has_blocks() { self.meeting(&area.range) } else { &[] };
             let mut left = area.resident_bytes;
+            // By stack: the resident bytes, what they stand for, and that shared out.
+            let mut sums: SeededMap<Option<StackIndex>, [u64; 3]> = SeededMap::default();
             for life in blocks {
                 let bytes = area.resident_of(&(life.address.0..end(life))).min(left);
                 left -= bytes;
-                let stack = life.stack;
-                rows.add(RowKind::Owner, &judge.of(stack), estimated(bytes, life), area).stack(stack, bytes);
+                let estimated = estimated(bytes, life);
+                let sums = sums.entry(life.stack).or_default();
+                let all = [bytes, estimated, shared_out(estimated, area)];
+                sums.iter_mut().zip(all).for_each(|(sum, bytes)| add(sum, bytes));
+            }
+            for (stack, [bytes, estimated, shared_out]) in sums {
+                rows.add_sums(RowKind::Owner, judge.of(stack), estimated, shared_out).stack(stack, bytes);
             }
             if has_mapped_chunks(area, blocks, page_bytes) {
                 let headers = beside_mapped(area, blocks, page_bytes).min(left);

@@ -37,6 +37,12 @@ fn part_of(bytes: u64, part: u128, of: u128) -> u64 {
     u64::try_from(u128::from(bytes) * part / of.max(1)).unwrap_or(bytes)
 }
 
+/// Returns what bytes of an area count where a page of `n` processes counts as an `n`th.
+pub(super) fn shared_out(bytes: u64, area: &ResidentArea) -> u64 {
+    let of_area = u128::from(bytes) * u128::from(area.shared_out_bytes);
+    u64::try_from(of_area / u128::from(area.resident_bytes.max(1))).unwrap_or(bytes)
+}
+
 /// Adds what a file may have as any number.
 pub(super) fn add(sum: &mut u64, bytes: u64) {
     *sum = sum.saturating_add(bytes);
@@ -89,11 +95,19 @@ impl SightRows {
         bytes: u64,
         area: &ResidentArea,
     ) -> &mut SightSum {
-        let row = self.0.entry((kind, owner.into())).or_default();
+        self.add_sums(kind, owner.into(), bytes, shared_out(bytes, area))
+    }
+
+    pub(super) fn add_sums(
+        &mut self,
+        kind: RowKind,
+        owner: Text,
+        bytes: u64,
+        shared_out_bytes: u64,
+    ) -> &mut SightSum {
+        let row = self.0.entry((kind, owner)).or_default();
         self::add(&mut row.bytes, bytes);
-        let of_area = u128::from(bytes) * u128::from(area.shared_out_bytes);
-        let shared_out = of_area / u128::from(area.resident_bytes.max(1));
-        self::add(&mut row.shared_out_bytes, u64::try_from(shared_out).unwrap_or(bytes));
+        self::add(&mut row.shared_out_bytes, shared_out_bytes);
         row
     }
 

@@ -17,7 +17,7 @@ fn number(random: &mut Rng) -> u64 {
 
 fn sight_of(report: &ResidentReport, lives: &[Life], snapshot: &Snapshot, mapped: &MappedMemory) -> Sight {
     let (mut judge, mut of_mapped) = (Owners::new(snapshot), Owners::new(&mapped.stacks));
-    Blocks::of(report, Moment::START, lives).sight(
+    Blocks::of(report, Moment::START, &AddressOrder::of(lives)).sight(
         report,
         0,
         &mut judge,
