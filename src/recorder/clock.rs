@@ -4,7 +4,10 @@
 //! measured when a snapshot is taken, not when an event is recorded.
 #![forbid(unsafe_code)]
 
-use crate::process::counter::{self, counter, counter_after_loads};
+use crate::process::{
+    counter::{self, counter, counter_after_loads},
+    environment,
+};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A time, in ticks since the recorder was created.
@@ -19,8 +22,8 @@ pub(crate) const CALIBRATED_NS: u64 = 10_000_000;
 /// of the system's time does not reorder events.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    counter: quanta::Clock,
-    /// Whether quanta reads the processor's counter; if so, it is read inline here, without the call.
+    counter: Counter,
+    /// Whether the counter is the processor's; if so, it is read inline here, without a call.
     is_inline: bool,
     /// Ticks of a slow counter are shifted left by this many bits. Every event of a thread gets a tick of
     /// its own, so a thread that records faster than the counter ticks would otherwise run ahead of others.
@@ -30,11 +33,64 @@ pub(crate) struct Clock {
     start_us: u64,
 }
 
+/// The variable by which `memreel record` passes on how many nanoseconds 2^30 ticks of the counter take.
+pub const TICK: &str = "MEMREEL_TICK";
+
+/// What reads the counter, and how long its ticks are.
+#[derive(Debug)]
+enum Counter {
+    /// The processor's, measured by another process of this machine: the nanoseconds of 2^30 ticks.
+    Measured(u64),
+    /// quanta takes 3 ms to measure a tick, which is longer than a short program runs.
+    Calibrated(quanta::Clock),
+}
+
+impl Counter {
+    fn new() -> Counter {
+        // From 10 GHz down to 10 MHz.
+        let measured = environment::text(TICK).ok().and_then(|text| text.parse().ok());
+        match measured.filter(|ns| (100_000_000..=107_374_182_400).contains(ns) && counter() != 0) {
+            Some(ns) => Counter::Measured(ns),
+            None => Counter::Calibrated(quanta::Clock::new()),
+        }
+    }
+
+    fn raw(&self) -> u64 {
+        match self {
+            Counter::Measured(_) => counter(),
+            Counter::Calibrated(clock) => clock.raw(),
+        }
+    }
+
+    fn nanoseconds(&self, ticks: u64) -> u64 {
+        match self {
+            Counter::Measured(ns) => {
+                u64::try_from(u128::from(ticks) * u128::from(*ns) >> 30).unwrap_or(u64::MAX)
+            }
+            Counter::Calibrated(clock) => clock.delta_as_nanos(0, ticks),
+        }
+    }
+}
+
+/// Returns what [`TICK`] should have for programs that this process starts: the nanoseconds of 2^30 ticks; `None` if the
+/// processor's counter cannot be used.
+///
+/// ```
+/// if let Some(ns) = memreel::integrate::tick() {
+///     assert!(ns > 100_000_000, "no counter runs faster than 10 GHz");
+/// }
+/// ```
+#[must_use]
+pub fn tick() -> Option<u64> {
+    let clock = Clock::start();
+    clock.is_inline.then(|| clock.counter.nanoseconds(1 << 30))
+}
+
 impl Clock {
     pub(crate) fn start() -> Clock {
-        let counter = quanta::Clock::new();
+        let counter = Counter::new();
         let (start_raw, (now, start)) = at_once(|| counter.raw(), || (SystemTime::now(), Instant::now()));
-        let ns_of_a_million = counter.delta_as_nanos(start_raw, start_raw.saturating_add(1_000_000));
+        let ns_of_a_million = counter.nanoseconds(1_000_000);
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock {
             is_inline: (0..3).any(|_| reads_the_counter(&counter)),
@@ -94,8 +150,7 @@ impl Clock {
     #[cfg(not(loom))]
     pub(super) fn beginning(&self) -> (u64, u64) {
         let shift = if self.is_inline { self.inline_shift() } else { self.shift };
-        let ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw.saturating_add(1 << 30 >> shift));
-        (self.start_us, ns)
+        (self.start_us, self.counter.nanoseconds(1 << 30 >> shift))
     }
 
     /// Measures the length of a tick from the time elapsed so far.
@@ -103,8 +158,7 @@ impl Clock {
         let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let raw_ticks = ticks >> if self.is_inline { self.inline_shift() } else { self.shift };
-        let calibrated_ns = self.counter.delta_as_nanos(self.start_raw, self.start_raw + raw_ticks);
-        let ns = if elapsed_ns < CALIBRATED_NS { calibrated_ns } else { elapsed_ns };
+        let ns = if elapsed_ns < CALIBRATED_NS { self.counter.nanoseconds(raw_ticks) } else { elapsed_ns };
         Scale::new(self.start_us, ns, ticks)
     }
 }
@@ -127,8 +181,8 @@ fn at_once<T>(counter: impl Fn() -> u64, clock: impl Fn() -> T) -> (u64, T) {
     best
 }
 
-/// Returns whether quanta's clock is the processor's counter: its value is between two reads of the counter.
-fn reads_the_counter(clock: &quanta::Clock) -> bool {
+/// Returns whether a counter is the processor's: its value is between two reads of that.
+fn reads_the_counter(clock: &Counter) -> bool {
     // A slow counter may have the same value three times.
     let (before, read, after) = (counter(), clock.raw(), counter());
     before <= read && read <= after
@@ -159,6 +213,17 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measured_tick_is_that_of_the_calibration() {
+        let Some(ns) = tick() else { return };
+        let (measured, calibrated) = (Counter::Measured(ns), Counter::new());
+        for ticks in [0, 1, 1000, 1 << 20, 1 << 40] {
+            let (one, other) = (measured.nanoseconds(ticks), calibrated.nanoseconds(ticks));
+            assert!(one.abs_diff(other) <= 1 + other / 10_000, "{ticks}: {one} {other}");
+        }
+        assert_eq!(Counter::Measured(1 << 30).nanoseconds(u64::MAX), u64::MAX);
+    }
 
     #[test]
     fn a_scale_is_right_and_keeps_the_order() {

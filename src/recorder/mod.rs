@@ -37,7 +37,7 @@
 //! it to a chunk that only the calling thread fills. A full chunk goes to the device's tape, which drops the
 //! oldest ones. A snapshot cuts the tape at one time without stopping the threads and puts the events in order.
 
-mod clock;
+pub(crate) mod clock;
 mod recording;
 mod sample;
 mod scope_names;

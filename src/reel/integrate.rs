@@ -168,7 +168,10 @@ pub use crate::{
     device::{Device, Mark},
     heap::{BlockMove, MallocReports},
     python::{MarkedFrames, PythonFrames, StackMark, mark},
-    recorder::track::Track,
+    recorder::{
+        clock::{TICK, tick},
+        track::Track,
+    },
     stack::{
         FrameSource, SourceCode, SourceFrame, StackMethod, name_addresses, set_stack_method, stack_method,
     },

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use memreel::trigger;
+use memreel::{integrate, trigger};
 
 use super::{names::Names, options::Options};
 use crate::{failure::Failure, run::libraries::Libraries};
@@ -76,6 +76,8 @@ pub(super) fn variables(
         Variable { name: "MEMREEL_RECORD", value: folder.into() },
         Variable { name: "ASAN_OPTIONS", value: asan_options() },
     ];
+    variables
+        .extend(integrate::tick().map(|ns| Variable { name: integrate::TICK, value: ns.to_string().into() }));
     if options.no_torch {
         variables.push(Variable { name: "MEMREEL_TORCH", value: "0".into() });
     }

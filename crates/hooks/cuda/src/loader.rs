@@ -1,7 +1,7 @@
 //! Finds the loader's functions, and the driver.
 
 use std::{
-    ffi::{CStr, c_char, c_void},
+    ffi::{CStr, c_char, c_int, c_void},
     ptr,
     sync::atomic::{AtomicPtr, Ordering},
 };
@@ -66,10 +66,32 @@ fn driver() -> *mut c_void {
     if !loaded.is_null() {
         return loaded;
     }
+    if !is_driver_loaded() {
+        return ptr::null_mut();
+    }
     // SAFETY: the name ends in nul. The library is loaded already, so no code of it runs; it is never closed.
     let found = unsafe { libc::dlopen(DRIVER.as_ptr(), RTLD_NOLOAD | RTLD_NOW) };
     LOADED.store(found, Ordering::Release);
     found
+}
+
+/// Returns whether a loaded library has the driver's name. `dlopen` would look for the file in every folder of libraries
+/// each time.
+fn is_driver_loaded() -> bool {
+    unsafe extern "C" fn is_driver(library: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+        // SAFETY: the loader passes an entry of its list, whose name is null or ends in nul.
+        let name = unsafe { (*library).dlpi_name };
+        // SAFETY: as above.
+        c_int::from(!name.is_null() && is_drivers_name(unsafe { CStr::from_ptr(name) }))
+    }
+    // SAFETY: the function does not unwind, and uses nothing but its first argument.
+    unsafe { libc::dl_iterate_phdr(Some(is_driver), ptr::null_mut()) != 0 }
+}
+
+/// Returns whether a path is that of the driver's library.
+fn is_drivers_name(path: &CStr) -> bool {
+    let path = path.to_bytes();
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).starts_with(b"libcuda.so")
 }
 
 /// Returns whether an address is in the driver's library.
@@ -81,7 +103,5 @@ pub(crate) fn is_of_driver(address: *mut c_void) -> bool {
         return false;
     }
     // SAFETY: the loader's name of a library, which ends in nul.
-    let path = unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes();
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    name.starts_with(b"libcuda.so")
+    is_drivers_name(unsafe { CStr::from_ptr(found.dli_fname) })
 }

@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use memreel::integrate;
+
 use super::{Start, cc, hook, libraries, live_from, program, record, source};
 
 /// A user and a group that have no rights.
@@ -43,6 +45,13 @@ fn what_users_preload_and_import_is_kept() {
     assert_eq!(lines, [format!("{}:/one", python.display()), "0".to_owned()], "Python frames are checked");
     let lines = printed(&[], &["MEMREEL"], &[("MEMREEL", "state, min_size=1KiB")]);
     assert_eq!(lines, ["state, min_size=1KiB"], "what the user's variable says is kept");
+    let tick = integrate::tick().map(|ns| ns as f64);
+    let passed_on = printed(&[], &["MEMREEL_TICK"], &[]).first().map(|ns| ns.parse::<f64>().unwrap());
+    assert!(
+        tick.zip(passed_on).is_none_or(|(ns, passed_on)| (ns / passed_on - 1.0).abs() < 1e-3),
+        "{tick:?} {passed_on:?}"
+    );
+    assert_eq!(tick.is_some(), passed_on.is_some());
 }
 
 /// Without its hook, a recording lacks what Python knows.
