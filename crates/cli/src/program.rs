@@ -13,16 +13,17 @@ use crate::{
 
 /// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
-A snapshot is a file that torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") or
-memreel::save wrote. AMD GPUs are torch.cuda devices, too. Wherever a command
-takes a snapshot, it also takes a memreel tape (MEMREEL_TAPE=run.tape).
+A snapshot is a file written by torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")
+or memreel::save, also on AMD GPUs, which PyTorch treats as torch.cuda devices.
+Any command that takes a snapshot also takes a memreel tape, the file that a
+program records into if MEMREEL_TAPE=run.tape is set.
 
-Example:
+Examples:
   memreel snapshot.pickle         what it is, and what to run next
   memreel oom snapshot.pickle     why a request ran out of memory
   memreel view snapshot.pickle    explore it in a browser
   memreel top snapshot.pickle     what holds the memory at the peak
-  memreel help top                a page for each command";
+  memreel help top                the help page of a command";
 
 /// Returns the program that these words start.
 pub(crate) fn program(words: Vec<OsString>) -> Program {
@@ -56,7 +57,7 @@ fn template(groups: &[(&str, Vec<Row>)]) -> String {
     };
     let lists = groups.iter().map(list).collect::<Vec<_>>().join("\n");
     // clap adds this command itself.
-    let help = line("help", "Print the help of a command");
+    let help = line("help", "Print the help page of a command");
     format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{lists}{help}\n{heading}Options:{heading:#}\n\
          {{options}}{{after-help}}"

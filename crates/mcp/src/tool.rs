@@ -46,7 +46,7 @@ impl Tool {
         let about = text(command.get_about()).unwrap_or_default();
         let more = text(command.get_after_help()).unwrap_or_default();
         // Examples and exit statuses are about the command line.
-        let is_prose = |part: &&str| !part.starts_with("Example:") && !part.starts_with("Exit status:");
+        let is_prose = |part: &&str| !part.starts_with("Examples:") && !part.starts_with("Exit status:");
         let parts = [about.as_str()].into_iter().chain(more.split("\n\n")).filter(|part| !part.is_empty());
         Tool {
             name: command.get_name().to_owned(),
@@ -141,7 +141,7 @@ mod tests {
         let file = |id: &'static str| Arg::new(id).required(true).value_parser(value_parser!(PathBuf));
         let at = Command::new("at")
             .about("Show a moment")
-            .after_help("More.\n\nExample:\n  memreel at peak x\n\nExit status: 0 answered.")
+            .after_help("More.\n\nExamples:\n  memreel at peak x\n\nExit status: 0 success.")
             .arg(Arg::new("when").required(true))
             .arg(file("files").num_args(1..))
             .arg(Arg::new("json").long("json").action(ArgAction::SetTrue))

@@ -100,10 +100,10 @@ use crate::{{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   memreel {name} snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {{
     #[command(flatten)]

@@ -40,33 +40,33 @@ use target::Target;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Attaches to a running process without a restart: memreel injects a short script,
-which switches PyTorch's history on. The snapshot is written after --for, at
-Ctrl-C, or when the program ends; then the history is switched off again, if it
-was off. memreel leaves nothing in the process, except a page of 4 KiB if gdb
-was needed.
+`memreel attach` records a running process without a restart: it injects a short
+script, which turns PyTorch's history on. The snapshot is written after --for,
+at Ctrl-C, or when the program ends; then the history is turned off again, if it
+was off before. memreel leaves nothing in the process, except a page of 4 KiB if
+gdb was needed.
 
 CPython 3.14 and later needs an interpreter of the same version; earlier
 versions, and processes in a container seen from outside, need gdb. Both need
 the right to trace the process: run as its user, or as root in a container or if
 kernel.yama.ptrace_scope is not 0.
 
-Blocks from before have no stack, and what other libraries hold is one sum, as
-the device reports it; the answer includes both. `memreel record` shows them in
-detail.
+Blocks allocated before that have no stack, and what other libraries hold is
+only known as one sum, as the device reports it; the output includes both.
+`memreel record` shows them in detail.
 
-Example:
+Examples:
   memreel attach 4711 --for 60s
   memreel attach 4711 -o now.pickle
 
-Exit status: 0 written, 2 wrong usage or a process without PyTorch, 3 a process
-that cannot be attached to or did not answer.")]
+Exit status: 0 written; 2 usage error, or a process without PyTorch; 3 the
+process cannot be attached to or did not respond.")]
 pub(crate) struct Options {
     /// Write the snapshot to this file [default: memreel-PID.pickle]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write it after this time, for example 60s or 5min, unless Ctrl-C or the end of the process is first
+    /// Write it after this time, for example 60s or 5min, unless Ctrl-C or the end of the process comes first
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
 
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(2..))]
     ring: u32,
 
-    /// Reject a larger snapshot, since the process could send data without end
+    /// Reject a snapshot larger than this, because the process could send data without end
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse, default_value = "8GiB")]
     max_size: u64,
 

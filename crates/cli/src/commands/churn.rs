@@ -29,10 +29,10 @@ same calls are one site, as in `memreel top`. Columns: the number of `cycles`,
 the `size` of each block, and the mean number of `events` from a block's
 allocation to its completed free.
 
-Example:
+Examples:
   memreel churn snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -10,11 +10,11 @@ use crate::{exit::Exit, failure::Failure, row::Program};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   memreel completions bash > ~/.local/share/bash-completion/completions/memreel
   memreel completions zsh > ~/.zfunc/_memreel
 
-Exit status: 0 printed, 2 wrong usage.")]
+Exit status: 0 printed; 2 usage error.")]
 pub(crate) struct Options {
     /// The shell
     shell: Shell,

@@ -34,27 +34,31 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each snapshot's state comes from its segments and its history, so blocks that
-are older than both histories are not differences. Two stacks are the same if
-the calls that identify the allocating code have the same names, files and
-lines: one line of code is one change, and all changes add up to the difference.
-Stacks of the same functions also match if their files are in another folder or
-their lines moved, provided that they hold as much as before or moved as other
-such lines did. What grew comes first, then what shrank, the largest change
-first. `added` is a site that only the later snapshot has, `gone` one that only
-the earlier has. Devices are compared by number; if each file has only one
-device, or only one GPU with blocks, these two are compared, as for two ranks.
-To compare what a rank maps of other GPUs, use --device N.
+Each snapshot's state is reconstructed from its segments and its history, so
+blocks allocated before both histories began do not show up as differences. Two
+stacks count as the same if the calls that identify the allocating code have the
+same names, files and lines. Each line of code therefore appears as one change,
+and the changes add up to the total difference. Stacks with the same functions
+also match if their files are in another folder or their line numbers changed,
+provided that they hold as much as before, or that their lines moved as far as
+others did.
 
-Example:
+Sites that grew come first, then sites that shrank, each list with the largest
+change first. `added` marks a site that only the later snapshot has, `gone` one
+that only the earlier has. Devices are matched by number. If each file has only
+one device, or only one GPU with blocks, those two are compared whatever their
+numbers, as with two ranks. To compare the memory of other GPUs that a rank has
+mapped, use --device N.
+
+Examples:
   memreel diff before.pickle after.pickle
   memreel diff --at peak monday.pickle tuesday.pickle
   memreel diff --by owner before.pickle after.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// Compare both at this moment: start, peak, end or an event number
+    /// Compare both snapshots at this moment: start, peak, end or an event number
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
@@ -62,11 +66,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "stack")]
     by: Grouping,
 
-    /// Select a device, or all that have memory
+    /// Select a device, or all devices that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object per line, for each device
+    /// Print one JSON object per device, one per line
     #[arg(long)]
     json: bool,
 

@@ -18,21 +18,21 @@ use crate::{
 #[command(after_help = "\
 Each block in use counts with its requested bytes. Stacks run from the outermost
 call inward, with the frames that `memreel top` shows. The devices of a file are
-side by side.
+drawn side by side.
 
-Example:
+Examples:
   memreel flamegraph snapshot.pickle -o peak.svg
   memreel flamegraph --at end snapshot.pickle -o end.svg
   memreel flamegraph snapshot.pickle | inferno-flamegraph > peak.svg
 
-Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written, or is not a snapshot.")]
+Exit status: 0 success; 1 nothing to draw; 2 usage error; 3 a file cannot be
+read or written, or is not a snapshot.")]
 pub(crate) struct Options {
     /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Select a device, or all that have memory
+    /// Select a device, or all devices that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     at: At,
 
-    /// Draw into this file; without it, print folded stacks, one per line
+    /// Draw to this file [default: print folded stacks, one per line]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -30,26 +30,28 @@ use crate::{
 #[command(after_help = "\
 `reserved` = `in use` + `external` + `internal`: external waste is reserved
 memory not in any block, internal waste is what rounding adds to blocks; `in
-use` is explained in `memreel top --help`. Rows: when the most was reserved,
-when the external waste was largest, and the moment of --at. For blocks that are
-freed before the end, only the least rounding is known, so before the end the
-internal waste may be higher and the external lower.
+use` is explained in `memreel top --help`. The rows show the moment when the
+most was reserved, the moment when the external waste was largest, and the
+moment of --at. For blocks that are freed before the end, only the least
+rounding is known, so before the end the internal waste may be higher and the
+external lower.
 
 A pinned segment has both free bytes and blocks at the moment of --at. If a
-request failed, only segments of its stream, its kind of pool and its pool are
-listed; otherwise those for the largest request after --at, if there is one.
+request failed, only segments that it could have used are listed (those of its
+stream, its pool and its size of blocks, small or large); otherwise those for
+the largest request after --at, if there is one.
 
 Rows by stream: a free block can only serve requests of its own stream. Rows by
 pool, if there are any besides the default one: (n, 0) belongs to a captured
-graph, (0, n) is a MemPool of the program; empty_cache returns memory of the
-default pool only. A graph's pool that no block uses is listed: PyTorch up to
-2.13 keeps the memory of a captured graph forever if the capture failed.
+graph, (0, n) is a MemPool of the program; empty_cache returns only the default
+pool's memory. A graph's pool that no block uses is listed, because PyTorch up
+to 2.13 keeps the memory of a captured graph forever if the capture failed.
 
-Example:
+Examples:
   memreel fragmentation snapshot.pickle
   memreel fragmentation --at peak snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -14,14 +14,14 @@ use crate::{exit::Exit, failure::Failure, row::Program, text::Shown};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   memreel man | man -l -
   memreel man --to ~/.local/share/man/man1
 
-Exit status: 0 printed or written, 2 wrong usage, 3 a folder that cannot be
-written to.")]
+Exit status: 0 printed or written; 2 usage error; 3 a folder cannot be written
+to.")]
 pub(crate) struct Options {
-    /// Write the pages of all commands into this folder
+    /// Write the pages of all commands to this folder
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
 }

@@ -15,20 +15,21 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Serves the Model Context Protocol on standard input and output, until the client
-closes standard input. Each command that answers questions is a tool, with its
-options as parameters. Files are only read. Each question runs in its own
-process, which is killed if it takes too long or too much memory. An answer
-that is longer than --max-answer is cut, with a note of what is missing.
+`memreel mcp` serves the Model Context Protocol on standard input and output,
+until the client closes standard input. Each command that answers questions is a
+tool, with its options as parameters. Files are only read. Each question runs in
+its own process, which is killed if it takes too long or uses too much memory.
+An answer that is longer than --max-answer is cut, with a note of what is
+missing.
 
 The client starts the server. In its configuration, set the command to `memreel`
 and the argument to `mcp`; docs/mcp.md has examples.
 
-Example:
+Examples:
   memreel mcp
   memreel mcp --root /data/snapshots --max-answer 20000
 
-Exit status: 0 the client closed the session, 2 wrong usage, 3 the session could
+Exit status: 0 the client closed the session; 2 usage error; 3 the session could
 not start.")]
 pub(crate) struct Options {
     /// Only answer about files below this folder; may be repeated
@@ -39,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 
-    /// Limit the memory of a question: 4GiB, 512MiB or bytes
+    /// Limit the memory of a question: 4GiB, 512MiB or a number of bytes
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
     max_memory: u64,
 

@@ -32,10 +32,10 @@ Each file is listed with its devices. Settings come from the first file, and
 differing ones are listed; what a file lost or left out is recorded for its
 devices, so warnings stay with them.
 
-Example:
+Examples:
   memreel merge snapshot_rank*.pickle -o all.pickle
 
-Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+Exit status: 0 done; 2 usage error; 3 a file cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,

@@ -55,10 +55,14 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
                 command("view", "Explore snapshots in a browser, offline", view::run),
-                command("report", "Write a report on a snapshot, for a bug or a job summary", report::run),
+                command(
+                    "report",
+                    "Write a report on a snapshot, for a bug report or a job summary",
+                    report::run,
+                ),
                 command("record", "Run a program and record the memory that it allocates", record::run),
                 of_program("attach", "Record PyTorch in a running process", attach::run),
-                command("watch", "Show what recorded programs hold, live", watch::run),
+                command("watch", "Show, live, the memory that recorded programs hold", watch::run),
             ],
         ),
         (
@@ -71,7 +75,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     fragmentation::run,
                 ),
                 question("replay", "Estimate memory use under other allocator settings", replay::run),
-                question("fit", "Predict the largest size that fits, from runs of other sizes", fit::run),
+                question("fit", "Predict the largest size that fits, from runs at other sizes", fit::run),
             ],
         ),
         (
@@ -81,12 +85,12 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("top", "Show what holds the memory, at the peak or any other moment", top::run),
                 question("leaks", "Find call sites that grow, and list what is held at the end", leaks::run),
                 command("flamegraph", "Draw a flame graph of what holds the memory", flamegraph::run),
-                question("churn", "List call sites that repeatedly allocate and free one size", churn::run),
                 question(
-                    "diff",
-                    "List the stacks that hold more or less than in another snapshot",
-                    diff::run,
+                    "churn",
+                    "List sites that repeatedly allocate and free blocks of one size",
+                    churn::run,
                 ),
+                question("diff", "Compare two snapshots, and list the stacks that grew or shrank", diff::run),
                 command("ranks", "Compare the ranks of a run and find the outliers", ranks::run),
             ],
         ),
@@ -103,7 +107,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 command("recover", "Make a snapshot from a tape, even after a crash", recover::run),
                 command("fix", "Repair snapshots that the web viewer cannot open", fix::run),
-                command("slim", "Make a snapshot smaller: a window, fewer frames, no names", slim::run),
+                command("slim", "Make a snapshot smaller: keep fewer events, frames or names", slim::run),
                 command("merge", "Merge several snapshots into one; ranks become devices", merge::run),
                 command("split", "Write one snapshot for each device", split::run),
                 command("convert", "Write a snapshot in another tool's format", convert::run),
@@ -121,7 +125,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             vec![
                 #[cfg(feature = "mcp")]
                 of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),
-                of_program("doctor", "Check what works here, and how to fix the rest", doctor::run),
+                of_program(
+                    "doctor",
+                    "Show what works on this machine, and how to fix what does not",
+                    doctor::run,
+                ),
                 of_program("completions", "Print a shell's completion script", completions::run),
                 of_program("man", "Print manual pages", man::run),
             ],

@@ -35,52 +35,59 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Explains the last request that failed. `as a segment` is what the allocator has
-to take from the device for it. `free here` is free memory in the request's
-stream and pool; `free elsewhere` is free memory in others. `would fit if
-compacted`: would the request fit if all of `free here` and `free on the device`
-were in one piece? `pending` is freed memory that waits for a stream. `with
-expandable segments` comes from a replay of the history up to the request. It
-says yes or no only if the history is complete and the result is the same for
-every order of addresses; otherwise it says perhaps. `memreel replay --conf
-expandable_segments:True --limit BYTES` has the figures. In --json this answer
-is `with_expandable_segments`; `fits_expandable` is null if it is not known.
+`memreel oom` explains why the last failed request failed. `segment needed` is
+how much the allocator had to take from the device to satisfy it. `free in this
+pool` is free memory in the request's stream and pool; `free elsewhere` is free
+memory in others. `would fit if compacted`: would the request fit if all of
+`free in this pool` and `free on the device` were in one piece? `pending` is
+freed memory that cannot be reused until a stream has finished with it.
+
+`with expandable segments` comes from a replay of the history up to the request.
+It says yes or no only if the history is complete and the result does not depend
+on the addresses that the device returns; otherwise it says perhaps. Run
+`memreel replay --conf expandable_segments:True --limit BYTES` for the figures.
+With --json, this answer is the field `with_expandable_segments`;
+`fits_expandable` is null if the answer is not known.
 
 Act on the causes in the order shown. The first is the verdict (`verdict` and
-`why` in --json). It blames growth, free but unusable memory, memory held by
-others, a limit, or simply the amount in use.
+`why` with --json): growth, free but unusable memory, memory held by others, a
+limit, or simply the amount in use.
   grew               a site leaks, or holds more than in any earlier step
-  free and not used  a piece was large enough but was not used, because of
+  free and not used  a large enough piece was free but was not used, because of
                      max_split_size_mb or a private pool that is not in the
-                     file, or because it became free only while the request
-                     waited
-  fragmented         enough was free here, or together with the device's free
-                     memory, but in pieces
-  rounded up         with the device's free memory, enough was free for the
-                     request, but not for the larger segment that it needs
+                     file, or because it was freed only while the request was
+                     waiting
+  fragmented         enough was free in this stream and pool, alone or together
+                     with the device's free memory, but not in one piece
+  rounded up         counting the device's free memory, enough was free for the
+                     request itself, but not for the larger segment that it
+                     needs
   free elsewhere     enough was free, but some of it belonged to other streams,
-                     other pools or the other kind of pool
-  pending            enough was free or waiting for a stream
+                     to other pools, or to the pool for the other block size
+                     (small or large)
+  pending            enough would have been free, but some of it was freed
+                     memory still waiting for a stream
   limited            the device had enough free memory, but a limit on the
                      process, or an external one, prevented its use
-  occupied           others hold much of the device's memory: other processes,
-                     or this one's libraries (a snapshot does not show which)
-  full               all free memory together is less than the request; the
-                     answer shows what is in use and what to reduce
-  addresses          the request was for addresses to map memory at, and the
-                     process has reserved too many
+  occupied           much of the device's memory is held by something else:
+                     other processes, or libraries in this one (a snapshot does
+                     not show which)
+  full               all free memory together is smaller than the request; the
+                     output shows what is in use and what to reduce
+  addresses          the request was for address space, and the process has
+                     already reserved too much of it
 
-For a log, explains the last out-of-memory message from its figures. Understands
-messages from PyTorch, JAX, TensorFlow, CuPy, llama.cpp and memreel, from one
-rank or many.
+Given a log, it explains the last out-of-memory message from the figures in it.
+It understands messages from PyTorch, JAX, TensorFlow, CuPy, llama.cpp and
+memreel, from one rank or many.
 
-Example:
+Examples:
   memreel oom snapshot.pickle
   memreel oom train.log
   memreel oom snapshot.pickle --log train.log
 
-Exit status: 0 if no request failed, 1 if any did, 2 wrong usage, 3 a file that
-cannot be read, is not a snapshot, or is a log without a message.")]
+Exit status: 0 no request failed; 1 a request failed; 2 usage error; 3 a file
+cannot be read, is not a snapshot, or is a log with no out-of-memory message.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -88,7 +95,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     listing: Listing,
 
-    /// Add, from a log, what the snapshot lacks: the device's size and who else holds memory
+    /// Take from this log what the snapshot lacks: the device's size and what else holds memory
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

@@ -28,19 +28,19 @@ not belong to the driver or a runtime, or else the program. `driver:` rows are
 memory that the driver took for itself. `now` is the last report of the device
 in the files, `peak` the one with the most used bytes. The rows add up to what
 the device reports as used: `unexplained` is the difference between that and the
-sum of the rows above it, and is negative if these have more. It includes other
-processes if they are not visible.
+sum of the rows above it, and is negative if these add up to more. It includes
+other processes if they are not visible.
 
-Several files are the processes of one run, one file each. Each device has one
-table for all of them; devices are matched by UUID, or without UUIDs by number.
-Managed memory is outside the sum, because it may be on the host; so is imported
-memory, because it counts where it is exported.
+If you give several files, they are the processes of one run, one file each.
+Each device has one table for all of them; devices are matched by UUID, or
+without UUIDs by number. Managed memory is outside the sum, because it may be on
+the host; so is imported memory, because it is counted where it is exported.
 
-Example:
+Examples:
   memreel owners run-1234.pickle
   memreel owners run-*.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -30,7 +30,7 @@ or abort. Names are looked up in the program and its libraries, which must be
 those that ran; what is missing is listed, and its frames stay addresses with
 the library and the offset. All other commands also read tapes.
 
-The tape is not changed, and a process that still records is not disturbed.
+The tape is not changed, and a process that is still recording is not disturbed.
 With --follow, the snapshot is written repeatedly until the process ends. A tape
 must be a file, not standard input or a pipe.
 
@@ -38,13 +38,13 @@ must be a file, not standard input or a pipe.
 and puts its blocks into the driver's segments. The driver's events after the
 dump are kept.
 
-Example:
+Examples:
   memreel recover run.tape -o snapshot.pickle --follow 5
 
-Exit status: 0 done, 1 part of the tape is missing, 2 wrong usage, 3 a file
-that cannot be read or written, or is not a tape.")]
+Exit status: 0 done; 1 part of the tape is missing; 2 usage error; 3 a file
+cannot be read or written, or is not a tape.")]
 pub(crate) struct Options {
-    /// Write the snapshot to this file, or into this folder as NAME.pickle
+    /// Write the snapshot to this file, or to this folder as NAME.pickle
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PICKLE", conflicts_with = "follow")]
     torch: Option<PathBuf>,
 
-    /// Print one JSON object per line, for each file
+    /// Print one JSON object per file, one per line
     #[arg(long)]
     json: bool,
 

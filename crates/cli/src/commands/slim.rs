@@ -27,24 +27,25 @@ use crate::{
 #[command(after_help = "\
 A window keeps the state correct: its end becomes the end of the file, and
 blocks allocated before it are kept without their alloc events, as after a ring
-that wrapped. Without -o, only prints how much would be left. All devices are
-kept; to extract one, use `memreel split --device`.
+that wrapped. Without -o, `memreel slim` only prints how much would be left. All
+devices are kept; to extract one, use `memreel split --device`.
 
 `--scope step#7` keeps number 7 of the scopes named step, counted from 0 in the
 order in which they start; `memreel leaks --between` counts in the same way. If
 a scope is itself named step#7, it takes precedence.
 
-Example:
+Examples:
   memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle
   memreel slim --scope step#7 --anonymise snapshot.pickle -o to-share.pickle
 
-Exit status: 0 done, 2 wrong usage or a window that does not exist, 3 a file
-that cannot be read or written.")]
+Exit status: 0 done; 2 usage error, or a window that does not exist; 3 a file
+cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,
 
-    /// Keep events A up to, but not including, B, from 0, on the device with the most; A or B is optional
+    /// Keep events A up to, but not including, B, counted from 0, on the device with the most events; A or B
+    /// may be left out
     #[arg(long, value_name = "A..B", value_parser = events, group = "window")]
     events: Option<Range<usize>>,
 
@@ -52,11 +53,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "events")]
     device: Option<u16>,
 
-    /// Keep the events in a time range: 1.5s..3s or 200ms.. after the first event, or numbers as in `time_us`
+    /// Keep the events in a time range after the first event, such as 1.5s..3s or 200ms.., or between
+    /// timestamps as in `time_us`
     #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
     time: Option<Range<Instant>>,
 
-    /// Keep a scope; of several with this name, from the first to the last. NAME#N is like --nth N
+    /// Keep a scope; if several have this name, from the first to the last. NAME#N is like --nth N
     #[arg(long, value_name = "NAME", group = "window")]
     scope: Option<String>,
 
@@ -64,7 +66,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "scope")]
     nth: Option<usize>,
 
-    /// Remove blocks below a size: 1MiB, 512KiB or bytes
+    /// Remove blocks below a size: 1MiB, 512KiB or a number of bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     min_size: Option<u64>,
 
@@ -84,7 +86,7 @@ pub(crate) struct Options {
     #[arg(long)]
     anonymise: bool,
 
-    /// Print one JSON object per line, for each file
+    /// Print one JSON object per file, one per line
     #[arg(long)]
     json: bool,
 

@@ -27,16 +27,16 @@ use crate::{
 #[command(after_help = "\
 Each device with events or segments gets a file NAME.deviceN.pickle in the -o
 folder, and keeps its number in it. Pinned host memory goes with the first
-device. NAME is `snapshot` for standard input. Without -o, nothing is written:
-the lines show which files would be.
+device. For standard input, NAME is `snapshot`. Without -o, nothing is written,
+and the lines show which files would be.
 
-Example:
+Examples:
   memreel split all.pickle -o devices/
 
-Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written or
-has no device to split off.")]
+Exit status: 0 done; 2 usage error; 3 a file cannot be read or written, or has
+no device to split off.")]
 pub(crate) struct Options {
-    /// Write the files into this folder, which must exist
+    /// Write the files to this folder, which must exist
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object per line, for each file that is written
+    /// Print one JSON object per file that is written, one per line
     #[arg(long)]
     json: bool,
 

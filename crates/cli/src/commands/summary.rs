@@ -52,17 +52,17 @@ const N_POOLS: usize = 4;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Shows who wrote the file, its devices, whether their histories are complete, the
-memory at the peak and at the end, why the last request failed, the sites that
-grow, and the largest holders at the peak; then the commands that show more. A
-log is explained as by `memreel oom`.
+The output shows who wrote the file, its devices, whether their histories are
+complete, the memory at the peak and at the end, why the last request failed,
+the sites that grow, and the largest holders at the peak, followed by the
+commands that show more. A log is explained as by `memreel oom`.
 
-Example:
+Examples:
   memreel summary snapshot.pickle
   memreel snapshot.pickle
   memreel train.log
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

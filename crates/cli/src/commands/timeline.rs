@@ -25,13 +25,13 @@ reserved; the first two together are in use (active in --csv and --json). Each
 column shows the highest figures of its part of the history. --csv prints every
 event. Allocated and pending are requested bytes.
 
-Example:
+Examples:
   memreel timeline snapshot.pickle
   memreel timeline --time --svg timeline.svg snapshot.pickle
   memreel timeline --csv snapshot.pickle > timeline.csv
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or written,
-or is not a snapshot.")]
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or written, or is
+not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
 
-    /// Draw into this file; with several devices or files, into numbered ones
+    /// Draw to this file; with several devices or files, to numbered ones
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 

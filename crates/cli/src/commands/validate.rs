@@ -29,15 +29,16 @@ broken rule (see schema/snapshot.md), where, and what. E: some reader fails or
 shows wrong figures. W: misleading pictures. P: harmless difference from what
 PyTorch writes.
 
-Example:
+Examples:
   memreel validate --severity w snapshot.pickle
 
 JSON as the viewer loads it is also read; rules 3 and 5, about the bytes of a
 pickle, do not apply to it. There is no --device, because viewers read a file as
 a whole.
 
-Exit status: 0 if there is no E finding, 1 if there is one, 2 wrong usage, 3 a
-file that cannot be read or is not a snapshot; of several files the highest.")]
+Exit status: 0 no E finding; 1 at least one E finding; 2 usage error; 3 a file
+cannot be read or is not a snapshot. With several files, it is the highest of
+these.")]
 pub(crate) struct Options {
     /// Print one JSON object per line: every finding, and a summary for each file
     #[arg(long)]

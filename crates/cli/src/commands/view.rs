@@ -28,21 +28,21 @@ use crate::{
 #[command(after_help = "\
 The page is served on 127.0.0.1, and only to those who know its address: other
 users of the machine cannot read it. It works offline, and opens while the file
-is still being read. Several files are ranks of one run, or two files to
-compare.
+is still being read. If you give several files, they are shown as the ranks of
+one run; two files can also be compared.
 
 --html writes one self-contained file, which opens offline without memreel. It
-has pictures of the whole history, and full detail around the peak, failed
-requests and the end; it shows what it leaves out.
+contains pictures of the whole history, and full detail around the peak, failed
+requests and the end; the page says what has been left out.
 
---live follows running programs that `memreel record` or a tape records: FILE is
-then a run folder, a PID or a tape. `Pause and look` opens the views on the
-events so far.
+--live follows running programs that are being recorded by `memreel record` or
+to a tape; FILE is then a run folder, a PID or a tape. `Pause and explore` opens
+all views with the events recorded so far.
 
-Stop the server with Ctrl-C or with End in the page's menu; --idle stops it
-after a time without requests.
+Stop the server with Ctrl-C or from the page's menu; --idle stops it after a
+period without requests.
 
-Example:
+Examples:
   memreel view snapshot.pickle
   memreel view rank0.pickle rank1.pickle
   memreel view run/                                     each rank of a run
@@ -50,13 +50,14 @@ Example:
   memreel view --live 4711                              a running program
   memreel view --port 8080 --no-open snapshot.pickle    without a display
 
-Exit status: 0 ended, 2 wrong usage, 3 a missing file, or a port that is in use.")]
+Exit status: 0 stopped normally; 2 usage error; 3 a file is missing, or the port
+is in use.")]
 pub(crate) struct Options {
     /// Snapshots or tapes, or folders and patterns of them; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Follow running programs: run folders, PIDs or tapes
+    /// Follow running programs, each given as a run folder, a PID or a tape
     #[arg(long, conflicts_with = "html")]
     live: bool,
 
@@ -68,8 +69,9 @@ pub(crate) struct Options {
     #[arg(long)]
     no_open: bool,
 
-    /// Print the address, which gives access to the page, even if the output is not a terminal, such as
-    /// a log that others read. By default, it is then written to a file that only you can read
+    /// Print the address even if the output is not a terminal. Anyone who can read the output (a log, for
+    /// example) can then open the page. Without this option, the address is written to a file that only you
+    /// can read
     #[arg(long)]
     print_address: bool,
 
@@ -77,7 +79,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "print_address", "idle"])]
     html: Option<PathBuf>,
 
-    /// Stop after this many minutes without a request
+    /// Stop after this many minutes without any requests
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     idle: Option<Duration>,
 }

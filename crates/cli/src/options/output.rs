@@ -55,8 +55,8 @@ pub(crate) fn replace(
 /// The option of every command that writes snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Write to this file, or into a folder under the input's name; `-` is standard output. Without
-    /// it, nothing is written
+    /// Write to this file, or to this folder under the input's name; `-` is standard output. Without
+    /// this option, nothing is written
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -15,11 +15,11 @@ pub(crate) struct Input {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Select a device, or all that have memory
+    /// Select a device, or all devices that have memory
     #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     pub(crate) device: Devices,
 
-    /// Print one JSON object per line, for each file and device
+    /// Print one JSON object per file and device, one per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Input {
 /// How much of a list of stacks is printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Listing {
-    /// Show at most COUNT groups
+    /// Show at most COUNT rows
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     pub(crate) n: usize,
 

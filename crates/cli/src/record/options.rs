@@ -8,42 +8,44 @@ use crate::text::bytes::parse;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Records any unmodified program: libmemreel_preload.so, which is preloaded,
-records what the program and its children allocate through NVIDIA's driver, in
-PyTorch, JAX, CuPy, NCCL, cuBLAS or your own CUDA code. With --heap, malloc and
-its relatives are also recorded, in any program.
+`memreel record` records any program without changing it. It preloads
+libmemreel_preload.so, which records what the program and its child processes
+allocate through NVIDIA's driver, whether in PyTorch, JAX, CuPy, NCCL, cuBLAS or
+your own CUDA code. With --heap, it also records malloc and related functions,
+in any program.
 
-PROGRAM keeps the terminal, and its exit status is the status of this command.
-When it ends, memreel writes a snapshot (with rank and PID in its name) and
-prints one line for each process that allocated memory, and a table for each
-device of who held the memory: each library, the driver, other processes, the
-rest. `memreel owners FILE...` prints the table again; lines and table go to
-standard error. What a process recorded survives SIGKILL.
+PROGRAM keeps control of the terminal, and memreel exits with PROGRAM's exit
+status. When PROGRAM ends, memreel writes a snapshot (with the rank and PID in
+its name). It prints one line for each process that allocated memory and, for
+each device, a table that shows what held the memory: each library, the driver,
+other processes, and the rest. `memreel owners FILE...` prints the tables again.
+The lines and the tables go to standard error. A process's recording survives
+even SIGKILL.
 
---stacks, --signal, --every, --ring, --sample and --min-size are keys of the
-variable MEMREEL, and may be set there instead. Snapshots from --signal, --every
-and MEMREEL=dump=... are written next to PROGRAM's.
+--stacks, --signal, --every, --ring, --sample and --min-size can also be set as
+keys in the environment variable MEMREEL. Snapshots from --signal, --every and
+MEMREEL=dump=... are written next to PROGRAM's.
 
---metrics serves metrics for Prometheus, and --live the page of
-`memreel view --live`, without adding a thread to the program.
+--metrics serves metrics for Prometheus, and --live serves the same page as
+`memreel view --live`; neither adds a thread to the program.
 
-Example:
+Examples:
   memreel record -- python train.py
   memreel record -o run.pickle -- torchrun --nproc-per-node 8 train.py
   memreel record --heap -- git status
   memreel record --live -- python train.py      watch it in a browser
 
-Exit status: that of PROGRAM, or 128 plus the signal's number if a signal ended
-it; 127 if there is no such program, 126 if it cannot be run; 2 wrong usage, 3 a
-missing memreel library or a folder that cannot be written, before PROGRAM
-runs.")]
+Exit status: that of PROGRAM, or 128 plus the signal number if a signal ended
+it; 127 if PROGRAM is not found; 126 if it cannot be run. If memreel itself
+fails before PROGRAM starts: 2 usage error; 3 a memreel library is missing or a
+folder cannot be written to.")]
 pub(crate) struct Options {
-    /// Write PROGRAM's snapshot to FILE, which may contain {rank}, {pid}, {host} and {name}; those of its
-    /// children go next to it
+    /// Write PROGRAM's snapshot to FILE, whose name may contain {rank}, {pid}, {host} and {name}; snapshots
+    /// of child processes are written next to it
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 
-    /// Also record the heap: malloc and its relatives
+    /// Also record the heap: malloc and related functions
     #[arg(long)]
     pub(super) heap: bool,
 
@@ -67,7 +69,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     pub(super) sample: Option<String>,
 
-    /// Skip smaller allocations
+    /// Skip allocations smaller than this
     #[arg(long, value_name = "BYTES")]
     pub(super) min_size: Option<String>,
 
@@ -87,11 +89,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) live: bool,
 
-    /// Print the page's address even if standard error is not a terminal; it gives access to the page
+    /// Print the page's address even if standard error is not a terminal; anyone who has the
+    /// address can open the page
     #[arg(long, requires = "live")]
     pub(super) print_address: bool,
 
-    /// Leave PyTorch's own history as the program sets it
+    /// Do not turn on PyTorch's own history; leave it as the program sets it
     #[arg(long)]
     pub(super) no_torch: bool,
 
@@ -99,7 +102,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FOLDER")]
     pub(super) tapes: Option<PathBuf>,
 
-    /// Leave new processes unrecorded while this much tape waits to be saved [default: 16GiB]
+    /// Stop recording new processes while tapes of this total size are waiting to be saved [default: 16GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse)]
     pub(super) tape_space: Option<u64>,
 
@@ -107,7 +110,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) keep_tape: bool,
 
-    /// Print the lines and the table as JSON objects, one per line, on standard error
+    /// Print the per-process lines and the tables to standard error as JSON objects, one per line
     #[arg(long)]
     pub(super) json: bool,
 

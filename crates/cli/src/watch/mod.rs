@@ -30,11 +30,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads the tapes while they grow, so the programs are not affected. Without an
-argument, watches all recorded processes of this user on this machine, including
-those that start later.
+`memreel watch` reads the tapes while they grow, so the programs are not
+affected. Without arguments, it watches all recorded processes of this user on
+this machine, including those that start later.
 
-On a terminal this is a screen; press `?` for its keys. Otherwise it prints a
+On a terminal it shows a screen; press `?` for its keys. Otherwise it prints one
 line per second for each device of each process, until all have ended. Growth is
 counted from the start of the watch, or over the last minute.
 
@@ -42,20 +42,20 @@ counted from the start of the watch, or over the last minute.
 all named processes have ended. The watched programs need neither a port nor a
 thread for it.
 
-Example:
+Examples:
   memreel watch
   memreel watch 4711
   memreel watch --once --json run.tape
   memreel watch --metrics 127.0.0.1:9464
 
-Exit status: 0 ended, 2 wrong usage or nothing to watch, 3 a file or a process
-that cannot be read.")]
+Exit status: 0 all have ended; 2 usage error, or nothing to watch; 3 a file or a
+process cannot be read.")]
 pub(crate) struct Options {
-    /// Print what is held after a second, and exit; shows running processes, if any
+    /// Print what is held after one second, and exit; if any processes are running, show only those
     #[arg(long)]
     once: bool,
 
-    /// Print one JSON object per line, for each device of each process
+    /// Print one JSON object per device of each process, one per line
     #[arg(long)]
     json: bool,
 

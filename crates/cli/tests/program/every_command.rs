@@ -162,7 +162,7 @@ fn every_command_has_a_page_with_an_example() {
         let (output, _) = row.run(&["--help"], &[]);
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(
-            help.contains(&format!("Example:\n  memreel {name}")),
+            help.contains(&format!("Examples:\n  memreel {name}")),
             "add an example to after_help: {help}"
         );
         assert!(help.contains("Exit status: 0 "), "add the exit statuses to after_help: {help}");

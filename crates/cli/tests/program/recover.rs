@@ -123,7 +123,7 @@ fn wrong_usage_and_other_files_are_refused() {
     assert!(Recovered::is_tape(&tape), "the tape is not replaced by a snapshot");
     let help = run(&["recover", "--help"]);
     assert!(
-        stdout(&help).contains("Example:\n  memreel recover") && stdout(&help).contains("Exit status: 0 ")
+        stdout(&help).contains("Examples:\n  memreel recover") && stdout(&help).contains("Exit status: 0 ")
     );
 }
 

@@ -108,7 +108,7 @@ fn completions_and_manual_pages_have_every_command() {
         assert!(page.replace("\\*(Aq", "'").contains(&format!("\\- {about}\n")), "{command}: {page}");
         let help = answer(&[command, "--help"]);
         assert!(help.starts_with(&format!("{about}\n")), "{command}: {help}");
-        let example = format!("Example:\n  memreel {command} ");
+        let example = format!("Examples:\n  memreel {command} ");
         assert!(help.contains(&example) || help.contains(example.trim_end()), "{command}: {help}");
         let status = if command == "record" { "Exit status: that of PROGRAM" } else { "Exit status: 0 " };
         assert!(help.contains(status), "{command}");

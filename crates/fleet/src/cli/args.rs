@@ -14,7 +14,7 @@ A URL is a file, a folder, a pattern in quotes, or an object store address
 (s3://, gs://, az://). It names pickles of PyTorch or memreel, memreel tapes, or
 a folder that export wrote.
 
-Example:
+Examples:
   memreel-fleet query \"select rank, peak_bytes from runs order by 2 desc\" run/
   memreel-fleet export --parquet out run/
   memreel-fleet tables

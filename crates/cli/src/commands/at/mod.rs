@@ -33,30 +33,30 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Shows the state after the event: the segments, how full each is, and the stacks
-that hold the most. `in use` is explained in `memreel top --help`; `in blocks`
-is the same plus rounding. Before the end of the history, a block that is freed
-later counts with the least that rounding can have added. The map of a segment
-shows its addresses from left to right: █ full, ▓ less than half free, ░ more
-than half free, · free. Blocks in no segment appear in the trace, but the file
-lacks their segment.
+`memreel at` shows the state after the event: the segments, how full each one
+is, and the stacks that hold the most. `in use` is explained in `memreel top
+--help`; `in blocks` is the same plus rounding. Before the end of the history, a
+block that is freed later counts with the least that rounding can have added.
+The map of a segment shows its addresses from left to right: █ full, ▓ less than
+half free, ░ more than half free, · free. Blocks in no segment appear in the
+trace, but their segment is missing from the file.
 
 --address lists every block that covered an address, or a byte of a range, with
-the stacks of the allocations and the segments around it; then what covers it
-at the moment: a block, a free that waits for a stream, a segment, and a private
-pool: (n, 0), which a captured graph writes to on every replay, or (0, n), a
-MemPool of the program.
+the stacks of the allocations and the segments around it. It then lists what
+covers it at the given moment: a block, a free that waits for a stream, a
+segment, and a private pool: (n, 0), which a captured graph writes to on every
+replay, or (0, n), a MemPool of the program.
 
-Example:
+Examples:
   memreel at 1500 snapshot.pickle
   memreel at peak --device 0 snapshot.pickle
   memreel at --address 0x7f3a2c000400 snapshot.pickle
   memreel at --address 0x7f3a2c000000+2MiB snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// The moment: an event number, start, peak or end; with one file, it may be left out and is the end
+    /// The moment: an event number, start, peak or end; with one file, it may be left out, which means the end
     #[arg(value_name = "WHEN", value_parser = |text: &str| Ok::<_, Infallible>(Word::read(text)))]
     at: Option<Word>,
 
@@ -72,11 +72,11 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 20)]
     n: usize,
 
-    /// Select a device, or all that have memory
+    /// Select a device, or all devices that have memory
     #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     device: Devices,
 
-    /// Print one JSON object per line, for each file and device
+    /// Print one JSON object per file and device, one per line
     #[arg(long)]
     json: bool,
 }

@@ -48,11 +48,11 @@ csv       a line per event: time, action, address, bytes, stream, scope, the
           stack (--stacks adds all frames), and for a failed request the
           device's free bytes
 
-Example:
+Examples:
   memreel convert --to perfetto snapshot.pickle -o trace.json
   memreel convert --to pprof snapshot.pickle -o heap.pb
 
-Exit status: 0 done, 2 wrong usage, 3 a file that cannot be read or written.")]
+Exit status: 0 done; 2 usage error; 3 a file cannot be read or written.")]
 pub(crate) struct Options {
     /// The format; by default taken from the extension of -o (.json, .pickle, .pb, .folded, .csv), else json
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -62,7 +62,7 @@ pub(crate) struct Options {
     #[arg(long)]
     stacks: bool,
 
-    /// Write to this file, or into a folder under the input's name, instead of standard output
+    /// Write to this file, or to this folder under the input's name, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     #[arg(long)]
     allow_large: bool,
 
-    /// Print one JSON object per line, for each file written; needs -o, which frees standard output
+    /// Print one JSON object per file written, one per line; needs -o, which frees standard output
     #[arg(long, requires = "output")]
     json: bool,
 

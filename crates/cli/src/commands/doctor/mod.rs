@@ -16,26 +16,27 @@ use finding::{Finding, State};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Tests what memreel needs: it records the heap of two short programs in a
-temporary folder, loads NVIDIA's libraries, and opens a port for the page. It
-uses no GPU, and neither reads nor changes your files. For each part it prints
-whether it works, and what to do if it does not. This takes a few seconds.
+`memreel doctor` tests what memreel needs: it records the heap of two short
+programs in a temporary folder, loads NVIDIA's libraries, and opens a port for
+the page. It does not use the GPU, and neither reads nor changes your files. For
+each part it prints whether it works, and what to do if it does not. This takes
+a few seconds.
 
-PROGRAM is one that you want to record. It is inspected, but not started.
+PROGRAM is a program that you want to record. It is inspected, but not started.
 
-Example:
+Examples:
   memreel doctor
   memreel doctor ./server
   memreel doctor --json
 
-Exit status: 0 if all that `memreel record` needs works, 1 if something that it
-needs does not work, 2 wrong usage.")]
+Exit status: 0 everything that `memreel record` needs works; 1 something that it
+needs does not work; 2 usage error.")]
 pub(crate) struct Options {
     /// Also check whether this program can be recorded
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
 
-    /// Print one JSON object per line, for each part
+    /// Print one JSON object per part, one per line
     #[arg(long)]
     json: bool,
 }

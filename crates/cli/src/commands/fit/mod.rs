@@ -28,45 +28,48 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Which batch size, sequence length or number of layers fits? Record the program
-at two sizes that fit, a step or two each, starting before the model is built.
-memreel aligns the requests of the runs and finds how each depends on the size:
-constant, linear, quadratic, or a sum of two of these. It then replays the
-requests of another size, with the allocator's rounding, cache and fragments.
+at two sizes that fit, for two or three steps each, starting before the model is
+built. memreel matches up the requests of the runs and works out how each one
+scales with the size: constant, linear, quadratic, or the sum of two of these.
+It then replays the requests for another size, including the allocator's
+rounding, caching and fragmentation.
 
-A size is one number, such as a batch, or two, such as a batch and a length:
-`4=a.pickle`, `4,512=a.pickle`, or with names `--size batch=4,seq=512 a.pickle`.
-With two numbers, --limit searches for the first; the second is that of --at, or
-of the largest run.
+A size is one number, such as a batch size, or two, such as a batch size and a
+sequence length: `4=a.pickle`, `4,512=a.pickle`, or with names `--size
+batch=4,seq=512 a.pickle`. With two numbers, --limit searches for the largest
+first number and takes the second from --at or, without --at, from the largest
+run.
 
---without, --scale and --free-after-use change the program: they remove
-requests, change their sizes, or add a checkpoint.
+--without, --scale and --free-after-use simulate a change to the program: they
+remove requests, change their sizes, or add a checkpoint.
 
 With three sizes, each is checked by predicting it from the others. The
-confidence is the largest distance of a bound from the guess, from requests that
-follow no law and from three random orders of the frees that one call makes: up
-to 1 % is certain, up to 3 % is high, up to 10 % is fair, more is low. A size of
-more than eight times the nearest run is fair at most.
+confidence depends on how far the bounds lie from the best estimate. The bounds
+allow for requests that follow no pattern, and for three random orders of the
+frees made by one call. A distance of up to 1 % is rated certain, up to 3 %
+high, up to 10 % fair, and more than that low. A prediction for more than eight
+times the size of the nearest run is rated fair at best.
 
 Under --limit the allocator releases its cache before a request fails, as
 PyTorch does, so a size may fit even if its peak without a limit is higher.
---limit is for what PyTorch's allocator reserves. The CUDA context, NCCL and
-other processes need additional memory: for runs of `memreel record`, the answer
-shows how much they used, and `memreel owners` names each.
+--limit applies only to what PyTorch's allocator reserves. The CUDA context,
+NCCL and other processes need additional memory: for runs recorded with `memreel
+record`, the output shows how much they used, and `memreel owners` lists each of
+them.
 
-Example:
+Examples:
   memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB
   memreel fit 4=batch4.pickle 8=batch8.pickle --at 24
   memreel fit --size n=4 a.pickle --size n=8 b.pickle --limit 24GiB --sweep
 
-Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
-wrong usage or runs that cannot be compared, 3 a file that cannot be read or is
-not a snapshot.")]
+Exit status: 0 success; 1 a history is missing or inconsistent; 2 usage error,
+or the runs cannot be compared; 3 a file cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     /// A run: its size, such as batch=4, and its snapshot; may be repeated
     #[arg(long, value_names = ["SIZE", "SNAPSHOT"], num_args = 2, action = ArgAction::Append)]
     size: Vec<String>,
 
-    /// Find the largest size that reserves at most this: 80GiB, 512MiB, 1.5GiB or bytes
+    /// Find the largest size that reserves at most this much: 80GiB, 512MiB, 1.5GiB or a number of bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
@@ -78,18 +81,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value = "1", requires = "limit")]
     step: NonZeroU64,
 
-    /// Predict for this value of PYTORCH_ALLOC_CONF. Without it, the recorded one
+    /// Predict for this value of PYTORCH_ALLOC_CONF [default: the recorded setting]
     #[arg(long, value_name = "SETTING")]
     conf: Option<String>,
 
-    /// Also try a grid of settings, and name the one that fits the largest size
+    /// Also try a grid of settings, and name the one that allows the largest size
     #[arg(long, requires = "limit", conflicts_with = "conf")]
     sweep: bool,
 
     #[command(flatten)]
     changes: Changes,
 
-    /// Select a device. Without it, the one that every run has
+    /// Select a device; `all` stands for the only one that every run has
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 

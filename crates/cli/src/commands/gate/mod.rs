@@ -53,43 +53,49 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks come from the recorded events, in requested bytes, so a slow machine does
-not matter, but the overlap of threads does: `peak` is the most memory in use
-(see `memreel top --help`), `live` is what is allocated at the end.
-Fragmentation is the share of the reserved memory not in any block when the
-most is reserved. A baseline is an older snapshot: peak, live and reserved may
-exceed it by the tolerance. A heap's reserved memory differs from run to run and
-is not compared. A device that the baseline does not have fails. --max-owner is
-about memory from the device (`memreel owners`); owners are also compared with
-the baseline's. A missing owner counts as 0 bytes, and a note says so.
+Peaks are computed from the recorded events, in requested bytes, so they do not
+depend on the machine's speed, though they may depend on how threads overlap.
+`peak` is the most memory in use (see `memreel top --help`), and `live` is what
+is still allocated at the end. Fragmentation is the share of reserved memory
+that is not in any block at the moment when reserved memory peaks.
 
-STEM.memreel, which `memreel record` writes next to its snapshots, or its
-folder, is a run: each process is compared with the limits. Small helpers have
-no line unless one fails. Processes that ran unrecorded fail; --allow-unrecorded
-compares only the others.
+A baseline is an older snapshot: peak, live and reserved may exceed it by the
+tolerance. A heap's reserved memory differs from run to run and is not compared.
+The gate fails if a device is missing from the baseline. --max-owner limits
+memory allocated from the device, as listed by `memreel owners`; with
+--baseline, each owner is also compared with its figure in the baseline. A
+missing owner counts as 0 bytes, and a note says so.
 
-A file without a history fails: nothing was measured. --allow-no-history
-compares the memory at the end. A scope with a limit that is not in the file
-also fails. --baseline FILE fails if there is no such file; --update-baseline
-writes it if the run is within the other limits: use a run that you trust, and
-commit the file.
+FILE may also be a whole run: the file STEM.memreel that `memreel record` writes
+next to its snapshots, or the folder that contains it. Every process of the run
+is then checked against the limits. Small helper processes are not listed unless
+one fails. The gate also fails if any process was not recorded; with
+--allow-unrecorded, it checks only those that were.
 
-A history is complete if it starts with nothing held from the device, lost no
-events, has the events of every allocation and free (no min_size, sample_every
-or skip_actions) and has no contradictions. An incomplete history may hide any
-peak, and a program that failed, or whose request failed, may need more than it
-had: --strict fails these, also as a baseline; without --strict the known
-figures are compared, and a note says what is not known. If the ring lost
-events, or the file is a window of a history, the peak of the missing part is
-unknown and also fails; --allow-partial compares what is there. For a heap that
-memreel record recorded, --max-peak still covers the whole run. A program failed
-if its status was not 0; the snapshot of the program that `memreel record`
-started has it.
+The gate fails for a file without a history, because nothing was measured; with
+--allow-no-history, it checks the memory at the end. It also fails if a limit
+names a scope that does not occur in the file. --baseline FILE fails if FILE
+does not exist. To create it, add --update-baseline with a run that you trust,
+and commit the file; it is written only if the run is within the other limits.
 
-Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
-(max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
+A history is complete if nothing was held on the device when it started, no
+events were lost, every allocation and free was recorded (no min_size,
+sample_every or skip_actions), and it is consistent. An incomplete history may
+hide a higher peak, and a program that failed, or had a request fail, may need
+more memory than it had. With --strict, the gate fails in these cases, including
+when such a file is the baseline; otherwise it checks the known figures, and a
+note says what is not known. If the ring lost events, or the file covers only
+part of a history, the peak of the missing part is unknown, and the gate fails;
+with --allow-partial, it checks what is there. For a heap recorded with `memreel
+record`, --max-peak still covers the whole run. A program counts as failed if
+its exit status was not 0; the status is stored in the snapshot of the program
+that `memreel record` started.
 
-Example:
+Sizes: KiB, MiB and GiB, and K, M and G alone, are multiples of 1024, as in
+PyTorch's settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are multiples
+of 1000.
+
+Examples:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
   memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
   memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
@@ -97,14 +103,14 @@ Example:
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB a.pickle
   memreel gate --max-peak 2GiB run.memreel      every process of a run
 
-Exit status: 0 within all limits, 2 wrong usage or no limit, 3 a file that
-cannot be read or written, 4 over a limit, or nothing was measured.")]
+Exit status: 0 within all limits; 2 usage error, or no limit given; 3 a file
+cannot be read or written; 4 a limit was exceeded, or nothing was measured.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Allow at most this much in use at any moment: 10GiB, 512MiB, 1.5GiB or bytes; in a scope:
-    /// forward=10GiB. May be repeated
+    /// Allow at most this much in use at any moment: 10GiB, 512MiB, 1.5GiB or a number of bytes. To
+    /// limit a scope, use for example forward=10GiB. May be repeated
     #[arg(long, value_name = "[SCOPE=]BYTES", value_parser = peak)]
     max_peak: Vec<Peak>,
 
@@ -116,7 +122,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
-    /// Allow at most this share of reserved memory not in any block, when the most is reserved
+    /// Allow at most this share of reserved memory to be outside any block when reserved memory peaks
     #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 
@@ -124,27 +130,27 @@ pub(crate) struct Options {
     #[arg(long, value_name = "OWNER=BYTES", value_parser = owner)]
     max_owner: Vec<(String, u64)>,
 
-    /// Use the figures of this snapshot as limits
+    /// Use this snapshot's figures as the limits
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Write the snapshot to the --baseline file, with 20 frames per stack, instead of comparing it
+    /// Write the snapshot to the --baseline file, with 20 frames per stack, instead of comparing the two
     #[arg(long, requires = "baseline")]
     update_baseline: bool,
 
-    /// Compare the memory at the end if no history was recorded, instead of failing
+    /// If no history was recorded, check the memory at the end instead of failing
     #[arg(long)]
     allow_no_history: bool,
 
-    /// Compare the figures of the remaining events if others are lost or cut off, instead of failing
+    /// If events were lost or cut off, check the remaining ones instead of failing
     #[arg(long)]
     allow_partial: bool,
 
-    /// Compare what was recorded of a run if some of its processes ran unrecorded, instead of failing
+    /// If some processes of a run were not recorded, check the others instead of failing
     #[arg(long)]
     allow_unrecorded: bool,
 
-    /// Allow figures to exceed the baseline by this share
+    /// Allow figures to exceed the baseline by up to this percentage
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
@@ -152,7 +158,7 @@ pub(crate) struct Options {
     #[arg(long)]
     strict: bool,
 
-    /// Write the results into this file, as JUnit XML
+    /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }

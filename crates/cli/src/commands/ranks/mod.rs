@@ -31,15 +31,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Starts with the rank that differs most, and why. Then prints a line for each
-rank: its peak of memory in use, and the scope and time of the peak; the most
-reserved memory, and what no block used at the peak; how many requests failed;
-the first step (or time) in which its peak differs; the owner with the most
-memory, if the stacks name owners. Ranks that differ from the median rank come
-first, each with the reasons: its peaks, the first step that differs, the sites
-and the owners at the peak. A figure differs if it is more than 5 % of the
-median peak away, and more than four times as far as ranks usually are. With two
-ranks, one whose requests failed is compared with the other.
+The first lines name the rank that differs most, and say why. Then comes a line
+for each rank: its peak of memory in use, and the scope and time of the peak;
+the most reserved memory, and what no block used at the peak; how many requests
+failed; the first step (or time) in which its peak differs; the owner with the
+most memory, if the stacks name owners. Ranks that differ from the median rank
+come first, each with the reasons: its peaks, the first step that differs, the
+sites and the owners at the peak. A figure differs if it is more than 5 % of the
+median peak away from the median, and more than four times as far as ranks
+usually are. With two ranks, one whose requests failed is compared with the
+other.
 
 FILE may be a folder or a pattern in quotes; the rank is the number after `rank`
 in the name of a file or its folder. Ranks are aligned by their outermost scopes
@@ -47,13 +48,13 @@ in the name of a file or its folder. Ranks are aligned by their outermost scopes
 event. A rank is compared by the GPUs on which it has blocks; --device N
 compares its other memory. A file that cannot be read gets its own line.
 
-Example:
+Examples:
   memreel ranks snapshots/
   memreel ranks 'run-rank*.pickle' --by step
   memreel ranks run-rank*.pickle --html ranks.html
 
-Exit status: 0 if no rank differs, 1 if a rank differs or ran out of memory, 2
-wrong usage, 3 a file that cannot be read or is not a snapshot.")]
+Exit status: 0 no rank differs; 1 a rank differs or ran out of memory; 2 usage
+error; 3 a file cannot be read or is not a snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -62,7 +63,7 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Print a line per step instead, with the lowest and the highest rank
+    /// Print one line per step instead, with the lowest and the highest rank
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
 

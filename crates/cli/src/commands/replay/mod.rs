@@ -29,65 +29,71 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Runs the requests of the recorded history through an allocator that behaves like
-PyTorch's, under each setting. Best fit breaks ties by address, so every setting
-runs with rising and with falling addresses.
+`memreel replay` runs the requests of the recorded history through an allocator
+that behaves like PyTorch's, under each setting. PyTorch's best-fit search
+breaks ties by address, so each setting is replayed twice: with new segments at
+rising and at falling addresses.
 
-Each run starts with the segments and blocks that the recorded run had at the
+Each replay starts with the segments and blocks that the recorded run had at the
 first event, so another setting acts as if it were switched on at that moment.
-Without --limit, the limit is what the recorded run could hold, if it ever ran
-out of memory or released its cache to continue.
+Without --limit, if the recorded run ever ran out of memory or had to release
+its cache to continue, the limit is the most that it was able to reserve.
 
-The baseline compares the replay of the recorded setting with the recorded run,
-event by event, on a device that refuses what the recorded one refused. Its
-largest deviation is the confidence of every answer: none is certain, up to 1 %
-of the recorded peak is high, up to 5 % is fair, more is low.
+As a baseline, memreel replays the recorded setting and compares it with the
+recorded run, event by event; the simulated device refuses the same requests as
+the real one did. The largest deviation determines the confidence of every
+answer: with no deviation it is certain, with up to 1 % of the recorded peak
+high, with up to 5 % fair, and otherwise low.
 
 --sweep prints the best setting first: the one with the fewest failed requests;
-of those within 5 % of the lowest worst case, the one with the fewest device
-allocs and frees; then the one with the lower peak, and the fewest options. A
-setting whose peaks lie within those of the recorded one is not better, and
-comes after it. Settings with the same result share a row.
+among those whose worst case is within 5 % of the lowest, the one with the
+fewest device allocs and frees; then the one with the lower peak; then the one
+with the fewest options. A setting whose range of peaks lies within that of the
+recorded setting is not considered better and is listed after it. Settings with
+the same result share a row.
 
 --from switches settings during the run: the first --conf applies at first, the
 second from that moment on; with one --conf, the recorded setting applies before
-it. A scope that occurs several times is named with its number, as in `memreel
-leaks --between`.
+it. If a scope occurs several times, refer to it by number, as in `memreel leaks
+--between`.
 
---without, --scale and --free-after-use change the program: requests below a
-call are left out, change size, or are freed when the call is over and requested
-again in the backward pass, as with a checkpoint around the call.
+--without, --scale and --free-after-use simulate a change to the program:
+requests made inside a call are left out, resized, or freed when the call
+returns and requested again in the backward pass, as with a checkpoint around
+the call.
 
 Columns:
-  peak reserved   the most bytes held from the device, in the best guess
-                  (falling addresses, or the recorded ones)
-  worst case      the same for the worst order of addresses
-  peak allocated  the most bytes in blocks that the program held, with rounding
-  unused at peak  bytes not in any block when the most are reserved
+  peak reserved   the most bytes reserved at once, by the best estimate (with
+                  falling addresses, or the recorded ones)
+  worst case      the same with the least favourable addresses
+  peak allocated  the most bytes allocated in blocks at once, with what rounding
+                  adds
+  unused at peak  bytes not in any block when reserved memory peaks
   device allocs   segments, or ranges of pages, taken from the device
-  device frees    those returned to it
+  device frees    segments, or ranges of pages, returned to the device
   retries         requests that released the cache and tried the device again
-  OOMs            requests that failed; each run continues without them
-  first OOM       the index of the first of these among the requests, from 0
+  OOMs            requests that failed; each replay continues without them
+  first OOM       the index of the first failed request, counting from 0
 
-Sizes: KiB, MiB, GiB and a bare K, M, G count in 1024s, as PyTorch's settings do
-(max_split_size_mb:64 is 64 MiB); kB, MB, GB count in 1000s.
+Sizes: KiB, MiB and GiB, and K, M and G alone, are multiples of 1024, as in
+PyTorch's settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are multiples
+of 1000.
 
-Example:
+Examples:
   memreel replay --conf expandable_segments:True snapshot.pickle
   memreel replay --sweep --limit 24GiB snapshot.pickle
   memreel replay --free-after-use 'layer (model.py:70)' snapshot.pickle
   memreel replay --from step#3 --conf max_split_size_mb:20 snapshot.pickle
 
-Exit status: 0 answered, 1 a history that is missing or contradicts itself, 2
-wrong usage or an unknown setting, 3 a file that cannot be read or written.")]
+Exit status: 0 success; 1 a history is missing or inconsistent; 2 usage error or
+unknown setting; 3 a file cannot be read or written.")]
 pub(crate) struct Options {
-    /// Try this value of PYTORCH_ALLOC_CONF; may be repeated. Without it, the recorded one
+    /// Try this value of PYTORCH_ALLOC_CONF; may be repeated [default: the recorded setting]
     #[arg(long, value_name = "SETTING", action = ArgAction::Append)]
     conf: Vec<String>,
 
-    /// Reserve at most this much on each device: 24GiB, 512MiB, 1.5GiB or bytes. Without it, what
-    /// the recorded run could hold, if that is known
+    /// Reserve at most this much on each device: 24GiB, 512MiB, 1.5GiB or a number of bytes [default:
+    /// the most that the recorded run was able to reserve, if known]
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
@@ -104,7 +110,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
-    /// Replay this device, or all that have a history
+    /// Replay this device, or all devices that have a history
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
@@ -119,7 +125,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
     output: Option<PathBuf>,
 
-    /// Print one JSON object per line, for each setting and device
+    /// Print one JSON object per setting and device, one per line
     #[arg(long)]
     json: bool,
 

@@ -28,21 +28,21 @@ use page::{Part, html, markdown};
 The report shows why a request failed or what grew, the figures at that moment,
 the largest sites with their paths, the memory over time, the settings that were
 tried, and how it was recorded: at most 60 lines of Markdown per device, some of
-them folded. For a file with several devices it covers those whose requests
-failed, or the one with the highest peak. A path that ends in .html gets a
-self-contained HTML page; any other path gets Markdown.
+them folded. For a file with several devices, it covers those whose requests
+failed, or the one with the highest peak. If the output path ends in .html, the
+report is a self-contained HTML page; for any other path it is Markdown.
 
 --summary adds the Markdown to the file that GITHUB_STEP_SUMMARY names, which
 GitHub shows on the job's page.
 
-Example:
+Examples:
   memreel report snapshot.pickle -o report.md
   memreel report --anonymise snapshot.pickle -o report.html
   memreel report --summary snapshot.pickle
 
-Exit status: 0 written, 1 with --check if a request failed or a history
-contradicts itself, 2 wrong usage, 3 a file that cannot be read or written, or
-is not a snapshot.")]
+Exit status: 0 written; 1 with --check, a request failed or a history is
+inconsistent; 2 usage error; 3 a file cannot be read or written, or is not a
+snapshot.")]
 pub(crate) struct Options {
     /// Snapshot files; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Write to this file, instead of Markdown to standard output
+    /// Write to this file instead of printing Markdown to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     #[arg(long)]
     anonymise: bool,
 
-    /// Exit with status 1 if a request failed or a history contradicts itself
+    /// Exit with status 1 if a request failed or a history is inconsistent
     #[arg(long)]
     check: bool,
 

@@ -18,35 +18,37 @@ timeline. In every command, a block is in use from its allocation until its free
 is complete: it is allocated (live, held) until the free is requested, and then
 pending while the free waits for a stream. `in use` (PyTorch and --json: active)
 is allocated plus pending, in requested bytes; reserved is what the allocator
-holds from the device.
+has taken from the device and not returned.
 
-By function, file or line, `own bytes` is what it allocated itself, `with
-callees` adds what the functions that it called allocated, and the share is of
-its own bytes. A row shows the Python frames of a stack, or its compiled frames
-if it has no Python frames, without those of allocators, operators, interpreters
-and standard libraries. Stacks whose shown frames have the same names, files and
-lines are one group. --json has all frames of the stack with the most bytes,
-with those shown marked, and the number of stacks. --tree has the outermost 1024
-calls of a stack, and counts the rest.
+When blocks are grouped by function, file or line, `own bytes` is what the
+function, file or line allocated itself, `with callees` adds what the functions
+that it called allocated, and the share is of its own bytes. A row shows the
+Python frames of a stack, or its compiled frames if it has no Python frames,
+without those of allocators, operators, interpreters and standard libraries.
+Stacks whose shown frames have the same names, files and lines are one group.
+For each group, --json prints the number of stacks and all frames of the stack
+with the most bytes, and marks the frames that the table shows. --tree shows the
+outermost 1024 calls of a stack and says how many more there are.
 
---new counts only blocks that are allocated after --since: the most bytes held
-at once, and what is left at the end. A block counts until its free is
-requested, so the figures do not depend on when the GPU finishes its work. --at
-is then the peak of these blocks, or another moment.
+--new counts only blocks allocated after --since, and prints the most bytes that
+they held at once and what is left of them at the end. A block counts until its
+free is requested, so the figures do not depend on when the GPU finishes its
+work. With --new, `--at peak` means the peak of these blocks; other moments work
+as usual.
 
 --allocated counts all blocks that were allocated, including freed ones. For a
-heap that memreel record recorded, the sums cover the whole run, whatever the
-ring lost, and `peak` is the most that was live at once; for other memory they
-cover the events in the file.
+heap recorded with `memreel record`, the sums cover the whole run, even if the
+ring lost events, and `peak` is the most that was live at once; for other
+memory, the sums cover only the events in the file.
 
-Example:
+Examples:
   memreel top snapshot.pickle
   memreel top --at end --by function -n 20 snapshot.pickle
   memreel top --tree snapshot.pickle
   memreel top --new --since 10s --at end snapshot.pickle
   memreel top --allocated snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -56,7 +58,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     pub(super) at: At,
 
-    /// Group blocks by
+    /// What to group blocks by
     #[arg(long, value_enum, default_value = "stack")]
     pub(super) by: Grouping,
 
@@ -64,15 +66,17 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "by")]
     pub(super) tree: bool,
 
-    /// Count all that was ever allocated, by stack; for a heap from `memreel record`, over the whole run
+    /// Count everything that was ever allocated, by stack; for a heap recorded with `memreel record`, this
+    /// covers the whole run
     #[arg(long, conflicts_with_all = ["tree", "by", "at", "new"])]
     pub(super) allocated: bool,
 
-    /// Count only what is allocated after --since, until its free is requested
+    /// Count only blocks allocated after --since, each until the program frees it
     #[arg(long, conflicts_with = "tree")]
     pub(super) new: bool,
 
-    /// Start --new at 1.5s or 200ms after the first event, or a number as in `time_us` [default: the start]
+    /// Start --new at a time after the first event, such as 1.5s or 200ms, or at a timestamp as in `time_us`
+    /// [default: the start]
     #[arg(long, value_name = "TIME", value_parser = instant::parse, requires = "new")]
     pub(super) since: Option<Instant>,
 

@@ -30,17 +30,17 @@ PyTorch's `_memory_viz.py compare` has never worked from the command line;
 --pytorch prints its output when called from Python, with the segments in the
 order of the files. For changes inside segments, use `memreel diff`.
 
-Example:
+Examples:
   memreel compare before.pickle after.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     /// Print addresses, then folded stacks, as PyTorch's tool does from Python
     #[arg(long)]
     pytorch: bool,
 
-    /// Select a device, or all that have memory
+    /// Select a device, or all devices that have memory
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
     device: Devices,
 

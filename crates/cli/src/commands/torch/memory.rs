@@ -20,16 +20,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, prints the bytes of each stream's blocks by state. With
---folded, the lines of PyTorch's `_memory_viz.py memory`, byte for byte: stream,
-state and stack of each block, with its bytes.
+Without options, `memreel memory` prints the bytes of each stream's blocks by
+state. With --folded, it prints the same lines as PyTorch's `_memory_viz.py
+memory`, byte for byte: stream, state and stack of each block, with its bytes.
 
-Example:
+Examples:
   memreel memory snapshot.pickle
   memreel memory --svg memory.svg snapshot.pickle
 
-Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written, or more than 16 MiB of stacks to draw.")]
+Exit status: 0 success; 1 nothing to draw; 2 usage error; 3 a file cannot be
+read or written, or has more than 16 MiB of stacks to draw.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -26,19 +26,19 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Returns the row of the command.
 pub(super) fn row() -> Row {
-    Row::group("torch", "Print what PyTorch's tool does: stats, trace, segments, memory", line, ready)
+    Row::group("torch", "Print what PyTorch's own tool prints: stats, trace, segments, memory", line, ready)
 }
 
 /// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
 The commands are also known without the word torch: memreel stats FILE.
 
-Example:
+Examples:
   memreel torch stats snapshot.pickle
   memreel torch memory --svg memory.svg snapshot.pickle
 
-Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written, or is not a snapshot.";
+Exit status: 0 success; 1 nothing to draw; 2 usage error; 3 a file cannot be
+read or written, or is not a snapshot.";
 
 fn line(line: Command) -> Command {
     let commands = rows();

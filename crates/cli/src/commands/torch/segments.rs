@@ -21,17 +21,18 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an option, prints a table of the segments, the fullest last; `in blocks`
-and `%` count the blocks in use, with what rounding adds to them. With --folded,
-the lines of PyTorch's `_memory_viz.py segments`, byte for byte: stream,
-segment, state and stack of each block, with its bytes.
+Without options, `memreel segments` prints a table of the segments, the fullest
+last; `in blocks` and `%` count the blocks in use, with what rounding adds to
+them. With --folded, it prints the same lines as PyTorch's `_memory_viz.py
+segments`, byte for byte: stream, segment, state and stack of each block, with
+its bytes.
 
-Example:
+Examples:
   memreel segments snapshot.pickle
   memreel segments --svg segments.svg snapshot.pickle
 
-Exit status: 0 answered, 1 nothing to draw, 2 wrong usage, 3 a file that cannot
-be read or written, or more than 16 MiB of stacks to draw.")]
+Exit status: 0 success; 1 nothing to draw; 2 usage error; 3 a file cannot be
+read or written, or has more than 16 MiB of stacks to draw.")]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

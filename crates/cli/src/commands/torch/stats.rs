@@ -17,13 +17,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints the output of PyTorch's `_memory_viz.py stats`, byte for byte, file by
-file.
+`memreel stats` prints the same output as PyTorch's `_memory_viz.py stats`, byte
+for byte, file by file.
 
-Example:
+Examples:
   memreel stats snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

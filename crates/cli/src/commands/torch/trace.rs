@@ -26,14 +26,14 @@ use crate::{
 #[command(after_help = "\
 Blocks and segments have short names, which are reused once they are free; TOTAL
 MEM is what is in use at the end. PyTorch's `_memory_viz.py trace` never reuses
-a name, searches freed segments, and counts TOTAL MEM wrongly; --pytorch prints
-its text, byte for byte.
+a name, searches freed segments, and computes TOTAL MEM wrongly; --pytorch
+prints its text, byte for byte.
 
-Example:
+Examples:
   memreel trace snapshot.pickle | less
   memreel trace --pytorch --device 0 snapshot.pickle
 
-Exit status: 0 answered, 2 wrong usage, 3 a file that cannot be read or is not a
+Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -318,7 +318,7 @@ fn help_has_an_example_and_the_exit_statuses() {
     let folder = Folder::with(&[]);
     for command in ["fix", "slim", "merge", "split", "convert"] {
         let help = folder.prints(&[command, "--help"]);
-        assert!(help.contains(&format!("Example:\n  memreel {command} ")), "{help}");
+        assert!(help.contains(&format!("Examples:\n  memreel {command} ")), "{help}");
         assert!(help.contains("Exit status: 0 done"), "{help}");
     }
 }
