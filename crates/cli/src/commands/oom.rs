@@ -238,7 +238,7 @@ fn print<W: Write>(
     let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut W| {
         writeln!(
             out,
-            "\nlargest sites, of {} ({} in all):\n{}",
+            "\nlargest sites ({}, {} in all):\n{}",
             count(n_blocks, what),
             Bytes(bytes),
             Sites::heading()

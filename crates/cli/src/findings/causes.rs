@@ -37,7 +37,7 @@ pub(crate) fn print_causes(
     let (red, report, causes) = (red(), explanation.report(), explanation.causes());
     let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
     let text = format!(
-        "{red}out of memory{step} (cause: {}){red:#}: {} requested {}",
+        "{red}out of memory{step} (cause: {}){red:#}: a request for {} failed {}",
         causes[0].kind.name(),
         Bytes(report.requested_bytes),
         moment::words(history, report.totals.moment),

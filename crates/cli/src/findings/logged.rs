@@ -171,7 +171,7 @@ fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) 
     let device = message.device.map_or_else(String::new, |device| format!(" on device {device}"));
     print_text(
         format!(
-            "{red}out of memory{why}{red:#}: {} requested{device}, line {}{rank}",
+            "{red}out of memory{why}{red:#}: a request for {} failed{device}, line {}{rank}",
             Bytes(message.requested_bytes),
             message.line,
         ),

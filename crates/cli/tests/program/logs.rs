@@ -34,7 +34,7 @@ fn a_log_has_the_answer_of_its_last_message() {
     assert_eq!((output.status.code(), &*err), (Some(1), ""), "{out}");
     for part in [
         "a 3-line log with 2 out-of-memory messages from PyTorch; the first is on line 2",
-        "out of memory (cause: fragmented): 2.00 GiB requested on device 0, line 3, rank 0",
+        "out of memory (cause: fragmented): a request for 2.00 GiB failed on device 0, line 3, rank 0",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         "rank 1, device 1, line 2: 1.00 GiB requested (cause: occupied)",
         "the message has the format of PyTorch 2.5 or later",

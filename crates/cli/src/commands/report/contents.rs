@@ -91,12 +91,8 @@ fn figures(opened: &Opened, history: &DeviceHistory<'_>, explanation: Option<&Ex
         );
         row("free on the device", Bytes(report.device_free_bytes).to_string());
         row(
-            "free here",
-            format!(
-                "{}, at most {} in one piece",
-                Bytes(report.free_here_bytes),
-                Bytes(report.largest_free_bytes)
-            ),
+            "free in this pool",
+            format!("{}, largest piece {}", Bytes(report.free_here_bytes), Bytes(report.largest_free_bytes)),
         );
     } else {
         let (peak, end) = (history.peak(), history.totals_at(history.end()));

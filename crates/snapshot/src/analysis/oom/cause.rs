@@ -63,6 +63,6 @@ impl Cause {
     /// Marks its advice as one with which the program would still have failed a little later.
     pub(super) fn only_delays(&mut self) {
         self.conf = None;
-        self.advice = self.advice.take().map(|advice| format!("a stopgap only: {advice}"));
+        self.advice = self.advice.take().map(|advice| format!("only a stopgap: {advice}"));
     }
 }

@@ -145,7 +145,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
                 ("free on the device", Bytes(report.device_free_bytes).to_string()),
             ];
         }
-        let segment = if report.is_expandable { "as pages" } else { "as a segment" };
+        let segment = if report.is_expandable { "pages needed" } else { "segment needed" };
         let mut rows = vec![
             ("requested", Bytes(report.requested_bytes).to_string()),
             (segment, Bytes(report.segment_bytes).to_string()),
@@ -178,11 +178,12 @@ impl<'h, 'a> Explanation<'h, 'a> {
         }
         let largest = Bytes(report.largest_free_bytes);
         rows.extend([
-            ("free here", format!("{}, at most {largest} in one piece", Bytes(report.free_here_bytes))),
+            ("free in this pool", format!("{}, largest piece {largest}", Bytes(report.free_here_bytes))),
             ("free elsewhere", Bytes(report.free_elsewhere_bytes).to_string()),
             (
                 "would fit if compacted",
-                if report.fits_compacted() { "yes" } else { "no, too little is free here" }.to_owned(),
+                if report.fits_compacted() { "yes" } else { "no, too little is free in this pool" }
+                    .to_owned(),
             ),
             ("with expandable segments", self.with_expandable_text()),
         ]);
@@ -219,7 +220,9 @@ impl<'h, 'a> Explanation<'h, 'a> {
             notes.push("blocks were allocated and freed afterwards, so the free figures are upper bounds");
         }
         if self.report.pool.is_none() {
-            notes.push("the file does not name the request's pool; `free here` is for the default pool");
+            notes.push(
+                "the file does not name the request's pool; `free in this pool` is for the default pool",
+            );
         }
         notes
     }

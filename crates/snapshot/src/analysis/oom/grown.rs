@@ -52,8 +52,8 @@ impl Explanation<'_, '_> {
             GrowthKind::Late => {
                 let n_events = (self.report.entry + 2).saturating_sub(began.n_entries()).max(1);
                 format!(
-                    "{held} took {bytes} in {blocks} in the last {n_events} of {} events, {since}, and freed \
-                     none of it",
+                    "{held} allocated {bytes} in {blocks} during the last {n_events} of {} events, {since}, and \
+                     freed none of it",
                     self.report.entry + 1,
                 )
             }

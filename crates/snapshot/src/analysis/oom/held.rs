@@ -55,7 +55,7 @@ impl Explanation<'_, '_> {
             return (Some(advice.clone()), Some(best.conf.clone()));
         }
         let delay =
-            setting.filter(|_| !is_setting_said).map(|(_, advice)| format!("a stopgap only: {advice}"));
+            setting.filter(|_| !is_setting_said).map(|(_, advice)| format!("only a stopgap: {advice}"));
         let advice: Vec<String> = self.less_advice().into_iter().chain(delay).collect();
         ((!advice.is_empty()).then(|| advice.join("; ")), None)
     }

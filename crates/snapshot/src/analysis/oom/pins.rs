@@ -32,7 +32,7 @@ impl Explanation<'_, '_> {
             n => {
                 let blocks = match of.are_alike {
                     true => format!("{each} blocks"),
-                    false => format!("blocks of {each} on average"),
+                    false => format!("blocks averaging {each}"),
                 };
                 format!("{blocks} from {site} pin {n} segments with {} free", Bytes(of.free_bytes))
             }

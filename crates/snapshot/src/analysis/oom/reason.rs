@@ -22,12 +22,12 @@ impl OomReport {
             }
             Verdict::Fragmented if self.free_here_bytes >= self.requested_bytes => {
                 format!(
-                    "{here} is free in segments of the request's stream and pool, but not {request} in one piece"
+                    "{here} is free in segments of the request's stream and pool, but no single piece is as large as {request}"
                 )
             }
             Verdict::Fragmented => format!(
-                "{here} is free in segments of the request's stream and pool and {device} on the device, but not {request} in \
-                 one piece"
+                "{here} is free in segments of the request's stream and pool and {device} on the device, but no single \
+                 piece is as large as {request}"
             ),
             Verdict::RoundedUp => {
                 let segment = Bytes(self.segment_bytes);
@@ -40,11 +40,11 @@ impl OomReport {
                 format!("the device has {device} free{free}, but {request} needs {what} {segment}")
             }
             Verdict::Elsewhere => format!(
-                "{all} is free, but {} of it is for other streams, the other kind of pool or other pools",
+                "{all} is free, but {} of it belongs to other streams, other pools, or the pool for the other block size (small or large)",
                 Bytes(self.free_elsewhere_bytes),
             ),
             Verdict::Pending => format!(
-                "{all} is free, and {} is freed but waits for a stream (record_stream): synchronise it before the request",
+                "{all} is free, and {} is freed but still waiting for a stream (record_stream): synchronise the stream before the request",
                 Bytes(self.pending_bytes),
             ),
             Verdict::Limited => {
@@ -56,8 +56,8 @@ impl OomReport {
                 Bytes(self.outside_bytes().unwrap_or(0)),
             ),
             Verdict::Addresses => format!(
-                "{request} of address space was requested, {} is reserved, and a process has {} (x86-64): what the device \
-                 has free, {device}, does not help",
+                "{request} of address space was requested, {} is reserved, and a process has {} (x86-64): that the device \
+                 has {device} free does not help",
                 Bytes(self.reserved_address_bytes.unwrap_or(0)),
                 Bytes(ADDRESS_SPACE_BYTES),
             ),
@@ -74,7 +74,7 @@ impl OomReport {
     /// Returns why a piece that was large enough may not have been used.
     fn why_unused(&self) -> String {
         if self.is_freed_late {
-            return "it became free while the request waited for its stream, and PyTorch does not search again (pytorch#189504)"
+            return "it was freed only while the request waited for its stream, and PyTorch does not search again (pytorch#189504)"
                 .to_owned();
         }
         let mut reasons = Vec::new();

@@ -38,7 +38,7 @@ impl Explanation<'_, '_> {
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
-                "{} would {}have served {}{}, with {} reserved at the peak and {} calls to the device",
+                "{} would {}have satisfied {}{}, with {} reserved at the peak and {} calls to the device",
                 self.reader.line(&setting.conf).unwrap_or_else(|| "the default settings".to_owned()),
                 if self.tried.is_certain { "" } else { "perhaps " },
                 requests(setting.served),
@@ -47,11 +47,11 @@ impl Explanation<'_, '_> {
                 setting.num_device_calls,
             ),
             None if self.tried.settings.iter().any(|setting| setting.served.is_served()) => {
-                "settings that serve it would fail other requests (memreel replay --sweep lists \
+                "settings that satisfy it would make other requests fail (memreel replay --sweep lists \
                  them)"
                     .to_owned()
             }
-            None => "no setting that was tried serves it (memreel replay --sweep lists them)".to_owned(),
+            None => "no setting that was tried satisfies it (memreel replay --sweep lists them)".to_owned(),
         })
     }
 }

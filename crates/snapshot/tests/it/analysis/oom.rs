@@ -309,7 +309,7 @@ fn a_full_device_says_what_less_would_free() {
     let cause = failed(20 * MIB, &tried);
     let advice = cause.advice.unwrap();
     assert!(advice.starts_with("half the batch size would save about 20.00 MiB"), "{advice}");
-    assert!(advice.contains("lacks 19.00 MiB; a stopgap only: PYTORCH_"), "{advice}");
+    assert!(advice.contains("lacks 19.00 MiB; only a stopgap: PYTORCH_"), "{advice}");
     assert_eq!(cause.conf, None);
     (setting.num_after, setting.num_served_after) = (7, 7);
     tried.settings = vec![setting];

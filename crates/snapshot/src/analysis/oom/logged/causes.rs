@@ -91,7 +91,7 @@ impl LoggedOom<'_> {
                 Bytes(report.free_elsewhere_bytes),
             ),
             _ if self.is_of_pool() => format!(
-                "{free_here} of the pool's {} is free, but not {asked} in one piece",
+                "{free_here} of the pool's {} is free, but no single piece is as large as {asked}",
                 Bytes(report.totals.reserved_bytes),
             ),
             _ if report.free_here_bytes >= report.requested_bytes => format!(
