@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         print_rows(rows.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
         if let Some(rest) = found.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
             let n_cycles: usize = rest.iter().map(|site| site.n_cycles).sum();
-            writeln!(out, "{n_cycles:>7}                    in {} more; -n prints more", rest.len())?;
+            writeln!(out, "{n_cycles:>7}                    in {} more; use -n to show more", rest.len())?;
         }
         Ok(Exit::Fine)
     })

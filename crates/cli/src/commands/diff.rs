@@ -271,7 +271,7 @@ fn print(
     print_rows(rows, out)?;
     match changes.len() - listed[0].len() - listed[1].len() {
         0 => Ok(()),
-        n => writeln!(out, "and {}; -n prints more", count(n, "smaller change")),
+        n => writeln!(out, "and {}; use -n to show more", count(n, "smaller change")),
     }
 }
 

@@ -98,7 +98,7 @@ fn print(
     };
     let rows = [
         ("most reserved", found.most_reserved),
-        ("most waste", found.most_unused),
+        ("most external", found.most_unused),
         (at.as_str(), found.totals),
     ];
     for (name, totals) in rows {
@@ -164,13 +164,13 @@ fn print_pinned(
         _ => "them keep these segments",
     };
     let text = format!(
-        "{} is free in {}{}; blocks in {keep} from being returned:",
+        "{} is free in {}{}; blocks in {keep} from being returned to the device:",
         Bytes(pinned_bytes),
         count(found.pinned.len(), "segment"),
         found.wanted.as_ref().map_or_else(String::new, served),
     );
     print_text(text, out)?;
-    let figures = format!("{:>11} {:>11} {:>6}", "free", "of segment", "blocks");
+    let figures = format!("{:>11} {:>11} {:>6}", "free", "segment", "blocks");
     writeln!(out, "{}", heading(&figures, "largest block allocated by ← called by"))?;
     for pinned in found.pinned.iter().take(options.n) {
         let PinnedSegment { range, free_bytes, n_blocks, largest, .. } = pinned;
@@ -180,14 +180,18 @@ fn print_pinned(
     }
     match found.pinned.len().saturating_sub(options.n) {
         0 => Ok(()),
-        n => writeln!(out, "and {}; -n prints more", count(n, "more segment")),
+        n => writeln!(out, "and {}; use -n to show more", count(n, "more segment")),
     }
 }
 
 /// Returns of which request's stream and pool the segments are.
 fn served(wanted: &Wanted) -> String {
     let which = if wanted.has_failed { "failed" } else { "largest later" };
-    format!(" of the {which} request's stream and pool ({} at event {})", Bytes(wanted.bytes), wanted.event)
+    format!(
+        " of the {which} request's stream and pool (a request for {} at event {})",
+        Bytes(wanted.bytes),
+        wanted.event
+    )
 }
 
 fn print_object(

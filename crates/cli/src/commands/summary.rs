@@ -272,7 +272,11 @@ impl<'a> Summary<'a> {
         }
         if !self.holders.is_empty() {
             let at = if history.entries().is_empty() { "end" } else { "peak" };
-            writeln!(out, "\n{bold}largest of {} at the {at}{bold:#}", count(self.holders.len(), "site"))?;
+            writeln!(
+                out,
+                "\n{bold}largest at the {at} ({} in all){bold:#}",
+                count(self.holders.len(), "site")
+            )?;
             writeln!(out, "{}", Sites::heading())?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)?;
@@ -314,11 +318,11 @@ impl<'a> Summary<'a> {
         let refused = call.first_release.checked_sub(1).map_or(Moment::START, Moment::after);
         let in_use = Bytes(self.history.totals_at(refused).active_bytes);
         let asked = self.history.entries()[call.entry].stack.map_or_else(String::new, |stack| {
-            format!(" of {}", Sites::new(self.history, 2).plain(&Site::Stack(stack)))
+            format!(" by {}", Sites::new(self.history, 2).plain(&Site::Stack(stack)))
         });
         format!(
-            "almost out of memory {}: with {in_use} in use the device refused {}{asked}, and granted it \
-             after {} of cache was released{times}",
+            "almost out of memory {}: with {in_use} in use, the device refused a request for {}{asked}, and \
+             granted it once {} of cache had been released{times}",
             moment::words(self.history, refused),
             Bytes(call.requested_bytes),
             Bytes(call.released_bytes),
@@ -380,7 +384,7 @@ impl Next {
                 if self.has_history { "what holds the memory at the peak" } else { "what holds the memory" },
             ),
             (self.has_growing, "leaks", "what grows"),
-            (self.has_history, "timeline", "memory over the history"),
+            (self.has_history, "timeline", "memory over time"),
             (self.has_memory, "fragmentation", "reserved memory that no block uses"),
         ];
         let file = if opened.is_stdin { "FILE".to_owned() } else { shell_word(&opened.name) };

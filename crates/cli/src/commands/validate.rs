@@ -133,7 +133,7 @@ fn summarize(
     let file = clean(file);
     match refusal {
         Some(refused) => print_text(format!("{file}: refused: {refused}"), out),
-        None if findings.is_empty() => print_text(format!("{file}: fine"), out),
+        None if findings.is_empty() => print_text(format!("{file}: valid"), out),
         None => print_text(format!("{file}: {errors} E, {warnings} W, {differences} P"), out),
     }
 }

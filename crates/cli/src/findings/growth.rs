@@ -54,7 +54,7 @@ fn made_once(sites: &[LeakSite]) -> String {
     };
     let same = sites.iter().filter(|site| site.is_growing && site.made == most.made);
     let bytes = Bytes(same.map(|site| site.bytes).fold(0, u64::saturating_add));
-    most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} is made once"))
+    most.made.map_or_else(String::new, |made| format!("; {bytes} of {made} is allocated only once"))
 }
 
 /// Returns the claims about the sites that are not just held: the sites of each claim, with the sentence.
@@ -120,7 +120,7 @@ fn grown_at_failure(history: &DeviceHistory<'_>) -> Option<String> {
         bytes => format!("{} of it is still held", Bytes(bytes.min(growths.bytes()))),
     };
     Some(format!(
-        "no leak since then, but when a request failed, {}, {} had grown by {}; {since}: memreel oom explains it",
+        "no leak since then, but when a request failed, {}, {} had grown by {}; {since}; run memreel oom to see why",
         words(history, failed),
         count(growths.sites.len(), "site"),
         Bytes(growths.bytes()),
@@ -143,9 +143,9 @@ fn how(history: &DeviceHistory<'_>, site: &LeakSite) -> String {
     let pace = history.pace(growth.bytes, growth.began, history.end());
     let pace = pace.map_or_else(String::new, |pace| format!(", {pace}"));
     match growth.kind {
-        GrowthKind::Steady => format!("grew all along: {blocks} {since}{pace}"),
+        GrowthKind::Steady => format!("grew throughout: {blocks} {since}{pace}"),
         _ => {
-            format!("grew late: {blocks} in the last {}, {since}{pace}", count(n_left, "event"))
+            format!("grew recently: {blocks} in the last {}, {since}{pace}", count(n_left, "event"))
         }
     }
 }

@@ -65,10 +65,10 @@ fn print_table(
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
-        print_text("bytes are those of blocks: the segments have no requests of their own", out)?;
+        print_text("the figures count blocks, because a heap's segments are not requested one by one", out)?;
     } else if !table.rows.is_empty() {
         print_text(
-            "the device reported no usage, so the peak is the moment with the most recorded bytes",
+            "the device's usage was not recorded, so the peak is the moment with the most recorded bytes",
             out,
         )?;
     }
@@ -82,7 +82,7 @@ fn print_table(
     writeln!(
         out,
         "{}",
-        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "most requested by")
+        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "mostly requested by")
     )?;
     let stacks = stacks_of(&table.rows, shown);
     let rows = table.rows.iter().zip(&stacks);

@@ -26,7 +26,11 @@ pub(crate) fn print_rest<T>(
         (0, _) => Ok(()),
         (count, bytes) => {
             let share = percent(bytes, of_bytes);
-            writeln!(out, "{share} {:>11}         in {count} more; -n prints more", Bytes(bytes).to_string())
+            writeln!(
+                out,
+                "{share} {:>11}         in {count} more; use -n to show more",
+                Bytes(bytes).to_string()
+            )
         }
     }
 }

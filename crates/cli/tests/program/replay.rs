@@ -205,7 +205,7 @@ fn a_sweep_compares_with_what_was_recorded() {
     assert!(text.contains(best), "{text}");
     assert!(text.contains("\n(defaults) (recorded setting) "), "{text}");
     // Eight rows, and a word about the others.
-    assert!(text.contains("; the best is first (-n prints more):\n"), "{text}");
+    assert!(text.contains("; the best is first (use -n to show more):\n"), "{text}");
     let rows = text.lines().skip_while(|line| !line.starts_with("setting")).skip(1);
     let n_rows = rows.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with(' ')).count();
     assert_eq!(n_rows, 8, "{text}");

@@ -14,7 +14,7 @@ const BROKEN: &str = "synthetic/stats2.pickle";
 fn a_clean_file_is_fine() {
     let output = run(&["validate", CLEAN]);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), format!("{CLEAN}: fine\n"));
+    assert_eq!(stdout(&output), format!("{CLEAN}: valid\n"));
 }
 
 #[test]

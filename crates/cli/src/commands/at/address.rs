@@ -79,7 +79,7 @@ impl<'q> Question<'q> {
         writeln!(out)?;
         let n_left_out = self.n_left_out(&found);
         if n_left_out > 0 {
-            writeln!(out, "{} before these; -n prints more", count(n_left_out, "block"))?;
+            writeln!(out, "{} before these; use -n to show more", count(n_left_out, "block"))?;
         }
         events(history, &found, n_left_out).print(out)?;
         writeln!(out)?;

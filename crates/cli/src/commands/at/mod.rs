@@ -187,7 +187,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
             Some(Action::Annotate) => format!(": {}", clean(history.snapshot().user_metadata(entry))),
             _ => String::new(),
         };
-        let text = format!("the event: {action} of {}{}{name}", Bytes(entry.size), by.unwrap_or_default());
+        let text = format!("last event: {action} of {}{}{name}", Bytes(entry.size), by.unwrap_or_default());
         print_text(text, out)?;
     }
     print_warnings(history, out)?;
@@ -198,7 +198,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
         let blocks = count(outside.len(), "block");
         print_text(format!("in no segment of the file: {} in {blocks}", Bytes(bytes)), out)?;
     }
-    writeln!(out, "\nthe largest:\n{}", Sites::heading())?;
+    writeln!(out, "\nlargest sites:\n{}", Sites::heading())?;
     let sites = Sites::new(history, 4);
     let groups = history.top(moment, By::Stack);
     sites.print_groups(&groups[..groups.len().min(5)], totals.active_bytes, out)?;

@@ -25,7 +25,9 @@ pub(super) fn driver() -> Finding {
     match loads(Path::new(DRIVER)) {
         Err(error) => Finding::unknown(PART, format!("{DRIVER} was not tested: {error}"), ""),
         Ok(Err(_)) if devices.is_empty() => {
-            let what_to_do = format!("heaps and files work without it; to record a GPU, {OF_CONTAINER}");
+            let what_to_do = format!(
+                "recording heaps and reading files work without it; to record GPU memory {OF_CONTAINER}"
+            );
             Finding::fails(PART, format!("neither {DRIVER} nor a device was found"), &what_to_do)
         }
         Ok(Err(why)) => Finding::fails(
@@ -67,9 +69,9 @@ pub(super) fn management() -> Finding {
         }
         Ok(Ok(())) => Finding::works(PART, format!("{MANAGEMENT} (NVML) loads")),
         Ok(Err(_)) => {
-            let what_to_do = "nothing, if there is no GPU; if there is one, start the container with \
-                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; otherwise the memory of other \
-                              processes stays unexplained";
+            let what_to_do = "nothing, if there is no GPU. If there is one, start the container with \
+                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; without that, the memory of \
+                              other processes is shown as unexplained";
             Finding::fails(PART, format!("{MANAGEMENT} (NVML) was not found"), what_to_do)
         }
     }

@@ -35,7 +35,9 @@ pub(super) fn processes() -> Finding {
     let _ = child.wait();
     let what_to_do = "mount /proc in the container; without it, a heap's table shows only blocks";
     match read {
-        Ok(text) if !text.is_empty() => Finding::works(PART, "/proc shows the mappings of a child"),
+        Ok(text) if !text.is_empty() => {
+            Finding::works(PART, "the mappings of a child process can be read from /proc")
+        }
         Ok(_) => Finding::fails(PART, format!("{maps} is empty"), what_to_do),
         Err(error) => Finding::fails(PART, format!("{maps} cannot be read: {error}"), what_to_do),
     }
@@ -45,7 +47,7 @@ pub(super) fn processes() -> Finding {
 pub(super) fn page() -> Finding {
     const PART: &str = "view";
     match listener(0) {
-        Ok(_) => Finding::works(PART, "a port for the page is free on 127.0.0.1"),
+        Ok(_) => Finding::works(PART, "a free port for the page was found on 127.0.0.1"),
         Err(error) => Finding::fails(
             PART,
             format!("no port can be opened on 127.0.0.1: {error}"),

@@ -110,13 +110,16 @@ pub(super) fn python(memreel: &[OsString]) -> Finding {
         snapshot.stacks.all_frames().any(|frame| &*frame.name == FUNCTION)
     };
     if recorded.snapshots().any(|snapshot| has(&snapshot)) {
-        return Finding::works(PART, format!("a trial run with {shown} recorded them"));
+        return Finding::works(PART, format!("recorded in a trial run with {shown}"));
     }
     let why =
         recorded.said.lines().find(|line| line.contains("ython")).unwrap_or("it recorded only native frames");
     Finding::fails(
         PART,
-        format!("a trial run with {shown} recorded none: {}", why.trim_start_matches("memreel: ")),
+        format!(
+            "a trial run with {shown} recorded no Python frames: {}",
+            why.trim_start_matches("memreel: ")
+        ),
         "use a final release of CPython 3.9 to 3.15 (docs/python.md)",
     )
 }

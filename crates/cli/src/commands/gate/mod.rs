@@ -445,13 +445,13 @@ fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Ve
         // Addresses are not memory.
         let so = match report.reserved_address_bytes {
             Some(_) => "the last one for addresses",
-            None => "so the program may need more than it had",
+            None => "so the program may need more memory than it had",
         };
-        format!("note: {n} failed, {so}: `memreel oom` explains it")
+        format!("note: {n} failed, {so}; run `memreel oom` to see why")
     }));
     all.extend(
         program_failure(history.snapshot())
-            .map(|failed| format!("note: {failed}, so it may need more than it had")),
+            .map(|failed| format!("note: {failed}, so it may need more memory than it had")),
     );
     all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }

@@ -31,7 +31,7 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
         table(&all.ranks[..n_ranks.min(n_outliers.saturating_add(n))]).print(out)?;
         let n_left = (n_ranks - n_outliers).saturating_sub(n);
         if n_left > 0 {
-            print_text(format!("{n_left} more like the others; -n prints more"), out)?;
+            print_text(format!("{n_left} more like the others; use -n to show more"), out)?;
         }
     }
     if all.are_without_scopes() {

@@ -82,7 +82,7 @@ impl Report<'_> {
         if self.n_rows.is_some() {
             let n = count(self.answers.len(), "setting");
             let n_rows = count(rows.len(), "different result");
-            let rest = if shown.len() < rows.len() { " (-n prints more)" } else { "" };
+            let rest = if shown.len() < rows.len() { " (use -n to show more)" } else { "" };
             print_text(format!("{n} gave {n_rows}; the best is first{rest}:"), out)?;
         }
         writeln!(out)?;

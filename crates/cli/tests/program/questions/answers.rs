@@ -64,7 +64,7 @@ fn standard_input_and_json_are_snapshots_too() {
     };
     let bytes = fs::read(&path).unwrap();
     assert_eq!(piped(&bytes, "top"), from_file);
-    assert_eq!(piped(&bytes, "validate"), "standard input: fine\n");
+    assert_eq!(piped(&bytes, "validate"), "standard input: valid\n");
     let snapshot = memreel_snapshot::pickle::from_slice(&bytes).unwrap();
     let json = serde_json::to_vec(&snapshot).unwrap();
     assert_eq!(piped(&json, "top"), from_file);

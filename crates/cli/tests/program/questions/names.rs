@@ -51,7 +51,7 @@ fn top_shows_the_names_of_blocks() {
 fn at_and_trace_show_the_names_of_blocks() {
     let (_folder, path) = file();
     let text = answer(&["at", "end", &path]);
-    assert!(text.contains("the event: annotate of 4.00 MiB: layer 4\u{fffd}\n"), "{text}");
+    assert!(text.contains("last event: annotate of 4.00 MiB: layer 4\u{fffd}\n"), "{text}");
     assert!(text.contains("named layer 0"), "{text}");
     let segments = object(&["at", "end", "--json", &path])["segments"].clone();
     let blocks =
