@@ -487,27 +487,27 @@ impl Reader<'_> {
                 &mut warnings,
                 n,
                 "frees recorded without their completion",
-                "; they count as completed at once",
+                "; they count as completed immediately",
             );
         }
         let n = self.steps.iter().filter(|step| matches!(step, Step::Fail { .. })).count();
         let (requests, one) = if n == 1 { ("request", "it") } else { ("requests", "one") };
         if n > 0 {
             warnings.push(format!(
-                "{n} {requests} failed in the recorded run; if the replay can serve {one}, it frees the block at once"
+                "{n} {requests} failed in the recorded run; where the replay can satisfy {one}, it frees the block again immediately"
             ));
         }
         warn(
             &mut warnings,
             self.pools.n_shared(),
             "private pools beyond the first 1024",
-            "; the replay serves their requests from the default pool",
+            "; the replay takes their requests from the default pool",
         );
         warn(
             &mut warnings,
             self.streams.n_shared(),
             "streams beyond the first 4096",
-            "; the replay serves their requests as those of the default stream",
+            "; the replay treats their requests as the default stream's",
         );
         let is_private = |step: &&Step| matches!(step, Step::Alloc { request, .. } if request.pool != 0);
         let n = self.steps.iter().filter(is_private).count();
@@ -515,7 +515,7 @@ impl Reader<'_> {
             &mut warnings,
             n,
             "requests to private pools",
-            "; the replay serves them from private pools, which it keeps to the end",
+            "; the replay takes them from private pools, which it keeps to the end",
         );
         Read {
             steps: self.steps,

@@ -35,7 +35,7 @@ impl Change {
         if factor > 0.0 && factor <= 1000.0 {
             return Ok(Change { call: call.into(), kind: Kind::Scaled(factor) });
         }
-        Err(Error::misuse(format!("a factor of {factor} is not above 0 and at most 1000")))
+        Err(Error::misuse(format!("the factor {factor} is not above 0 and at most 1000")))
     }
 
     /// Frees what the call leaves, except its last block, when the call is over, and requests all of it again before
@@ -62,7 +62,7 @@ impl Requests {
         let call = &change.call;
         if !self.steps.iter().any(|step| below(step).is_some()) {
             let what = format!(
-                "no request on device {} is made below {call:?}; `memreel top` shows the calls",
+                "no request on device {} is made inside {call:?}; `memreel top` shows the calls",
                 self.device
             );
             return Err(Error::misuse(what));

@@ -37,7 +37,7 @@ fn the_largest_length_is_found_with_its_failure() {
     let (status, text, message) = fit(folder.path(), &words);
     assert_eq!((status, &*message), (Some(0), ""));
     assert!(text.starts_with("size 1280 fits in 8.00 GiB, with "), "{text}");
-    assert!(text.contains("size 1344 does not: a request of "), "{text}");
+    assert!(text.contains("size 1344 does not fit: a request for "), "{text}");
     let (_, json, _) = fit(folder.path(), &[&words[..], &["--json", "--at", "1536"]].concat());
     let answer: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(answer["largest"], json!([1280]));
@@ -68,9 +68,9 @@ fn a_changed_program_has_its_own_answer() {
     let (_, text, _) = fit(folder.path(), &[&double[..], &sizes].concat());
     assert!(largest(&text) < 1280, "{text}");
     for (words, expected) in [
-        (["--without", "elsewhere"], "no request on device 0 is made below \"elsewhere\""),
+        (["--without", "elsewhere"], "no request on device 0 is made inside \"elsewhere\""),
         (["--scale", "softmax"], "is not a call and a factor"),
-        (["--scale", "softmax=0"], "a factor of 0 is not above 0"),
+        (["--scale", "softmax=0"], "the factor 0 is not above 0"),
     ] {
         let (status, _, message) = fit(folder.path(), &[&words[..], &sizes].concat());
         assert_eq!(status, Some(2), "{message}");

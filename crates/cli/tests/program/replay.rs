@@ -80,8 +80,8 @@ fn a_recording_out_of_memory_brings_its_limit() {
         String::from_utf8(output.stdout).unwrap()
     };
     let inferred = text(&["oom_fragment.pickle"]);
-    let limit = "\nlimit: 2.00 GiB; the process was limited to between that and 2.03 GiB when a request failed, and the \
-                 device had more (--limit 2046MiB; another may be given)\n";
+    let limit = "\nlimit: 2.00 GiB; when a request failed, the process was limited to between 2.00 GiB and 2.03 GiB, \
+                 although the device had more free (same as --limit 2046MiB; use --limit to change it)\n";
     assert!(inferred.contains(limit), "{inferred}");
     assert!(!text(&["--limit", "2145386496", "oom_fragment.pickle"]).contains("\nlimit: "));
     assert!(!text(&["resnet18_python_stacks.pickle"]).contains("\nlimit: "), "nothing failed");
@@ -100,7 +100,7 @@ fn the_baseline_is_the_recorded_run() {
     {
         let text = String::from_utf8(replay(&[file]).stdout).unwrap();
         let baseline = format!(
-            "\nbaseline: reproduces the recorded {peak} and every change in it; confidence: certain\n"
+            "\nbaseline: the replay reproduces the recorded peak of {peak} and every change on the way; confidence: certain\n"
         );
         assert!(text.contains(&baseline), "{text}");
         let [line] = &lines(&replay(&["--json", file]))[..] else { panic!("one line") };
@@ -156,7 +156,7 @@ fn an_out_of_memory_request_has_its_number_and_stack() {
 fn a_sweep_names_the_least() {
     let output = replay(&["--sweep", "-n", "100", "--limit", "2GiB", "oom_fragment.pickle"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = "best: expandable_segments:True serves every request, of which 1 failed under (defaults), and \
+    let expected = "best: expandable_segments:True satisfies every request, including 1 that failed under (defaults), and \
                     needs 1.97 GiB reserved instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead \
                     of 72 and 2";
     let printed: Vec<&str> = text.lines().collect();
@@ -172,12 +172,12 @@ fn a_sweep_names_the_least() {
     let distinct: Vec<String> =
         table.iter().filter(|line| !line.starts_with(' ')).map(|line| figures(line)).collect();
     assert_eq!((distinct.len(), distinct.iter().collect::<BTreeSet<_>>().len()), (13, 13), "{text}");
-    assert!(text.contains("\n  the same: max_split_size_mb:{64,128,256,512}\n"), "{text}");
+    assert!(text.contains("\n  same result: max_split_size_mb:{64,128,256,512}\n"), "{text}");
     // Of the settings under which a request fails, only the recorded one has it in full.
     let failures: Vec<&str> = text.lines().filter(|line| line.starts_with("under ")).collect();
     assert_eq!(failures, ["under (defaults):"], "{text}");
     assert_eq!(text.matches("\nout of memory at request ").count(), 1, "{text}");
-    let last = "other results with failed requests: --conf SETTING prints the first of them and its stack";
+    let last = "other results with failed requests; use --conf SETTING to see the first failed request and its stack";
     assert!(text.lines().last().unwrap().ends_with(last), "{text}");
     let lines = lines(&replay(&["--sweep", "--json", "--limit", "2GiB", "oom_fragment.pickle"]));
     let least: Vec<&Value> = lines.iter().filter(|line| line["is_least"] == true).collect();
@@ -192,14 +192,17 @@ fn a_sweep_names_the_least() {
 #[test]
 fn a_sweep_names_the_recorded_setting_if_it_is_the_best() {
     let text = String::from_utf8(replay(&["--sweep", "cpp_path.pickle"]).stdout).unwrap();
-    assert!(text.contains("\nbest: (defaults), the recorded setting; no other needs less\n"), "{text}");
+    assert!(
+        text.contains("\nbest: (defaults), the recorded setting; no other setting needs less\n"),
+        "{text}"
+    );
     assert!(!text.contains("PYTORCH_ALLOC_CONF"), "{text}");
 }
 
 #[test]
 fn a_sweep_compares_with_what_was_recorded() {
     let text = String::from_utf8(replay(&["--sweep", "oom_fragment.pickle"]).stdout).unwrap();
-    let best = "\nbest: expandable_segments:True serves every request, of which 1 failed under (defaults), and needs \
+    let best = "\nbest: expandable_segments:True satisfies every request, including 1 that failed under (defaults), and needs \
                 1.97 GiB reserved instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead of 72 \
                 and 2\n";
     assert!(text.contains(best), "{text}");
@@ -212,7 +215,7 @@ fn a_sweep_compares_with_what_was_recorded() {
     let single = |arguments: &[&str]| String::from_utf8(replay(arguments).stdout).unwrap();
     let limited = single(&["--limit", "1GiB", "oom_fragment.pickle"]);
     let difference =
-        "\nrecorded 2.00 GiB; replayed under the recorded setting 1.00 GiB, because of --limit 1GiB\n";
+        "\nrecorded: 2.00 GiB; replayed under the recorded setting: 1.00 GiB, because of --limit 1GiB\n";
     assert!(limited.contains(difference), "{limited}");
     // Where both are equal nothing is added.
     assert!(!single(&["--sweep", "resnet18_python_stacks.pickle"]).contains("replayed under"));
@@ -258,10 +261,10 @@ fn of_near_peaks_the_one_with_the_fewest_device_calls_is_the_best() {
 fn a_sweep_in_which_every_setting_fails() {
     let text =
         String::from_utf8(replay(&["--sweep", "--limit", "300MiB", "oom_fragment.pickle"]).stdout).unwrap();
-    let best = " fails 101 requests instead of 111 under (defaults), and needs 300.00 MiB reserved instead of 300.00 MiB \
+    let best = " lets 101 requests fail instead of 111 under (defaults), and needs 300.00 MiB reserved instead of 300.00 MiB \
                 (+0.0 %), ";
     assert!(text.contains(best), "{text}");
-    assert!(text.contains("\nno setting that was tried serves every request\n"), "{text}");
+    assert!(text.contains("\nno setting that was tried satisfies every request\n"), "{text}");
 }
 
 #[test]

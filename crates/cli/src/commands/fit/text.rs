@@ -54,9 +54,9 @@ impl Report<'_> {
         match self.answer.beside {
             Some((size, bytes)) => {
                 let (size, bytes) = (self.answer.runs.words(size), Bytes(bytes));
-                format!("{what}: {bytes} of this process in the run of {size}")
+                format!("{what}: {bytes} in this process, in the run of {size}")
             }
-            None => format!("{what}; what they take is not in these files"),
+            None => format!("{what}; how much they take is not in these files"),
         }
     }
 
@@ -91,7 +91,7 @@ impl Report<'_> {
     fn failure(&self, fails: &Prediction, out: &mut impl Write) -> io::Result<()> {
         let Some(FailedRequest { size_bytes, entry, .. }) = fails.failure else { return Ok(()) };
         let words = self.answer.runs.words(fails.size);
-        print_text(format!("{words} does not: a request of {} fails", Bytes(size_bytes)), out)?;
+        print_text(format!("{words} does not fit: a request for {} fails", Bytes(size_bytes)), out)?;
         let Some(snapshot) = self.answer.runs.snapshot(fails.nearest) else { return Ok(()) };
         let history = DeviceHistory::new(snapshot, self.answer.device);
         let Some(stack) = history.entries()[entry].stack else { return Ok(()) };
@@ -105,7 +105,7 @@ impl Report<'_> {
                 let size = self.answer.runs.words(fits.size);
                 print_text(format!("{size} fits under {conf}{}", peak(fits)), out)
             }
-            _ if self.answer.has_sweep => print_text("no setting in the grid fits a larger size", out),
+            _ if self.answer.has_sweep => print_text("no setting in the grid allows a larger size", out),
             _ => Ok(()),
         }
     }
@@ -172,7 +172,7 @@ impl Report<'_> {
         let size = self.answer.runs.words(of.size);
         let spread = of.reserved_peak_bytes.spread().max(of.requested_peak_bytes.spread());
         if spread > 0.03 {
-            let what = "by requests that no law explains, and by the order of frees";
+            let what = "because of requests that follow no pattern, and of the order of frees";
             doubts.push(format!("{size}: the peak may be {:.0} % off, {what}", spread * 100.0));
         }
         if of.alone_share > 0.03 {
@@ -180,13 +180,13 @@ impl Report<'_> {
             doubts.push(format!("{size}: {:.0} % {what}", of.alone_share * 100.0));
         }
         if of.times > 8.0 {
-            doubts.push(format!("{size}: {:.0} times the nearest run is far", of.times));
+            doubts.push(format!("{size}: {:.0} times the size of the nearest run is far from it", of.times));
         }
         if !of.is_unanimous {
             doubts.push(format!("{size}: whether it fits depends on the order of frees"));
         }
         let nearest = self.answer.runs.words(of.nearest);
-        doubts.push(format!("a run nearer to {size} than {nearest} would decide it"));
+        doubts.push(format!("a run nearer to {size} than {nearest} would settle it"));
         doubts
     }
 }

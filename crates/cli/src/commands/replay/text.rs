@@ -44,7 +44,7 @@ impl Report<'_> {
             match self.snapshot.allocator_settings() {
                 Some(_) if recorded.conf().is_empty() => "with default settings".to_owned(),
                 Some(_) => format!("under {}", clean(recorded.conf())),
-                None => "under settings that the file does not have".to_owned(),
+                None => "under settings that are not in the file".to_owned(),
             },
             Bytes(recorded.reserved_peak_bytes),
             count(recorded.num_ooms, "out-of-memory error"),
@@ -114,17 +114,19 @@ impl Report<'_> {
         let found = self.requests.could_hold().filter(|_| self.limit_bytes.is_none())?;
         let (limit, exactly) = (Bytes(found.at_least_bytes), exact(found.at_least_bytes));
         let known = match (found.at_least_bytes < found.at_most_bytes, found.is_limit) {
-            (false, _) => "that is what the recorded run could hold when a request failed".to_owned(),
+            (false, _) => {
+                "the most that the recorded run was able to reserve when a request failed".to_owned()
+            }
             (true, true) => format!(
-                "the process was limited to between that and {} when a request failed, and the device had more",
+                "when a request failed, the process was limited to between {limit} and {}, although the device had more free",
                 Bytes(found.at_most_bytes)
             ),
             (true, false) => format!(
-                "the device was full: it left the recorded run between that and {}",
+                "the device was full and left the recorded run between {limit} and {}",
                 Bytes(found.at_most_bytes)
             ),
         };
-        Some(format!("limit: {limit}; {known} (--limit {exactly}; another may be given)"))
+        Some(format!("limit: {limit}; {known} (same as --limit {exactly}; use --limit to change it)"))
     }
 
     /// Prints which setting is the best, what it saves, and what it costs.
@@ -139,8 +141,8 @@ impl Report<'_> {
         if row.has(conf) {
             let peak = |answer: &Answer| (answer.outcome.num_ooms, answer.outcome.reserved_peak_bytes);
             let others = match rows.iter().any(|row| peak(row.first()) < peak(best)) {
-                true => "what another would save depends on the order of addresses",
-                false => "no other needs less",
+                true => "what another one would save depends on the addresses that the device returns",
+                false => "no other setting needs less",
             };
             print_text(format!("{name}, the recorded setting; {others}"), out)?;
         } else {
@@ -150,7 +152,7 @@ impl Report<'_> {
             print_text(format!("{name} {}", compared(best, before, recorded_bytes)), out)?;
         }
         if rows.iter().all(|row| row.first().worst_num_ooms() > 0) {
-            print_text("no setting that was tried serves every request", out)?;
+            print_text("no setting that was tried satisfies every request", out)?;
         }
         if let Some(line) = self.requests.recorded().reader().line(&best.conf).filter(|_| !row.has(conf)) {
             writeln!(out, "  {line}")?;
@@ -165,7 +167,7 @@ impl Report<'_> {
             [replayed.outcome.reserved_peak_bytes, self.requests.recorded().reserved_peak_bytes];
         (limit < recorded_peak && peak != recorded_peak).then(|| {
             format!(
-                "recorded {}; replayed under the recorded setting {}, because of --limit {}",
+                "recorded: {}; replayed under the recorded setting: {}, because of --limit {}",
                 Bytes(recorded_peak),
                 Bytes(peak),
                 exact(limit)
@@ -206,7 +208,7 @@ impl Report<'_> {
             ]);
             let others = row.others();
             if !others.is_empty() {
-                table.note(format!("the same: {}", others.join(" and ")));
+                table.note(format!("same result: {}", others.join(" and ")));
             }
         }
         table
@@ -234,7 +236,9 @@ impl Report<'_> {
             writeln!(out)?;
             let n = count(n, "other result");
             print_text(
-                format!("{n} with failed requests: --conf SETTING prints the first of them and its stack"),
+                format!(
+                    "{n} with failed requests; use --conf SETTING to see the first failed request and its stack"
+                ),
                 out,
             )?;
         }
@@ -261,11 +265,13 @@ fn baseline(requests: &Requests) -> String {
     let baseline = requests.baseline();
     let (recorded, confidence) = (Bytes(baseline.recorded_peak_bytes), baseline.confidence());
     let peak = match baseline.peak_bytes == baseline.recorded_peak_bytes {
-        true => format!("reproduces the recorded {recorded}"),
-        false => format!("{} instead of the recorded {recorded}", Bytes(baseline.peak_bytes)),
+        true => format!("the replay reproduces the recorded peak of {recorded}"),
+        false => {
+            format!("the replay peaks at {} instead of the recorded {recorded}", Bytes(baseline.peak_bytes))
+        }
     };
     let deviation = match (baseline.deviation_bytes, baseline.deviation_entry) {
-        (0, _) => "and every change in it".to_owned(),
+        (0, _) => "and every change on the way".to_owned(),
         (bytes, entry) => {
             let (bytes, percent) = (signed(bytes.into()), baseline.deviation_percent());
             let at = entry.map_or("at the start".to_owned(), |entry| format!("at event {entry}"));
@@ -295,8 +301,8 @@ fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> Stri
     });
     let served = match n_failed {
         n if n == old.1 => String::new(),
-        0 => format!("serves every request, of which {} failed under {under}, and ", old.1),
-        n => format!("fails {} instead of {} under {under}, and ", count(n, "request"), old.1),
+        0 => format!("satisfies every request, including {} that failed under {under}, and ", old.1),
+        n => format!("lets {} fail instead of {} under {under}, and ", count(n, "request"), old.1),
     };
     let under = if served.is_empty() { format!(" under {under}") } else { String::new() };
     #[allow(clippy::cast_precision_loss)]
