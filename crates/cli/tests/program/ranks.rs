@@ -246,7 +246,7 @@ fn what_several_ranks_have_is_not_said_of_one() {
         ),
         "{out}"
     );
-    assert!(first.contains("(fsdp_ranks.py:38); none failed on 3 other ranks"), "{out}");
+    assert!(first.contains("(fsdp_ranks.py:38); none on the 3 other ranks"), "{out}");
     let (out, _, status) = ranks(&[text(folder(&two_of_five[..3]).path())]);
     assert_eq!(status, Some(1));
     assert!(out.starts_with("2 of 3 ranks ran out of memory, first rank 0 after step#3\n"), "{out}");
@@ -278,9 +278,9 @@ fn the_first_difference_has_a_column() {
         let (json, _, _) = ranks(&[text(folder.path()), "--json"]);
         let first = &lines(&json)[0]["first_difference"];
         let begin = first["begin"].as_str().unwrap();
-        let place = if scope.is_some() { "in" } else { "after" };
+        let place = if scope.is_some() { "of" } else { "after" };
         assert!(
-            out.contains(&format!("  the first difference, the peak {place} {begin}: 30.00 MiB, ")),
+            out.contains(&format!("  the first difference, in the peak {place} {begin}: 30.00 MiB, ")),
             "{out}"
         );
         assert!(lines(&json)[0]["whys"].as_array().unwrap().contains(first), "{json}");
@@ -348,7 +348,7 @@ fn a_rank_is_read_from_standard_input_once() {
     let rank_1 = fixture(RANK_1);
     let (out, _, status) = piped(&["-"], &rank_1);
     assert!(status == Some(1) && out.contains("\nstandard input "), "{out}");
-    assert!(joined(&out).contains("note: with fewer than 3 ranks, no figure is usual"), "{out}");
+    assert!(joined(&out).contains("note: with fewer than 3 ranks, no figure is typical"), "{out}");
     let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
     assert!(status == Some(1) && out.contains("2 ranks in 2 files, 1 outlier"), "{out}");
     for (words, why) in

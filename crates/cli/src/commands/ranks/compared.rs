@@ -123,7 +123,7 @@ impl All {
                 true => "; of two, a rank only differs if its requests failed",
                 false => "",
             };
-            notes.push(format!("with fewer than {MIN_RANKS} ranks, no figure is usual{of_two}"));
+            notes.push(format!("with fewer than {MIN_RANKS} ranks, no figure is typical{of_two}"));
         }
         if self.n_growing > 0 {
             notes.push(format!(

@@ -152,27 +152,33 @@ impl fmt::Display for Why {
                     write!(f, " by {site}")?;
                 }
                 let ranks = if *n_others == 1 { "rank" } else { "ranks" };
-                return write!(f, "; none failed on {n_others} other {ranks}");
+                return write!(f, "; none on the {n_others} other {ranks}");
             }
             Why::Peak { .. } => f.write_str("the peak")?,
             Why::Reserved { .. } => f.write_str("reserved memory")?,
             Why::Waste { .. } => f.write_str("reserved memory not in any block")?,
             Why::End { .. } => f.write_str("the memory at the end")?,
             Why::Step { .. } => {
-                write!(f, "the first difference, the peak in {}", self.begin().unwrap_or_default())?
+                write!(f, "the first difference, in the peak of {}", self.begin().unwrap_or_default())?
             }
             Why::Clock { .. } => {
-                write!(f, "the first difference, the peak after {}", self.begin().unwrap_or_default())?;
+                write!(f, "the first difference, in the peak after {}", self.begin().unwrap_or_default())?;
             }
-            Why::Site { name, .. } => write!(f, "at the peak, {name}")?,
-            Why::Owner { name, .. } => write!(f, "at the peak, memory reserved by {name}")?,
+            Why::Site { name, .. } => write!(f, "held at the peak by {name}")?,
+            Why::Owner { name, .. } => write!(f, "reserved at the peak by {name}")?,
         }
         let (bytes, usual_bytes) = self.figures().unwrap_or_default();
         let side = match bytes.cmp(&usual_bytes) {
-            Ordering::Less => "below",
-            _ => "above",
+            Ordering::Less => "less",
+            _ => "more",
         };
         let apart_bytes = bytes.abs_diff(usual_bytes);
-        write!(f, ": {}, {} {side} the usual {}", Bytes(bytes), Bytes(apart_bytes), Bytes(usual_bytes))
+        write!(
+            f,
+            ": {}, {} {side} than on a typical rank ({})",
+            Bytes(bytes),
+            Bytes(apart_bytes),
+            Bytes(usual_bytes)
+        )
     }
 }

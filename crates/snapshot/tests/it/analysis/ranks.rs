@@ -137,8 +137,10 @@ fn the_planted_outliers_are_found_and_no_others() {
             // A step takes 1.3 ms, and the steps begin with the second event.
             assert!(["0.003 s", "0.004 s", "0.005 s"].contains(&&*begin), "{begin}");
         }
-        let place = if has_scopes { "in" } else { "after" };
-        assert!(first.to_string().starts_with(&format!("the first difference, the peak {place} {begin}: ")));
+        let place = if has_scopes { "of" } else { "after" };
+        assert!(
+            first.to_string().starts_with(&format!("the first difference, in the peak {place} {begin}: "))
+        );
         assert_eq!(
             found[2].whys.iter().filter(|why| why.begin().is_some()).collect::<Vec<_>>(),
             [first],
