@@ -24,7 +24,7 @@ export function create(app) {
   let answer = null;
   const steps = create_steps(app);
   const summary = element("p", "quiet summary");
-  const fit = button("Fit each row", "Give every segment the full width, instead of one common scale", () => {
+  const fit = button("Fit each row", "Draw every segment at full width instead of to a common scale", () => {
     view.is_fitted = !view.is_fitted;
     fit.setAttribute("aria-pressed", String(view.is_fitted));
     surface.request();
@@ -133,7 +133,7 @@ export function create(app) {
     view.chosen = block[0];
     const [index, , ] = reveal(block[0]) ?? [0];
     tip.block({life: block[0], bytes: block[2]}, LABELS, index * ROW - scroller.scrollTop + ROW);
-    app.announce(`Block of ${bytes(block[2])}, requested ${bytes(block[3])}${block[4] ? ", free pending" : ""}`);
+    app.announce(`Block of ${bytes(block[2])}, ${bytes(block[3])} requested${block[4] ? ", freed but waiting for a stream" : ""}`);
     surface.request();
   }
 

@@ -28,9 +28,9 @@ export function create(app) {
     });
     return input;
   };
-  const [at_before, at_after] = [moment_field("cursor", "Moment before"), moment_field("other_moment", "Moment after")];
+  const [at_before, at_after] = [moment_field("cursor", "Moment (before)"), moment_field("other_moment", "Moment (after)")];
   const before = element("bdi", "compare-name");
-  const chart = create_chart("compare-chart", "Active bytes of both");
+  const chart = create_chart("compare-chart", "Active bytes in both files");
   const words = element("div", "compare-words");
   const body = element("tbody");
   const more = button("Show more", "", () => {
@@ -104,7 +104,7 @@ export function create(app) {
     } catch (error) {
       changes = [];
       fill();
-      words.replaceChildren(element("p", "error", `Cannot show the difference: ${plain(reason_of(error))}`));
+      words.replaceChildren(element("p", "error", `Cannot show the differences: ${plain(reason_of(error))}`));
     }
   }
 
@@ -156,7 +156,7 @@ export function create(app) {
 
   function text() {
     const rows = changes.map(of => [plain(called(of), 2000), of.bytes_before, of.bytes_after, of.bytes_after - of.bytes_before, of.n_before, of.n_after].join("\t"));
-    return [...[...words.children].map(of => of.textContent.trim()), ["Where", "Before (bytes)", "After (bytes)", "Difference (bytes)", "Blocks before", "Blocks after"].join("\t"), ...rows].join("\n");
+    return [...[...words.children].map(of => of.textContent.trim()), ["Where", "Before (bytes)", "After (bytes)", "Difference (bytes)", "Blocks (before)", "Blocks (after)"].join("\t"), ...rows].join("\n");
   }
 
   return {element: whole, show: load, hide: () => [ask, ask_here, ask_there].forEach(of => of.stop()), update, text, canvas: () => chart.surface.canvas, svg: () => chart.surface.svg()};

@@ -39,7 +39,7 @@ export function copyText(app) {
       app.announce(`Copied ${number(text.length)} characters`);
     } catch {
       save(new Blob([text], {type: "text/plain"}), `${name_of(app)}.txt`);
-      app.announce("Saved the text: the browser denied access to the clipboard");
+      app.announce("Saved the text to a file instead, because the browser denied access to the clipboard");
     }
     return text;
   });

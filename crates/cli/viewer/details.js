@@ -42,16 +42,16 @@ export function create(app) {
     if (block.scope) fact("Scope", block.scope);
     if (block.names?.length) fact("Names", block.names.join(", "));
     root.replaceChildren(element("h2", "", `Block ${number(block.life)}`), facts, buttons(block), stack(block));
-    app.announce(`Block ${block.life} of ${bytes(block.bytes)} is pinned.`);
+    app.announce(`Block ${block.life} (${bytes(block.bytes)}) is pinned.`);
   };
 
   /** @param {Block} block */
   const buttons = block => {
     const until = block.until ?? app.shown().n_events;
     return element("div", "buttons", null, [
-      button("Show its life", "Zoom the timeline to the life of this block (f)", () => app.show_life(block)),
-      button("To its allocation", "Move the cursor to the allocation", () => app.goto(block.from)),
-      button("To its free", "Move the cursor to the free", () => app.goto(until)),
+      button("Show its lifetime", "Zoom the timeline to this block's lifetime (f)", () => app.show_life(block)),
+      button("Go to its allocation", "Move the cursor to where the block is allocated", () => app.goto(block.from)),
+      button("Go to its free", "Move the cursor to where the block is freed", () => app.goto(until)),
       button("In memory", "Show the segments while this block is live", () => app.set({view: "state", cursor: within(app.state.cursor, block, until)})),
       button("Unpin", "Escape", () => app.pin(null)),
     ]);
@@ -59,7 +59,7 @@ export function create(app) {
 
   /** @param {Block} block */
   const stack = block => {
-    if (!block.frames.length) return element("p", "quiet", "No stack was recorded.");
+    if (!block.frames.length) return element("p", "quiet", "No stack was recorded for this block.");
     const list = element("ol");
     /** @type {HTMLElement[]} */
     const inner = [];

@@ -109,7 +109,7 @@ export function create(app) {
     }
     const named = filters.action === undefined || ACTIONS.some(([name]) => name === filters.action) ? ACTIONS : [...ACTIONS, [filters.action, action_text(filters.action)]];
     options(action, named.map(([name]) => name), filters.action, named.map(([, text]) => text));
-    action.title = app.state.interval ? "What happened to a block in the marked interval" : "What happened to a block; to restrict it to an interval, mark one first (b, or Shift and drag)";
+    action.title = app.state.interval ? "Filter by what happened to a block in the marked interval" : "Filter by what happened to a block. To look only at an interval, mark it first (b, or Shift-drag)";
     if (listed !== device.scopes) {
       listed = device.scopes;
       names = paths_of(listed).slice(0, MOST_SCOPES);
@@ -129,7 +129,7 @@ export function create(app) {
     const is_off = app.source.is_offline === true && app.state.view !== "list";
     for (const {input, label} of fields) {
       input.disabled = is_off;
-      label.title = is_off ? "Filters need memreel view and the recording; in this file they only work in Blocks" : "";
+      label.title = is_off ? "In this exported page, filters work only in Blocks; to use them everywhere, open the recording with memreel view" : "";
     }
   }
 

@@ -34,7 +34,7 @@ export function open(app, views) {
   const global = [
     [["[", "]"], "One event back or forward", key => step(key === "[" ? -1 : 1)],
     [["{", "}"], "100 events back or forward", key => step(key === "{" ? -100 : 100)],
-    [["n", "p"], "Next or previous mark of the last selected kind", key => jump(mark, key === "n" ? 1 : -1)],
+    [["n", "p"], "Next or previous event marker of the kind selected last", key => jump(mark, key === "n" ? 1 : -1)],
     ...marks,
     [views.map((_, index) => String(index + 1)), views.map(([, title]) => title).join(", "), key => app.set({view: views[Number(key) - 1][0]})],
     [["c", "C"], "Next or previous colour scheme", key => app.set({colour: COLOURINGS[(COLOURINGS.indexOf(app.state.colour) + (key === "c" ? 1 : COLOURINGS.length - 1)) % COLOURINGS.length]})],
@@ -42,8 +42,8 @@ export function open(app, views) {
     [["/"], "Search", focus_search],
     [["g"], "Go to an event or an address", place],
     [["t"], "Switch between light and dark", () => app.toggle_theme()],
-    [["?"], "Show these keys", () => show()],
-    [["Escape"], "Unpin the block, then clear the interval, then show everything", () => escape(app)],
+    [["?"], "Show this list of shortcuts", () => show()],
+    [["Escape"], "Unpin the block; press again to clear the interval, and again to show everything", () => escape(app)],
   ];
 
   const show = () => {
@@ -53,7 +53,7 @@ export function open(app, views) {
       for (const key of keys) names.append(element("kbd", "", NAMES[key] ?? key), " ");
       list.append(names, element("span", "", text));
     }
-    const mouse = element("p", "quiet", "Pointer in the timeline: drag pans, the wheel zooms (with Shift: vertically), Shift and drag marks an interval, a click pins a block, a double click shows its life.");
+    const mouse = element("p", "quiet", "Mouse in the timeline: drag to pan, scroll to zoom (hold Shift to zoom vertically), Shift-drag to mark an interval, click to pin a block, double-click to show its lifetime.");
     const note = app.note ? [element("p", "", app.note)] : [];
     content.replaceChildren(list, mouse, ...note);
     dialog.showModal();
@@ -151,7 +151,7 @@ function ask_place(app) {
     dialog.close();
   };
   field.addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); go(); } });
-  content.append(element("p", "quiet", "An event number, or an address (of a block at the cursor)."), field, message);
+  content.append(element("p", "quiet", "An event number, or the address of a block that is live at the cursor."), field, message);
   return () => {
     message.textContent = "";
     dialog.showModal();

@@ -131,7 +131,7 @@ export function create(app, tiles, size) {
 export async function change_axis(app, axis) {
   const {range} = app.state;
   if (axis === app.state.axis) return;
-  if (axis === "time" && (app.device()?.first_us ?? null) === null) return app.announce("This history has no times.");
+  if (axis === "time" && (app.device()?.first_us ?? null) === null) return app.announce("This history has no timestamps.");
   if (!range) return app.set({axis});
   const first = app.shown().first_us ?? 0;
   const [start, end] = await Promise.all(range.map(place => (axis === "time"

@@ -17,13 +17,13 @@ const COLUMNS = [
   ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program requested"],
   ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "6em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
-  [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "Frame of the allocation"],
-  ["from", "From", "number", of => number(of.from), "6.5em", "Moment of the allocation"],
-  ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until)), "6.5em", "Moment of the free"],
-  ["address", "Address", "code", of => of.address, "9.5em", "Address of the block"],
-  [null, "Pool", "", of => of.pool, "5.5em", "Pool of the segment"],
-  [null, "Stream", "number", of => String(of.stream), "5em", "Stream of the block"],
-  [null, "Scope", "", of => of.scope ?? "", "6em", "Scope of the allocation"],
+  [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "The frame that allocated the block"],
+  ["from", "From", "number", of => number(of.from), "6.5em", "The moment at which the block was allocated"],
+  ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until)), "6.5em", "The moment at which the block was freed"],
+  ["address", "Address", "code", of => of.address, "9.5em", "The block's address"],
+  [null, "Pool", "", of => of.pool, "5.5em", "The segment's pool"],
+  [null, "Stream", "number", of => String(of.stream), "5em", "The block's stream"],
+  [null, "Scope", "", of => of.scope ?? "", "6em", "The scope in which the block was allocated"],
 ];
 let last = () => 0;
 
@@ -96,7 +96,7 @@ export function create(app) {
   /** @param {number} n */
   function describe(n) {
     if (pages.error) count.textContent = `Cannot show the list: ${plain(pages.error)}`;
-    else if (pages.n === 0) count.textContent = app.device()?.n_lives === 0 ? "No block was recorded." : "No block matches the filters. Remove one of them in the bar above.";
+    else if (pages.n === 0) count.textContent = app.device()?.n_lives === 0 ? "No blocks were recorded." : "No blocks match the filters. Remove a filter in the bar above.";
     else if (n) {
       const first = Math.floor(virtual.first) + 1;
       count.textContent = `${number(n)} of ${among(pages, app.device()?.n_lives)}; rows ${number(first)} to ${number(Math.min(n, Math.ceil(virtual.first) + virtual.room()))}`;

@@ -82,7 +82,7 @@ function details(device) {
   const used = device.used_bytes === null ? "" : `used ${bytes(device.used_bytes)}${limit}, `;
   const text = `${used}live ${bytes(device.live_bytes)} in ${counted(device.n_live, "block")}, at most ${bytes(device.live_peak_bytes)}, reserved ${bytes(device.reserved_bytes)}; ${number(device.allocations_per_s)} allocations per second`;
   const lines = [element("h2", "", title_of(device)), element("p", "", text)];
-  if (!device.is_running) lines.push(element("p", "warning", "The recording has ended: the process exited, was killed or replaced itself. These are the last figures."));
+  if (!device.is_running) lines.push(element("p", "warning", "The recording has ended because the process exited, was killed or called exec. These are the last figures."));
   if (device.oom) lines.push(element("p", "error", plain(`${counted(device.oom.n_ooms, "failed request")}${device.oom.why ? `: ${device.oom.why}` : ""}`, 1000)));
   lines.push(...device.problems.map(problem => element("p", "warning", plain(problem, 1000))));
   lines.push(
@@ -125,7 +125,7 @@ async function poll() {
     last = await ask(last ? `live?after=${last.now_us ?? 0}` : "live");
     draw();
   } catch (error) {
-    at("state").textContent = `The server has stopped or does not answer (${reason_of(error)}); the last figures are shown.`;
+    at("state").textContent = `The server has stopped or is not responding (${reason_of(error)}); these are the last figures.`;
     wait_ms = AGAIN_MS;
   }
   setTimeout(poll, wait_ms);

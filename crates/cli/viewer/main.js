@@ -77,7 +77,7 @@ async function open() {
   const mine = ++turn;
   const file = app.file();
   if (!app.files) return;
-  if (!file) return fail("There is no such file", `The address names file ${app.state.file}, of ${app.all_files().length}.`, "Select a file in the bar above.");
+  if (!file) return fail("There is no such file", `The page's address refers to file ${app.state.file}, counted from 0; the number of open files is ${app.all_files().length}.`, "Select a file in the bar above.");
   if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error ?? "", next_of(file.name));
   if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries for this device.", "Select a device in the bar above.");
   document.documentElement.dataset.state = "loading";
@@ -137,7 +137,7 @@ function connect_bar() {
   at("colour").addEventListener("change", () => app.set({colour: /** @type {Colouring} */ (at("colour").value)}));
   at("axis").addEventListener("change", () => change_axis(app, /** @type {Axis} */ (at("axis").value)).catch(error => app.announce(reason_of(error))));
   at("end").addEventListener("click", async () => {
-    if (!confirm("Stop memreel view? The page stays open, but cannot load anything more.")) return;
+    if (!confirm("Stop memreel view? The page will stay open, but will not be able to load any more data.")) return;
     try {
       await app.source.end();
       app.announce("The server has stopped.");
@@ -203,7 +203,7 @@ async function poll() {
   try {
     answer = await app.source.files();
   } catch (error) {
-    return fail("The server does not answer", reason_of(error), "Start memreel view again; it will have a new address.");
+    return fail("The server is not responding", reason_of(error), "Start memreel view again; it will have a new address.");
   }
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
@@ -226,7 +226,7 @@ async function show_note() {
   try {
     app.note = await app.source.note?.() ?? null;
   } catch (error) {
-    app.note = `Cannot read what is in this file: ${reason_of(error)}`;
+    app.note = `Cannot read the contents of this file: ${reason_of(error)}`;
   }
   at("note").textContent = app.note;
 }

@@ -38,9 +38,9 @@ export function create(app) {
  */
 function lacks(device, {view, colour}) {
   const lines = [];
-  if (device.n_events === 0 && device.n_lives > 0 && view === "timeline") lines.push("No events were recorded, so the timeline has one moment: the memory at the end, as in State, Stacks and Blocks.");
-  else if (device.n_lives === 0) lines.push("No block was recorded on this device, so there is nothing to show. Select another device or file, or record the process that uses the device.");
-  if (device.n_lives > 0 && !device.has_segments && view === "state") lines.push("The file has no segments, so the state is empty. Timeline, Stacks and Blocks show its blocks; a file of torch.cuda.memory._dump_snapshot has segments.");
-  if (device.n_lives > 0 && !device.has_stacks && (view === "stacks" || colour === "stack")) lines.push(`No block has a stack, so all of them are one group. To record stacks, ${RECORD}; colours by stream, pool or scope work without them.`);
+  if (device.n_events === 0 && device.n_lives > 0 && view === "timeline") lines.push("No events were recorded, so the timeline shows only the memory at the end, as do State, Stacks and Blocks.");
+  else if (device.n_lives === 0) lines.push("No blocks were recorded on this device, so there is nothing to show. Select another device or file, or record the process that uses this device.");
+  if (device.n_lives > 0 && !device.has_segments && view === "state") lines.push("The file has no segments, so State is empty. Timeline, Stacks and Blocks still show its blocks. Files written by torch.cuda.memory._dump_snapshot have segments.");
+  if (device.n_lives > 0 && !device.has_stacks && (view === "stacks" || colour === "stack")) lines.push(`No blocks have stacks, so they are all shown as one group. To record stacks, ${RECORD}; colouring by stream, pool or scope works without stacks.`);
   return lines;
 }

@@ -30,7 +30,7 @@ export function outliers(peaks) {
     const distance = peak - middle;
     if (peaks.length < 3 || !middle || Math.abs(distance) < FAR * middle || Math.abs(distance) <= DEVIATIONS * usual) return null;
     const side = distance > 0 ? "above" : "below";
-    return `Peak ${percent(Math.abs(distance) / middle)} ${side} the median of ${bytes(middle)}; the usual distance is ${percent(usual / middle)}`;
+    return `Peak is ${percent(Math.abs(distance) / middle)} ${side} the median of ${bytes(middle)}; the typical deviation is ${percent(usual / middle)}`;
   });
   return {median: middle, reasons};
 }
@@ -61,7 +61,7 @@ function median(numbers) {
 
 /** @param {Member[]} far @param {number} n_devices */
 function verdict(far, n_devices) {
-  if (!far.length) return n_devices < 3 ? "Finding outliers needs at least three." : "No peak is far from the median.";
+  if (!far.length) return n_devices < 3 ? "At least three ranks are needed to find outliers." : "All peaks are close to the median.";
   return `${counted(far.length, "outlier")}: ${far.slice(0, 10).map(of => plain(of.name, 60)).join(", ")}${far.length > 10 ? ", …" : ""}`;
 }
 

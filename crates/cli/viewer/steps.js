@@ -11,7 +11,7 @@ const JUMPS = [["oom", "OOM", "out-of-memory error"], ["peak", "Peak", "peak"], 
  */
 export function create(app) {
   const slider = element("input", "steps-slider");
-  Object.assign(slider, {type: "range", min: "0", step: "1", ariaLabel: "Moment: the number of events that have happened"});
+  Object.assign(slider, {type: "range", min: "0", step: "1", ariaLabel: "Moment: number of events so far"});
   const field = element("input", "steps-field number");
   Object.assign(field, {type: "text", inputMode: "numeric", ariaLabel: "Moment", size: 9});
   const length = element("span", "quiet");

@@ -26,7 +26,7 @@ export function create(app) {
   const surface = element("canvas", "surface");
   surface.tabIndex = 0;
   surface.setAttribute("role", "application");
-  surface.setAttribute("aria-label", "Timeline of memory. Arrows pan, plus and minus zoom, brackets step through events, Enter pins the largest block at the cursor, question mark lists all keys.");
+  surface.setAttribute("aria-label", "Memory timeline. Arrow keys pan, plus and minus zoom, brackets step through events, Enter pins the largest block at the cursor, and question mark lists all shortcuts.");
   surface.setAttribute("aria-describedby", "totals");
   const hint = element("div", "hint");
   hint.hidden = true;

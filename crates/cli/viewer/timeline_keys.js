@@ -22,11 +22,11 @@ export function keys_of(app, lens, tiles) {
     }],
     [["0"], "Show everything", () => app.set({range: null, vertical: null})],
     [["Enter"], "Pin the largest block at the cursor", () => pin(0)],
-    [["PageUp", "PageDown"], "Pin the block above or below at the cursor", key => pin(key === "PageUp" ? 1 : -1)],
-    [["f"], "Show the life of the pinned block", async () => {
+    [["PageUp", "PageDown"], "Pin the next block up or down at the cursor", key => pin(key === "PageUp" ? 1 : -1)],
+    [["f"], "Show the lifetime of the pinned block", async () => {
       if (app.state.life !== null) app.show_life(await app.source.block({...app.query(), life: app.state.life}));
     }],
-    [["b"], "Mark the visible interval for Stacks, or clear the mark", () => {
+    [["b"], "Mark the visible interval for the Stacks view, or clear the marked interval", () => {
       const {view: {from, to}, moment_at} = geometry();
       app.set({interval: app.state.interval ? null : [moment_at(from), moment_at(to)]});
     }],

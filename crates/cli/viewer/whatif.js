@@ -26,7 +26,7 @@ export function create(app) {
   })));
   const words = element("p");
   words.setAttribute("aria-live", "polite");
-  const chart = create_chart("whatif-chart", "Reserved bytes, recorded and under the settings");
+  const chart = create_chart("whatif-chart", "Reserved bytes, as recorded and under these settings");
   chart.surface.element.hidden = true;
   const whole = element("div", "whatif", null, [
     element("h2", "", "Other settings"), element("div", "whatif-field", null, [field, go, stop]), examples, words, chart.surface.element,
@@ -76,7 +76,7 @@ export function create(app) {
     const change = after - before;
     const difference = change === 0 ? "the same" : `${bytes(Math.abs(change))} ${change < 0 ? "less" : "more"}${before ? ` (${percent(Math.abs(change) / before)})` : ""}`;
     words.className = "";
-    words.textContent = `Peak of reserved memory: recorded ${bytes(before)}; under ${plain(answer.conf)} ${bytes(after)}, ${difference}.`;
+    words.textContent = `Peak reserved memory: ${bytes(before)} as recorded and ${bytes(after)} under ${plain(answer.conf)}, ${difference}.`;
     const curves = [{name: "recorded", ink: "--reserved", points: recorded}, {name: "replayed", ink: "--whatif", is_dashed: true, points: answer.points}];
     chart.surface.element.hidden = false;
     chart.draw({curves, ...extent(curves)}, words.textContent);

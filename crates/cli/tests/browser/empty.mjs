@@ -24,12 +24,12 @@ const FILES = {
 };
 // What each view says: a part of the sentence about what it is, and of the one about what to do. The other views say nothing of it.
 const SAYS = [
-  ["no_memory.json", VIEWS, "No block was recorded on this device", "record the process that uses the device"],
-  ["no_events.json", ["timeline"], "No events were recorded, so the timeline has one moment", "the memory at the end, as in State, Stacks and Blocks"],
+  ["no_memory.json", VIEWS, "No blocks were recorded on this device", "record the process that uses this device"],
+  ["no_events.json", ["timeline"], "No events were recorded, so the timeline shows only", "the memory at the end, as do State, Stacks and Blocks"],
   ["no_events.json", VIEWS, "no events", "_record_memory_history(enabled=\"all\")"],
   ["no_history.json", VIEWS, "no history: the file only has segments", "write it with torch.cuda.memory._dump_snapshot"],
-  ["no_stacks.json", ["stacks"], "No block has a stack", "_record_memory_history(stacks=\"python\")"],
-  ["no_segments.json", ["state"], "The file has no segments, so the state is empty", "Timeline, Stacks and Blocks show its blocks"],
+  ["no_stacks.json", ["stacks"], "No blocks have stacks", "_record_memory_history(stacks=\"python\")"],
+  ["no_segments.json", ["state"], "The file has no segments, so State is empty", "Timeline, Stacks and Blocks still show its blocks"],
   ["no_segments.json", VIEWS, "there are no segments", "figures are those of blocks"],
 ];
 // The colours are by function, so that the sentence about stacks is about the view.
@@ -53,7 +53,7 @@ async function notices(context) {
       }
     }
     await page.keyboard.press("4");
-    if (name === "no_memory.json") check((await page.textContent("#view")).includes("No block was recorded."), `${name}: the list says nothing`);
+    if (name === "no_memory.json") check((await page.textContent("#view")).includes("No blocks were recorded."), `${name}: the list says nothing`);
     const faults = await faults_of(page);
     check(!faults.length, `${name}: ${faults.join("; ")}`);
     await page.close();
