@@ -77,7 +77,7 @@ def test_a_rank_that_cannot_be_read_is_told_and_all_of_them_are_an_error(tmp_pat
     (tmp_path / "rank1.pickle").write_bytes(b"broken")
     ranks = memreel.ranks(tmp_path)
     assert len(ranks) == 1 and [one.rank for one in ranks.unread] == [1]
-    with pytest.raises(memreel.UnreadableError, match="no file matches this pattern"):
+    with pytest.raises(memreel.UnreadableError, match="no files match this pattern"):
         memreel.ranks(tmp_path / "x*.pickle")
     with pytest.raises(memreel.UnreadableError, match=r"rank1\.pickle"):
         memreel.ranks(tmp_path / "rank1.pickle")

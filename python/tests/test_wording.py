@@ -52,5 +52,5 @@ def test_a_refusal_speaks_of_parameters(snapshot, ask, said):
 
 
 def test_names_of_the_snapshot_are_not_reworded(snapshot):
-    with pytest.raises(memreel.UsageError, match='no event is in a scope "--at peak"; there are'):
+    with pytest.raises(memreel.UsageError, match='no events are in a scope "--at peak"; there are'):
         snapshot.slim(scope="--at peak")

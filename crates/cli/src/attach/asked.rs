@@ -50,7 +50,7 @@ pub(super) struct Output(PathBuf);
 impl Output {
     pub(super) fn of(path: PathBuf) -> Result<Output, Failure> {
         if path.is_dir() {
-            return Err(Failure::usage(format!("{} is a folder; name a file", path.display())));
+            return Err(Failure::usage(format!("{} is a folder; give a file", path.display())));
         }
         Ok(Output(path))
     }

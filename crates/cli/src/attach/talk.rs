@@ -194,7 +194,7 @@ impl<'a> Talk<'a> {
 
 /// Returns that the user ended it without a snapshot.
 fn unwanted(name: &str) -> Failure {
-    refused(format!("{name}: no snapshot is written, as requested; its history is switched off"))
+    refused(format!("{name}: no snapshot is written, as requested; its history is turned off again"))
 }
 
 /// Returns whether nothing came for the time between two checks.

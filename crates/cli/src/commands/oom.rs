@@ -174,7 +174,7 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
         "the file has no history for the device, so it does not show whether a request failed; `memreel top` \
          shows what is held"
     } else {
-        "no request failed in the recorded history"
+        "no requests failed in the recorded history"
     }
 }
 

@@ -96,7 +96,7 @@ fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recov
     if let (Ok(from), Ok(to)) = (fs::canonicalize(file), fs::canonicalize(&path))
         && from == to
     {
-        return Err(Failure::usage("-o names the tape itself, which must be kept; name another file"));
+        return Err(Failure::usage("-o is the tape itself, which must be kept; give another file"));
     }
     let torch = match &options.torch {
         Some(torch) => {
@@ -150,9 +150,9 @@ fn print(
     }
     let state = match (tape.is_closed(), tape.is_running()) {
         (true, _) => "which ended its recording",
-        (false, true) => "which still records",
+        (false, true) => "which is still recording",
         // Killed, or at its end: the reel of a process is never dropped.
-        (false, false) => "which no longer runs",
+        (false, false) => "which is no longer running",
     };
     let n_events = tape.n_events();
     print_text(

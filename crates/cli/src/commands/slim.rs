@@ -139,9 +139,9 @@ fn slim_file(
     }
     // A scope without events is a valid window.
     let why_empty = match &window {
-        Some(Window::Time(_)) => Some(format!("no event is in the window of --time; {}", span(before))),
+        Some(Window::Time(_)) => Some(format!("no events are in the window of --time; {}", span(before))),
         Some(Window::Events { device, .. }) => {
-            Some(format!("no event is in the window of --events; {}", numbers(before, *device)))
+            Some(format!("no events are in the window of --events; {}", numbers(before, *device)))
         }
         _ => None,
     };
@@ -204,7 +204,7 @@ fn span(document: &impl SnapshotSource) -> String {
             let ms = last.saturating_sub(first) / 1000;
             format!("the history has {} in {ms} ms", count(document.n_events(), "event"))
         }
-        None if document.n_events() > 0 => "no event has a time".to_owned(),
+        None if document.n_events() > 0 => "no events have a time".to_owned(),
         None => "no history was recorded".to_owned(),
     }
 }

@@ -252,7 +252,7 @@ impl<'a> Summary<'a> {
             && self.reserved_growth.is_none()
             && self.waiting.is_none();
         if is_quiet && history.growth_at(history.end()).is_some() {
-            writeln!(out, "  no allocation failed, and nothing kept growing")?;
+            writeln!(out, "  no allocations failed, and nothing kept growing")?;
         }
         // Growth until a failed request is among its causes.
         let claims = if self.is_cause(|kind| kind == CauseKind::Grew) {

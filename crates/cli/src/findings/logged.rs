@@ -147,7 +147,7 @@ fn head(name: &str, messages: &Messages, last: &Message) -> String {
     let bold = bold();
     let repeated = match messages.n_repeated {
         0 => String::new(),
-        n => format!(", {n} of them repeats"),
+        n => format!(", {n} of them repeated"),
     };
     let first = match &messages.first {
         Some(first) if first.line != last.line => {

@@ -52,7 +52,7 @@ impl Named {
     /// Standard input is named several times.
     pub(crate) fn once(mut self) -> Result<Named, Failure> {
         if self.files.iter().filter(|file| is_stdin(file)).count() > 1 {
-            return Err(Failure::usage("standard input is one snapshot; name `-` once"));
+            return Err(Failure::usage("standard input holds only one snapshot; give `-` only once"));
         }
         let mut seen = std::collections::BTreeSet::new();
         self.files.retain(|file| seen.insert(plain(file)));
@@ -91,7 +91,7 @@ fn matching(pattern: &Path) -> Result<Result<Vec<PathBuf>, String>, Failure> {
     let text = pattern.to_string_lossy();
     let paths = glob::glob(&text).map_err(|error| Failure::usage(format!("{text}: {error}")))?;
     let found: Vec<PathBuf> = paths.filter_map(Result::ok).filter(|path| path.is_file()).collect();
-    Ok(if found.is_empty() { Err("no file matches this pattern".to_owned()) } else { Ok(found) })
+    Ok(if found.is_empty() { Err("no files match this pattern".to_owned()) } else { Ok(found) })
 }
 
 #[cfg(test)]

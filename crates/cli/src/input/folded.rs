@@ -162,7 +162,7 @@ impl<W: Write> fmt::Write for OneLine<'_, W> {
 /// Draws folded lines as a flame graph.
 pub(crate) fn draw(path: &Path, title: &str, lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
-        return Err(Failure::Message(Exit::Broken, "nothing to draw: no block has any bytes".to_owned()));
+        return Err(Failure::Message(Exit::Broken, "nothing to draw: no blocks have any bytes".to_owned()));
     }
     let mut options = flamegraph::Options::default();
     options.title = title.to_owned();

@@ -138,7 +138,7 @@ pub(crate) fn named(path: &Path) -> Option<Failure> {
     let (n, program) = (count(messages.n_messages, "out-of-memory message"), last.program.name());
     let file = crate::text::shell_word(&name(path));
     let what = format!(
-        "a log, not a snapshot: it has {n}, the last from {program} on line {}; to explain it: memreel oom {}",
+        "a log, not a snapshot: it has {n}, the last from {program} on line {}; to see why: memreel oom {}",
         last.line,
         clean(&file),
     );

@@ -182,7 +182,7 @@ pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
 /// much memory again, because both files are mapped.
 pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
     if is_stdin(before) && is_stdin(after) {
-        return Err(Failure::usage("standard input is only one snapshot; give a file for the other"));
+        return Err(Failure::usage("standard input holds only one snapshot; give a file for the other"));
     }
     let open_named = |path: &Path| open(path).map_err(|failure| failure.of_file(&name(path)));
     Ok([open_named(before)?, open_named(after)?])

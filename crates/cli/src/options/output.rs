@@ -104,7 +104,7 @@ impl Output {
 
 /// Returns the error for several inputs whose -o does not name a folder.
 pub(crate) fn needs_folder() -> Failure {
-    Failure::usage("with several files, -o must name an existing folder")
+    Failure::usage("with several files, -o must be an existing folder")
 }
 
 /// Returns an error instead of writing binary data to a terminal.

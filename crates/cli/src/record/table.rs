@@ -70,5 +70,5 @@ fn refusal(history: &DeviceHistory<'_>, path: &Path) -> Option<String> {
     let bytes = Bytes(report.requested_bytes);
     let why = explain(history, report).verdict().name();
     let file = shell_word(&path.display().to_string());
-    Some(format!("device {} refused {bytes} ({why}); to explain it: memreel oom {file}", history.device().0))
+    Some(format!("device {} refused {bytes} ({why}); to see why: memreel oom {file}", history.device().0))
 }

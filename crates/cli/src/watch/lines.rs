@@ -30,7 +30,7 @@ pub(super) fn used(figures: &Figures) -> String {
 }
 
 pub(super) fn oom(oom: &Oom) -> String {
-    let bytes = oom.requested_bytes.map_or_else(String::new, |bytes| format!(" of {}", Bytes(bytes)));
+    let bytes = oom.requested_bytes.map_or_else(String::new, |bytes| format!(" for {}", Bytes(bytes)));
     let why = oom.why.as_ref().map_or_else(String::new, |why| format!(": {}", clean(why)));
     format!("{}, the latest{bytes}{why}", count(oom.n_ooms, "failed request"))
 }

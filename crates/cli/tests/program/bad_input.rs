@@ -176,13 +176,13 @@ fn a_window_without_events_is_wrong_usage() {
         String::from_utf8(ran.stderr).unwrap()
     };
     let oom = "torch-2.11/snapshots/oom.pickle";
-    let numbers = "no event is in the window of --events; device 0 has 31 events, numbered from 0 to 30\n";
+    let numbers = "no events are in the window of --events; device 0 has 31 events, numbered from 0 to 30\n";
     assert!(message(&["--events", "31.."], oom).ends_with(numbers));
-    let time = "no event is in the window of --time; the history has 31 events in 6 ms\n";
+    let time = "no events are in the window of --time; the history has 31 events in 6 ms\n";
     assert!(message(&["--time", "1000s.."], oom).ends_with(time));
     for scope in [&["--scope", "x"][..], &["--scope", "x", "--nth", "3"]] {
         let message = message(scope, oom);
-        assert!(message.contains("no event is in a scope \"x\"; no scopes were recorded"), "{message}");
+        assert!(message.contains("no events are in a scope \"x\"; no scopes were recorded"), "{message}");
     }
 }
 

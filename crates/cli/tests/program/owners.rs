@@ -289,7 +289,7 @@ fn gates_limit_owners() {
     );
     let unknown = gate(&["--max-owner", "ncll=1"]);
     assert_eq!(unknown.status.code(), Some(0));
-    assert!(stdout(&unknown).contains("note: ncll holds nothing from the device; its owners: "));
+    assert!(stdout(&unknown).contains("note: ncll holds no memory from the device; the owners that do: "));
     let baseline = gate(&["--max-owner", "nccl=1GiB", "--baseline", "old.pickle", "--tolerance", "20%"]);
     assert_eq!(baseline.status.code(), Some(4));
     assert!(

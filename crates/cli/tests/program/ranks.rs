@@ -192,8 +192,8 @@ fn notes_name_what_is_odd_about_the_files() {
     assert!(joined(&out).contains("note: the first events are 5 h apart: the clocks disagree"), "{out}");
     let plain = folder(&[("rank0.pickle", PLAIN), ("rank1.pickle", PLAIN)]);
     let (out, _, _) = ranks(&[text(plain.path())]);
-    assert!(joined(&out).contains("no rank has scopes; ranks are compared by the time"), "{out}");
-    assert!(ranks(&[text(plain.path()), "--by", "step"]).0.contains("no rank has scopes"));
+    assert!(joined(&out).contains("no ranks have scopes, so they are compared by the time"), "{out}");
+    assert!(ranks(&[text(plain.path()), "--by", "step"]).0.contains("no ranks have scopes"));
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn nothing_to_read_is_refused() {
     let (_, error, status) = ranks(&[text(empty.path())]);
     assert!(status == Some(3) && error.contains("it is a folder without snapshots"), "{error}");
     let (_, error, status) = ranks(&[text(&none)]);
-    assert!(status == Some(3) && error.contains("no file matches this pattern"), "{error}");
+    assert!(status == Some(3) && error.contains("no files match this pattern"), "{error}");
     let (_, error, status) = ranks(&["nothing.pickle"]);
     assert!(status == Some(3) && error.contains("nothing.pickle: cannot be read"), "{error}");
     let (_, error, status) = ranks(&["rank[.pickle"]);
@@ -333,7 +333,7 @@ fn nothing_to_read_is_refused() {
     assert!(status == Some(3) && error.is_empty() && out.contains("2 ranks in 3 files, 1 outlier"), "{out}");
     for line in [
         "it is a folder without snapshots",
-        "no file matches this pattern",
+        "no files match this pattern",
         "\nnothing: cannot be read: No such file",
     ] {
         assert!(out.contains(line), "{out}");
@@ -352,7 +352,7 @@ fn a_rank_is_read_from_standard_input_once() {
     let (out, _, status) = piped(&[RANK_0, "-"], &rank_1);
     assert!(status == Some(1) && out.contains("2 ranks in 2 files, 1 outlier"), "{out}");
     for (words, why) in
-        [(["-", "-", "-"], "name `-` once"), (["-", "--html", "x.html"], "can only be read once")]
+        [(["-", "-", "-"], "give `-` only once"), (["-", "--html", "x.html"], "can only be read once")]
     {
         let (out, error, status) = piped(&words, &rank_1);
         assert!(status == Some(2) && out.is_empty() && error.contains(why), "{out}{error}");

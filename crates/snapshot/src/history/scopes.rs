@@ -62,7 +62,7 @@ impl fmt::Display for ScopeError {
                 let last = n - 1;
                 write!(
                     f,
-                    "there are {n} scopes {name:?}; name one of them, from {name}#0 (the first) to {name}#{last}"
+                    "there are {n} scopes {name:?}; give one of them, from {name}#0 (the first) to {name}#{last}"
                 )
             }
             ScopeError::Missing { name, number, n } => {

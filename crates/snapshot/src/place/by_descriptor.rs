@@ -438,7 +438,7 @@ fn check_owned(of_folder: &Stat, found: &Stat, name: &OsStr, what: &str) -> io::
         return Ok(());
     }
     let why = format!(
-        "{} is a {what} of another user (uid {}) in a folder that others can write to; name another file",
+        "{} is a {what} of another user (uid {}) in a folder that others can write to; give another file",
         Path::new(name).display().to_string().escape_debug(),
         found.st_uid,
     );

@@ -243,7 +243,7 @@ fn scope(source: &dyn SnapshotSource, text: &str, nth: Option<usize>) -> Result<
             return Ok(around(source, device, &one_scope(&runs.found, name, nth)?, false));
         }
     }
-    Err(Error::misuse(format!("no event is in a scope {text:?}; {}", known_scopes(head, &shapes))))
+    Err(Error::misuse(format!("no events are in a scope {text:?}; {}", known_scopes(head, &shapes))))
 }
 
 /// Returns the shapes of the events whose text is a scope: that of an `annotate` names a block.

@@ -327,7 +327,7 @@ impl Options {
     /// Returns why nothing was measured, if no history was recorded.
     fn unmeasured(&self, history: &DeviceHistory<'_>, whose: &str) -> Vec<(&'static str, String)> {
         let absence = history.trust().absence.filter(|_| !self.allow_no_history);
-        let why = |absence| format!("{whose}{absence} (--allow-no-history compares the memory at the end)");
+        let why = |absence| format!("{whose}{absence} (--allow-no-history checks the memory at the end)");
         absence.map(|absence| ("history", why(absence))).into_iter().collect()
     }
 }
@@ -348,8 +348,8 @@ impl Options {
         };
         let last = of_the_last(&trust);
         let why = format!(
-            "{what} is only known {last}, because {missing} are not in the file: record with a larger ring, \
-             or compare what is there with --allow-partial"
+            "{what} is only known {last}, because {missing} are not in the file; record with a larger ring, \
+             or check what is there with --allow-partial"
         );
         Some(("partial", why))
     }
@@ -525,6 +525,9 @@ fn print_unknown_owners(
         history.owner_peaks().into_iter().map(|peak| clean(&peak.owner).into_owned()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     nothing.iter().try_for_each(|owner| {
-        print_text(format!("note: {} holds nothing from the device; its owners: {known}", clean(owner)), out)
+        print_text(
+            format!("note: {} holds no memory from the device; the owners that do: {known}", clean(owner)),
+            out,
+        )
     })
 }

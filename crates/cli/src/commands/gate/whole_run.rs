@@ -129,10 +129,10 @@ impl Run {
     /// Returns why the run was not measured, or not all of it.
     fn unrecorded(&self, allows_unrecorded: bool) -> Vec<String> {
         let run = &self.file;
-        let nothing = run.processes.is_empty().then(|| "no process of the run was recorded".to_owned());
+        let nothing = run.processes.is_empty().then(|| "no processes of the run were recorded".to_owned());
         let groups = run.not_recorded.iter().filter(|group| !group.is_minor).map(ToString::to_string);
         let missing = groups.chain(run.failures.iter().cloned()).filter(|_| !allows_unrecorded);
-        let missing = missing.map(|why| format!("{why} (--allow-unrecorded compares what was recorded)"));
+        let missing = missing.map(|why| format!("{why} (--allow-unrecorded checks what was recorded)"));
         nothing.into_iter().chain(missing).map(|why| clean(&why).into_owned()).collect()
     }
 }

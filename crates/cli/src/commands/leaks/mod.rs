@@ -63,7 +63,7 @@ impl<'a> Between<'a> {
     fn new(names: [&'a str; 2], history: &DeviceHistory<'_>) -> Result<Between<'a>, Failure> {
         let [first, second] = names;
         if first == second {
-            let what = "--between needs two scopes; of several with one name, name for example";
+            let what = "--between needs two scopes; if several have one name, give for example";
             return Err(Failure::usage(format!("{what} {first}#0 {first}#1")));
         }
         let scopes = history.scopes();
@@ -143,7 +143,7 @@ fn print_older(
         return Ok(());
     }
     let older = match n {
-        0 => "no block at the end is older than that".to_owned(),
+        0 => "no blocks at the end are older than that".to_owned(),
         n => format!("{} in {} from before it may be that old", Bytes(bytes), count(n, "block")),
     };
     print_text(format!("note: the history has only {}; {older}", count(n_entries, "event")), out)
@@ -196,7 +196,10 @@ fn print_sites(
     print_text(finding(history, &found), out)?;
     print_warnings(history, out)?;
     if let Some(failed) = program_failure(history.snapshot()) {
-        print_text(format!("note: {failed}, so the list may include what it would have freed later"), out)?;
+        print_text(
+            format!("note: {failed}, so the list may include memory that it would have freed later"),
+            out,
+        )?;
     }
     // What is held is last.
     let (leaks, others) = found.split_at(n_leaks + n_grew + n_doubtful);

@@ -51,7 +51,10 @@ pub(super) fn steps(all: &All) -> Vec<Step<'_>> {
 pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
     let steps = steps(all);
     if steps.is_empty() {
-        print_text("no rank has scopes: name the steps with memreel.scope or torch's record_function", out)?;
+        print_text(
+            "no ranks have scopes; name the steps with memreel.scope or torch's record_function",
+            out,
+        )?;
         return below(all, out);
     }
     let mut table = Table::new(&["step", "ranks", "median peak", "lowest", "of", "highest", "of"]);

@@ -35,7 +35,10 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
         }
     }
     if all.are_without_scopes() {
-        print_text("note: no rank has scopes; ranks are compared by the time since their first event", out)?;
+        print_text(
+            "note: no ranks have scopes, so they are compared by the time since their first event",
+            out,
+        )?;
     }
     below(all, out)?;
     match next(all) {

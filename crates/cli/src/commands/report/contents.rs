@@ -191,5 +191,5 @@ fn settings(variable: &'static str, tried: &[TriedSetting]) -> Part {
         ]
     };
     let rows = tried.iter().take(N_SETTINGS).map(row).collect();
-    Part::Table(vec![variable, "serves the request", "reserved", "device calls"], rows)
+    Part::Table(vec![variable, "satisfies the request", "reserved", "device calls"], rows)
 }

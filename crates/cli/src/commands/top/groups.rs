@@ -55,7 +55,8 @@ pub(super) fn print_groups(
     }
     print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
     if listed.iter().any(|group| group.peak_is_at_most == Some(true)) {
-        let text = "note: ≤ means at most: several stacks are one site, and their peaks may not coincide";
+        let text =
+            "note: ≤ means at most, because several stacks are one site, and their peaks may not coincide";
         print_text(text, out)?;
     }
     let has_sites =

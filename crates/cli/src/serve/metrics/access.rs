@@ -29,7 +29,7 @@ impl Access {
                 Failure::usage(format!("cannot read the metrics token from {}: {error}", Shown(path)))
             })?;
             match text.trim() {
-                "" => Err(Failure::usage(format!("{} is empty; write a token into it", Shown(path)))),
+                "" => Err(Failure::usage(format!("{} is empty; write a token to it", Shown(path)))),
                 token => Ok(token.to_owned()),
             }
         };

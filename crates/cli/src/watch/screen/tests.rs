@@ -53,7 +53,7 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
         "rank 1 device 0",
         "live 29.00 MiB",
         "out of memory",
-        "1 failed request, the latest of 2.00 GiB: ",
+        "1 failed request, the latest for 2.00 GiB: ",
         "grew most since the watch started",
         "20.00 MiB  ",
         "? help",

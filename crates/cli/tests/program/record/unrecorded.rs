@@ -277,7 +277,7 @@ fn a_run_of_nothing_is_no_success() {
     )
     .unwrap();
     let (status, text) = gate(&run, &["--max-peak", "1GiB", "--allow-unrecorded"]);
-    assert!(status == Some(4) && text.contains("FAILED  no process of the run was recorded"), "{text}");
+    assert!(status == Some(4) && text.contains("FAILED  no processes of the run were recorded"), "{text}");
     fs::write(&path, "{}").unwrap();
     assert_eq!(gate(&run, &["--max-peak", "1GiB"]).0, Some(3));
 }

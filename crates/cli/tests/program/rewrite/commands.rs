@@ -104,7 +104,7 @@ fn slim_takes_several_files_and_a_scope() {
     assert!(
         folder
             .refuses(&["slim", "--scope", "none", "a.pickle"])
-            .contains("no event is in a scope \"none\"; there are \"backward\", \"forward\"")
+            .contains("no events are in a scope \"none\"; there are \"backward\", \"forward\"")
     );
     assert!(folder.refuses(&["slim", "--events", "9..3", "a.pickle"]).contains("ends before it starts"));
     assert!(
@@ -113,7 +113,7 @@ fn slim_takes_several_files_and_a_scope() {
             .contains("cannot be used")
     );
     let several = folder.refuses(&["slim", "a.pickle", "b.pickle", "-o", "one.pickle"]);
-    assert!(several.contains("with several files, -o must name"), "{several}");
+    assert!(several.contains("with several files, -o must be"), "{several}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Explanation<'_, '_> {
         let is_taken = report.device_total_bytes.is_none() && !report.is_limited() && most > could;
         is_taken.then(|| {
             let held = format!(
-                "this process held {} {} and could hold {} now",
+                "this process held {} {} and can hold only {} now",
                 Bytes(most),
                 self.at(self.most_reserved.moment),
                 Bytes(could),
