@@ -20,7 +20,7 @@ use crate::{
 pub const NO_STACK: &str = "(no stack)";
 
 /// The text in a history in which only blocks of a backward pass have none.
-pub(crate) const IN_BACKWARD: &str = "(no Python stack, as in backward)";
+pub(crate) const IN_BACKWARD: &str = "(no Python stack, e.g. in backward)";
 
 /// The frames of one snapshot, judged once: which of them viewers show, and which identify an allocation.
 ///
