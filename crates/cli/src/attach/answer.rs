@@ -68,8 +68,8 @@ impl Answer<'_> {
             let (others, used) = (Bytes(used_bytes.saturating_sub(*reserved_bytes)), Bytes(*used_bytes));
             writeln!(
                 out,
-                "device {device}, not PyTorch's at the end: {others} of the {used} that the device reports \
-                 as used"
+                "device {device} at the end: {others} of the {used} that the device reports as used is not \
+                 PyTorch's"
             )?;
         }
         writeln!(

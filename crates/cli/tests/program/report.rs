@@ -23,7 +23,7 @@ fn a_report_of_a_failure_fits_a_page() {
         "1. grew: \\<module\\> (fsdp\\_ranks.py:38) allocated 1.19 GiB in 37 blocks during the last 82 of 7739 events",
         "| the file is | in PyTorch 2.10 to 2.11 format |\n",
         "fsdp\\_ranks.py:38 in \\<module\\> |\n",
-        "<details><summary>Memory over the history</summary>\n\n```text\n",
+        "<details><summary>Memory over time</summary>\n\n```text\n",
         "| expandable\\_segments:True | yes, 5 times | ",
     ] {
         assert!(page.contains(part), "{part}: {page}");

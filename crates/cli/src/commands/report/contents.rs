@@ -62,7 +62,7 @@ fn of_device(opened: &Opened, history: &DeviceHistory<'_>, parts: &mut Vec<Part>
     let moment = explanation.as_ref().map_or(history.peak().moment, |all| all.report().totals.moment);
     parts.push(Part::Text(format!("What holds the most {}:", moment::words(history, moment))));
     parts.push(sites(history, &history.top(moment, By::Stack)));
-    parts.push(Part::Folded("Memory over the history".to_owned(), Box::new(timeline(history, &name))));
+    parts.push(Part::Folded("Memory over time".to_owned(), Box::new(timeline(history, &name))));
     if let Some(explanation) = explanation.as_ref().filter(|all| !all.tried().settings.is_empty()) {
         let variable = SettingsReader::of(&opened.snapshot).variable();
         let table = settings(variable, &explanation.tried().settings);

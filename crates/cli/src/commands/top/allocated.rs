@@ -60,7 +60,7 @@ fn print(
         return Ok(Exit::Fine);
     }
     let of = if is_of_run { "over the whole run" } else { "in the events of the file" };
-    print_text(format!("{} were allocated in {} {of}", Bytes(bytes), count(n, "block")), out)?;
+    print_text(format!("{} was allocated in {} {of}", Bytes(bytes), count(n, "block")), out)?;
     if !is_of_run {
         print_warnings(asked.history(), out)?;
     }

@@ -71,7 +71,7 @@ pub(super) fn print_branches(
 ) -> io::Result<()> {
     let (stacks, no_stack) = (&history.snapshot().stacks, history.shown_frames().no_stack());
     let columns_of = figures("share", "bytes", "blocks");
-    writeln!(out, "{}", heading(&columns_of, "the outermost call, and indented what it called"))?;
+    writeln!(out, "{}", heading(&columns_of, "the outermost call, and below it what it called"))?;
     for line in branches.chunk_by(|_, next| next.continues) {
         let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| stacks.frame(frame));
         let Branch { depth, bytes, n_blocks, .. } = line[0];

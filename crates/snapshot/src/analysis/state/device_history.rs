@@ -125,9 +125,7 @@ impl<'a> DeviceHistory<'a> {
         match (trust.names_the_rest, trust.lacks_in_backward, trust.n_nameless) {
             (true, ..) => shown.with_no_stack("(before the recording)"),
             (_, true, 0) => shown.with_no_stack(IN_BACKWARD),
-            (_, true, _) => {
-                shown.with_no_stack("(no stack: from before the recording, or made in a backward)")
-            }
+            (_, true, _) => shown.with_no_stack("(no stack: from before the recording, or made in backward)"),
             _ => shown,
         }
     }
