@@ -94,7 +94,7 @@ pub(crate) struct Options {
 enum Grouping {
     /// The whole stack
     Stack,
-    /// The library that allocated memory from the device: segments, not blocks
+    /// The library that allocated the memory from the device (counts segments, not blocks)
     Owner,
 }
 

@@ -81,7 +81,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Who holds the memory?",
             vec![
-                question("owners", "Show who holds a device's memory, and what is unexplained", owners::run),
+                question(
+                    "owners",
+                    "Show who holds a device's memory, and how much is unexplained",
+                    owners::run,
+                ),
                 question("top", "Show what holds the memory, at the peak or any other moment", top::run),
                 question("leaks", "Find call sites that grow, and list what is held at the end", leaks::run),
                 command("flamegraph", "Draw a flame graph of what holds the memory", flamegraph::run),

@@ -58,7 +58,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     pub(super) at: At,
 
-    /// What to group blocks by
+    /// Group blocks by this
     #[arg(long, value_enum, default_value = "stack")]
     pub(super) by: Grouping,
 
@@ -88,11 +88,11 @@ pub(crate) struct Options {
 pub(super) enum Grouping {
     /// The whole stack
     Stack,
-    /// The function that allocated
+    /// The function that allocated the block
     Function,
     /// Its source file
     File,
-    /// The line that allocated
+    /// The line that allocated the block
     Line,
     /// The scope, from user metadata or annotations
     Scope,
@@ -102,7 +102,7 @@ pub(super) enum Grouping {
     Stream,
     /// The pool: the default one, a graph's, or a `MemPool`
     Pool,
-    /// The library that allocated memory from the device: segments, not blocks
+    /// The library that allocated the memory from the device (counts segments, not blocks)
     Owner,
 }
 
