@@ -32,7 +32,7 @@ fn every_scenario_is_equal() {
     }
     memreel_testing::say(&format!("{n_equal} of {} scenarios equal", paths.len()));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(n_equal > 0, "no scenario was found");
+    assert!(n_equal >= if std::env::var_os("MEMREEL_SCENARIOS").is_some() { 1 } else { 24 }, "{n_equal}");
 }
 
 #[test]

@@ -210,10 +210,7 @@ fn convert_goes_by_the_ending_and_back() {
     assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
     folder.prints(&["convert", "--to", "perfetto", "a.pickle", "-o", "."]);
     assert!(folder.path("a.perfetto.json").exists());
-    assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains(
-        "with several files, -o must \
-         name"
-    ));
+    assert!(folder.refuses(&["convert", "a.pickle", "b.pickle"]).contains("with several files, -o must"));
     assert!(folder.refuses(&["convert", "--to", "word", "a.pickle"]).contains("invalid value"));
     let nowhere = folder.run(&["convert", "a.pickle", "-o", "missing/a.csv"]);
     assert_eq!(nowhere.status.code(), Some(3));
