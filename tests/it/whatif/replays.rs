@@ -473,7 +473,7 @@ fn streams_beyond_the_first_thousands_are_the_default_one() {
     let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
     let requests = requests(&snapshot);
     let warnings = requests.warnings().join("\n");
-    assert!(warnings.contains("streams beyond the first 4096: 103; the replay serves"), "{warnings}");
+    assert!(warnings.contains("streams beyond the first 4096: 103; the replay treats"), "{warnings}");
     // A small segment for each stream; the default one's blocks share one.
     let outcome = ask(&requests, "").outcome;
     assert_eq!((outcome.num_device_alloc, outcome.reserved_peak_bytes), (4097, 4097 * (2 << 20)));
