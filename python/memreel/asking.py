@@ -9,11 +9,11 @@ from memreel import _memreel, records
 from memreel._errors import UsageError
 from memreel.files import made
 from memreel.question import Question, options
-from memreel.snapshot import Moment, Snapshot, StrPath, opened
+from memreel.snapshot import Device, Moment, Snapshot, StrPath, opened
 
 
 def oom(
-    snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: int | None = None
+    snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: Device | None = None
 ) -> records.Oom | records.LoggedOom | None:
     """Returns why the last failed request failed; None if none did. The same as `Snapshot.oom`; of the path of a log, what its
     last out-of-memory message tells."""
@@ -24,13 +24,13 @@ def oom(
 
 
 def leaks(
-    snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: int | None = None
+    snapshot: Snapshot | StrPath, n: int = 10, *, frames: int = 4, device: Device | None = None
 ) -> records.Leaks:
     """Returns what is held at the end, sites that grow first. The same as `Snapshot.leaks`."""
     return opened(snapshot).leaks(n, frames=frames, device=device)
 
 
-def owners(snapshot: Snapshot | StrPath, *, frames: int = 1, device: int | None = None) -> records.Owners:
+def owners(snapshot: Snapshot | StrPath, *, frames: int = 1, device: Device | None = None) -> records.Owners:
     """Returns who holds the device's memory: each library, the driver, what is unexplained. The same as `Snapshot.owners`."""
     return opened(snapshot).owners(frames=frames, device=device)
 
@@ -42,7 +42,7 @@ def top(
     n: int = 10,
     *,
     frames: int = 4,
-    device: int | None = None,
+    device: Device | None = None,
 ) -> records.Top:
     """Returns what holds the memory at a moment, the largest holders first. The same as `Snapshot.top`."""
     return opened(snapshot).top(by, at, n, frames=frames, device=device)
@@ -55,7 +55,7 @@ def diff(
     by: Literal["stack", "owner"] = "stack",
     at: Moment = "end",
     n: int = 10,
-    device: int | None = None,
+    device: Device | None = None,
 ) -> records.Diff:
     """Returns the stacks that hold more or less in the second snapshot than in the first."""
     both = [opened(before), opened(after)]

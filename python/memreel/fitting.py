@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memreel import records
 from memreel._errors import UsageError
 from memreel.question import Question, distinct, options
-from memreel.snapshot import Snapshot, StrPath, opened
+from memreel.snapshot import Device, Snapshot, StrPath, opened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ MOST_POINTS = 12
 class Sizes:
     """Runs of one program, each with its size. `repr` is the program's table of the recorded runs."""
 
-    def __init__(self, runs: Mapping[Size, Snapshot | StrPath], changes: Mapping[str, object], device: int | None) -> None:
+    def __init__(self, runs: Mapping[Size, Snapshot | StrPath], changes: Mapping[str, object], device: Device | None) -> None:
         read = [opened(run) for run in runs.values()]
         self._snapshots = distinct([(one.name, one._opened) for one in read])
         names = [name for name, _ in self._snapshots]
@@ -90,7 +90,7 @@ def fit(
     without: str | list[str] | None = None,
     scale: str | list[str] | None = None,
     free_after_use: str | list[str] | None = None,
-    device: int | None = None,
+    device: Device | None = None,
 ) -> Sizes:
     """Returns what runs of two sizes or more say of others: `memreel.fit({4: "a.pickle", 8: "b.pickle"}).largest("80GiB")`.
 

@@ -11,7 +11,7 @@ from memreel import records
 from memreel.answer import Nested
 from memreel.listing import Listing
 from memreel.question import Question, distinct, options
-from memreel.snapshot import Snapshot, StrPath
+from memreel.snapshot import Device, Snapshot, StrPath
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,11 +64,11 @@ Files = StrPath | Snapshot | Iterable[StrPath | Snapshot]
 
 @overload
 def ranks(
-    files: Files, *, by: Literal["rank"] = "rank", n: int = 10, html: StrPath | None = None, device: int | None = None
+    files: Files, *, by: Literal["rank"] = "rank", n: int = 10, html: StrPath | None = None, device: Device | None = None
 ) -> Ranks: ...
 @overload
 def ranks(
-    files: Files, *, by: Literal["step"], n: int = 10, html: StrPath | None = None, device: int | None = None
+    files: Files, *, by: Literal["step"], n: int = 10, html: StrPath | None = None, device: Device | None = None
 ) -> Steps: ...
 def ranks(
     files: Files,
@@ -76,7 +76,7 @@ def ranks(
     by: Literal["rank", "step"] = "rank",
     n: int = 10,
     html: StrPath | None = None,
-    device: int | None = None,
+    device: Device | None = None,
 ) -> Ranks | Steps:
     """Returns which ranks of a run differ from the others, and why, or a row for each step.
 

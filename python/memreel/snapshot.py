@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memreel.viewing import View
 
 StrPath = str | os.PathLike[str]
+# The number of a device, or the heap of the process, whatever its number is.
+Device = int | Literal["heap"]
 Moment = int | Literal["start", "peak", "end"]
 A = TypeVar("A", bound=Answer)
 
@@ -31,8 +33,7 @@ class Snapshot:
     """A snapshot of PyTorch or memreel.
 
     A question is about one device: the only GPU that has memory, or without one the host, or the one that is named with
-    `device=`. Its answer has
-    the fields of the program's `--json`, and the program's text as its `repr`. While an answer is made, other threads run.
+    `device=`: its number, or "heap". Its answer has the fields of the program's `--json`, and the program's text as its `repr`. While an answer is made, other threads run.
     `str` of a snapshot is the page that `memreel FILE` prints.
     """
 
@@ -53,10 +54,10 @@ class Snapshot:
     def _question(self, command: str, **given: object) -> Question:
         return Question([(self.name, self._opened)], command, options(given))
 
-    def _answer(self, kind: type[A], command: str, device: int | None, **given: object) -> A:
+    def _answer(self, kind: type[A], command: str, device: Device | None, **given: object) -> A:
         return self._question(command, device=self._device(device), **given).answers(kind)[0]
 
-    def _device(self, device: int | None) -> int:
+    def _device(self, device: Device | None) -> Device:
         if device is not None:
             return device
         devices = self._opened.likely_devices
@@ -72,18 +73,18 @@ class Snapshot:
         """The first moment with the most bytes in use, and the figures of that moment."""
         return self.summary().peak
 
-    def summary(self, *, device: int | None = None) -> records.Summary:
+    def summary(self, *, device: Device | None = None) -> records.Summary:
         """Returns what the device's history shows: its peak, its end, its last failed request."""
         return self._answer(records.Summary, "summary", device)
 
-    def at(self, event: Moment, *, device: int | None = None) -> records.State:
+    def at(self, event: Moment, *, device: Device | None = None) -> records.State:
         """Returns the allocator's state after an event: its segments, with their blocks and what is free."""
         given = options({"device": self._device(device)})
         question = Question([(self.name, self._opened)], "at", given, [str(event), self.name])
         return question.answers(records.State)[0]
 
     def owners_of(
-        self, address: int | str, n: int = 20, *, at: Moment = "end", device: int | None = None
+        self, address: int | str, n: int = 20, *, at: Moment = "end", device: Device | None = None
     ) -> records.AtAddress:
         """Returns the last `n` blocks that covered an address or a byte of a range ("0x7f00..0x7fff"), and what holds it."""
         given = options({"device": self._device(device), "address": address, "n": n})
@@ -91,7 +92,7 @@ class Snapshot:
         return question.answers(records.AtAddress)[0]
 
     def timeline(
-        self, *, width: int = 100, by: Literal["event", "time"] = "event", device: int | None = None
+        self, *, width: int = 100, by: Literal["event", "time"] = "event", device: Device | None = None
     ) -> records.Timeline:
         """Returns the highest figures of each of `width` pieces of the history."""
         if by not in ("event", "time"):
@@ -107,7 +108,7 @@ class Snapshot:
         n: int = 10,
         *,
         frames: int = 4,
-        device: int | None = None,
+        device: Device | None = None,
     ) -> records.Top:
         """Returns what holds the memory at a moment, the largest holders first."""
         return self._answer(records.Top, "top", device, by=by, at=at, n=n, frames=frames)
@@ -120,27 +121,27 @@ class Snapshot:
         *,
         by: Literal["stack", "function", "file", "scope", "name"] = "stack",
         frames: int = 4,
-        device: int | None = None,
+        device: Device | None = None,
     ) -> records.TopNew:
         """Returns what is allocated after a time: the most that is held at once, and what is left at the end. A block counts
         until its free is requested."""
         given = {"since": None if since is None else time_text(since), "by": by, "at": at, "n": n, "frames": frames}
         return self._answer(records.TopNew, "top", device, new=True, **given)
 
-    def allocated(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.TopAllocated:
+    def allocated(self, n: int = 10, *, frames: int = 4, device: Device | None = None) -> records.TopAllocated:
         """Returns what each stack allocated, freed or not; for a heap from `memreel record`, over the whole run."""
         return self._answer(records.TopAllocated, "top", device, allocated=True, n=n, frames=frames)
 
-    def tree(self, at: Moment = "peak", *, device: int | None = None) -> records.Tree:
+    def tree(self, at: Moment = "peak", *, device: Device | None = None) -> records.Tree:
         """Returns the call tree of the memory at a moment."""
         return self._answer(records.Tree, "top", device, tree=True, at=at)
 
-    def leaks(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Leaks:
+    def leaks(self, n: int = 10, *, frames: int = 4, device: Device | None = None) -> records.Leaks:
         """Returns what is held at the end: sites that grow first."""
         return self._answer(records.Leaks, "leaks", device, n=n, frames=frames)
 
     def leaks_between(
-        self, first: str, second: str, n: int = 10, *, frames: int = 4, device: int | None = None
+        self, first: str, second: str, n: int = 10, *, frames: int = 4, device: Device | None = None
     ) -> records.LeaksBetween:
         """Returns what was allocated between the ends of two scopes, such as `step#10` and `step#20`, and is still held."""
         for name, scope in (("first", first), ("second", second)):
@@ -152,40 +153,40 @@ class Snapshot:
         return Question([(self.name, self._opened)], "leaks", words).answers(records.LeaksBetween)[0]
 
     def leaks_older_than(
-        self, events: int, n: int = 10, *, frames: int = 4, device: int | None = None
+        self, events: int, n: int = 10, *, frames: int = 4, device: Device | None = None
     ) -> records.LeaksOlder:
         """Returns what is held at the end and is at least this many events old."""
         return self._answer(records.LeaksOlder, "leaks", device, older_than=events, n=n, frames=frames)
 
-    def churn(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Churn:
+    def churn(self, n: int = 10, *, frames: int = 4, device: Device | None = None) -> records.Churn:
         """Returns the sites that repeatedly allocate and free one size."""
         return self._answer(records.Churn, "churn", device, n=n, frames=frames)
 
     def fragmentation(
-        self, at: Moment = "end", n: int = 10, *, device: int | None = None
+        self, at: Moment = "end", n: int = 10, *, device: Device | None = None
     ) -> records.Fragmentation:
         """Returns the reserved memory that no block uses, and what pins it."""
         return self._answer(records.Fragmentation, "fragmentation", device, at=at, n=n)
 
-    def oom(self, n: int = 10, *, frames: int = 4, device: int | None = None) -> records.Oom | None:
+    def oom(self, n: int = 10, *, frames: int = 4, device: Device | None = None) -> records.Oom | None:
         """Returns why the last failed request failed; None if none did."""
         question = self._question("oom", device=self._device(device), n=n, frames=frames)
         failed = [source for source in question.objects() if source["oom"] is not None]
         return records.Oom.answered(failed[0], question.text) if failed else None
 
-    def owners(self, *, frames: int = 1, device: int | None = None) -> records.Owners:
+    def owners(self, *, frames: int = 1, device: Device | None = None) -> records.Owners:
         """Returns who holds the device's memory: each library, the driver, what is unexplained."""
         return self._answer(records.Owners, "owners", device, frames=frames)
 
     # What would be
 
     def replay(
-        self, conf: str, *, limit: int | str | None = None, device: int | None = None
+        self, conf: str, *, limit: int | str | None = None, device: Device | None = None
     ) -> records.Replay:
         """Returns what the history would need under another `PYTORCH_ALLOC_CONF`, such as `expandable_segments:True`."""
         return self._answer(records.Replay, "replay", device, conf=conf, limit=limit)
 
-    def sweep(self, *, limit: int | str | None = None, device: int | None = None) -> list[records.Replay]:
+    def sweep(self, *, limit: int | str | None = None, device: Device | None = None) -> list[records.Replay]:
         """Returns what the history would need under a grid of settings, the best first."""
         question = self._question("replay", device=self._device(device), sweep=True, limit=limit)
         return question.answers(records.Replay)
@@ -202,7 +203,7 @@ class Snapshot:
         strict: bool = False,
         allow_no_history: bool = False,
         baseline: Snapshot | StrPath | None = None,
-        device: int | None = None,
+        device: Device | None = None,
     ) -> records.Gate:
         """Checks the figures against limits; `is_passed` is the result, and `raise_if_failed()` raises `GateError`."""
         snapshots = [(self.name, self._opened)]
@@ -264,7 +265,7 @@ class Snapshot:
         time: str | tuple[Time | None, Time | None] | None = None,
         scope: str | None = None,
         nth: int | None = None,
-        device: int | None = None,
+        device: Device | None = None,
         min_size: int | str | None = None,
         depth: int | None = None,
         drop_path: list[str] | None = None,
@@ -291,7 +292,7 @@ class Snapshot:
         *,
         by: Literal["event", "time"] = "event",
         width: int = 1000,
-        device: int | None = None,
+        device: Device | None = None,
     ) -> Axes:
         """Draws the timeline with matplotlib, into `ax` or a new figure, with the steps, the first failed request, and who has
         the device's memory at the peak, as far as the file has them."""
@@ -302,11 +303,11 @@ class Snapshot:
         return plot(timeline, records.Rank.of(marks), by, ax)
 
     @overload
-    def report(self, path: None = None, *, anonymise: bool = False, device: int | None = None) -> str: ...
+    def report(self, path: None = None, *, anonymise: bool = False, device: Device | None = None) -> str: ...
     @overload
-    def report(self, path: StrPath, *, anonymise: bool = False, device: int | None = None) -> None: ...
+    def report(self, path: StrPath, *, anonymise: bool = False, device: Device | None = None) -> None: ...
     def report(
-        self, path: StrPath | None = None, *, anonymise: bool = False, device: int | None = None
+        self, path: StrPath | None = None, *, anonymise: bool = False, device: Device | None = None
     ) -> str | None:
         """Returns the page of `memreel report` as Markdown, or writes it: HTML to a path that ends with .html, else Markdown."""
         question = self._question("report", anonymise=anonymise, device=device)
@@ -315,7 +316,7 @@ class Snapshot:
         question.printed(f"--output={os.fspath(path)}")
         return None
 
-    def flamegraph(self, path: StrPath, at: Moment = "peak", *, device: int | None = None) -> None:
+    def flamegraph(self, path: StrPath, at: Moment = "peak", *, device: Device | None = None) -> None:
         """Draws what holds the memory at a moment as a flame graph, an SVG."""
         self._question("flamegraph", at=at, output=os.fspath(path), device=self._device(device)).printed()
 

@@ -144,6 +144,22 @@ def test_a_device_of_several_is_named():
     assert merged.top(device=1).device == 1
     with pytest.raises(memreel.UsageError, match="no device 7"):
         merged.top(device=7)
+    with pytest.raises(memreel.UsageError, match="no heap; devices with memory: 0, 1"):
+        merged.top(device="heap")
+
+
+def test_the_heap_is_a_device_by_name(tmp_path):
+    snapshot = plain(FILE)
+    heap = [{**segment, "device": 1} for segment in snapshot["segments"]]
+    snapshot["segments"] += heap
+    snapshot["device_traces"] = [snapshot["device_traces"][0]] * 2
+    usage = {"device": 1, "name": "heap of the process", "uuid": "", "reports": []}
+    snapshot["allocator_settings"]["memreel_usage"] = [usage]
+    path = tmp_path / "both.pickle"
+    path.write_bytes(pickle.dumps(snapshot))
+    both = memreel.load(path)
+    assert both.top(device="heap").device == both.summary(device="heap").device == 1
+    assert memreel.leaks(path, device="heap").to_dict() == memreel.leaks(path, device=1).to_dict()
 
 
 def test_gates():

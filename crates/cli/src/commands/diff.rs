@@ -66,8 +66,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "stack")]
     by: Grouping,
 
-    /// Select a device, or all devices that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Select a device, the heap, or all devices that have memory
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Print one JSON object per device, one per line

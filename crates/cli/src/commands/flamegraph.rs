@@ -32,8 +32,8 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Select a device, or all devices that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Select a device, the heap, or all devices that have memory
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Show this moment: an event number, start, peak or end

@@ -7,12 +7,13 @@ use std::io::{self, Write};
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{DeviceOwners, Histories, Owners, owners},
+    words::usage,
 };
 
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, list, name, open},
+    input::{Opened, name, open, unknown},
     options::{Devices, Input},
     text::{
         Bytes, Sites, clean, labels, owner_table,
@@ -110,12 +111,12 @@ fn print_pools_of(tables: &[DeviceOwners], opened: &[Opened], out: &mut impl Wri
 }
 
 fn of_device(tables: Vec<DeviceOwners>, device: Devices) -> Result<Vec<DeviceOwners>, Failure> {
-    let Devices::One(device) = device else { return Ok(tables) };
-    let (found, others): (Vec<DeviceOwners>, Vec<DeviceOwners>) =
-        tables.into_iter().partition(|table| table.device == device);
-    if found.is_empty() {
-        let known: Vec<DeviceId> = others.iter().map(|table| table.device).collect();
-        return Err(Failure::usage(format!("no device {device}; devices with memory: {}", list(&known))));
-    }
-    Ok(found)
+    let is_asked = |table: &DeviceOwners| match device {
+        Devices::All => true,
+        Devices::Heap => table.name == usage::HEAP,
+        Devices::One(device) => table.device == device,
+    };
+    let known: Vec<DeviceId> = tables.iter().map(|table| table.device).collect();
+    let found: Vec<DeviceOwners> = tables.into_iter().filter(is_asked).collect();
+    if found.is_empty() && device != Devices::All { Err(unknown(device, &known)) } else { Ok(found) }
 }

@@ -15,8 +15,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::lazy::each_lazy,
+    input::{heap, lazy::each_lazy},
     options::{
+        Devices, device,
         instant::{self, Instant},
         output::Output,
     },
@@ -49,9 +50,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "A..B", value_parser = events, group = "window")]
     events: Option<Range<usize>>,
 
-    /// Count the events of this device
-    #[arg(long, value_name = "N", requires = "events")]
-    device: Option<u16>,
+    /// Count the events of this device, or of the heap
+    #[arg(long, value_name = "N|heap|all", requires = "events", value_parser = device)]
+    device: Option<Devices>,
 
     /// Keep the events in a time range after the first event, such as 1.5s..3s or 200ms.., or between
     /// timestamps as in `time_us`
@@ -131,7 +132,7 @@ fn slim_file(
     options: &Options,
     out: &mut impl Write,
 ) -> Result<Exit, Failure> {
-    let window = options.window(before);
+    let window = options.window(before)?;
     if let Some(Window::Time(times)) = &window
         && times.start > times.end
     {
@@ -230,18 +231,31 @@ impl Options {
         slim.anonymise(self.anonymise)
     }
 
-    fn window(&self, document: &impl SnapshotSource) -> Option<Window> {
+    fn window(&self, document: &impl SnapshotSource) -> Result<Option<Window>, Failure> {
         if let Some(range) = &self.events {
-            return Some(Window::Events { device: self.device.map(DeviceId::from), range: range.clone() });
+            return Ok(Some(Window::Events { device: self.one_device(document)?, range: range.clone() }));
         }
         if let Some(name) = &self.scope {
-            return Some(Window::Scope { name: name.clone(), nth: self.nth });
+            return Ok(Some(Window::Scope { name: name.clone(), nth: self.nth }));
         }
-        let times = self.time.as_ref()?;
+        let Some(times) = &self.time else { return Ok(None) };
         let first =
             DeviceId::first(document.n_traces()).filter_map(|device| first_time(document, device)).min();
         let absolute = |instant: Instant| instant.time_us(first.unwrap_or(0));
-        Some(Window::Time(absolute(times.start)..absolute(times.end)))
+        Ok(Some(Window::Time(absolute(times.start)..absolute(times.end))))
+    }
+
+    /// Returns the device whose events a window counts; without one, it is the device with the most.
+    fn one_device(&self, document: &impl SnapshotSource) -> Result<Option<DeviceId>, Failure> {
+        let has_events = |device: &DeviceId| document.n_entries(*device) > 0;
+        match self.device {
+            None | Some(Devices::All) => Ok(None),
+            Some(Devices::One(device)) => Ok(Some(device)),
+            Some(Devices::Heap) => {
+                let known: Vec<DeviceId> = DeviceId::first(document.n_traces()).filter(has_events).collect();
+                heap(document.head(), &known).map(Some)
+            }
+        }
     }
 }
 

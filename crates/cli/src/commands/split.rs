@@ -40,8 +40,8 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 
-    /// Write the file of this device, or of all
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Write the file of this device, of the heap, or of all
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Print one JSON object per file that is written, one per line
@@ -98,10 +98,13 @@ fn nothing(why: &str) -> Failure {
 }
 
 /// Returns the requested parts, each created when it is written.
-fn parts_of(snapshot: &Snapshot, which: Devices) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
-    match which {
-        Devices::All => Box::new(parts(snapshot)),
-        Devices::One(device) => Box::new(part(snapshot, device).map(|part| (device, part)).into_iter()),
+fn parts_of(
+    snapshot: &Snapshot,
+    device: Option<DeviceId>,
+) -> Box<dyn Iterator<Item = (DeviceId, Snapshot)> + '_> {
+    match device {
+        None => Box::new(parts(snapshot)),
+        Some(device) => Box::new(part(snapshot, device).map(|part| (device, part)).into_iter()),
     }
 }
 
@@ -114,12 +117,12 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
     let input = if opened.is_stdin { Path::new("snapshot") } else { Path::new(name) };
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();
     // An error if the file does not have the device.
-    opened.devices(options.device)?;
+    let device = opened.one_device(options.device)?;
     let snapshot = &opened.snapshot;
     // Pinned host memory goes with the first of them.
     let found: Vec<DeviceId> =
         devices(snapshot).into_iter().filter(|device| *device != DeviceId::HOST).collect();
-    if let Some(what) = too_many(&found).filter(|_| options.device == Devices::All) {
+    if let Some(what) = too_many(&found).filter(|_| device.is_none()) {
         return Err(Failure::usage(what));
     }
     let outside = of_no_device(snapshot);
@@ -131,7 +134,7 @@ fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Resul
         Some(what) => eprintln!("memreel: warning: {}: {what}", clean(name)),
         None => {}
     }
-    for (device, part) in parts_of(snapshot, options.device) {
+    for (device, part) in parts_of(snapshot, device) {
         let file = format!("{stem}.device{device}.pickle");
         let path = options.output.as_ref().map(|folder| folder.join(&file));
         if let Some(path) = &path {

@@ -75,6 +75,9 @@ fn answer(
 ) -> Result<Exit, Failure> {
     let message = match device {
         Devices::All => messages.last.as_ref(),
+        Devices::Heap => {
+            return Err(Failure::usage("no message about the heap: PyTorch's messages are about GPUs"));
+        }
         Devices::One(device) => Some(
             messages
                 .of_device(device.0)

@@ -95,18 +95,14 @@ impl Opened {
         let n_traces = self.snapshot.device_traces.len();
         let indices = found.iter().filter_map(|device| device.index());
         let n = indices.map(|index| index + 1).max().unwrap_or(0).max(n_traces);
-        match which {
-            Devices::All if found.is_empty() => Ok(vec![DeviceId(0)]),
-            Devices::All => Ok(found),
-            Devices::One(device) if found.contains(&device) => Ok(vec![device]),
-            Devices::One(device) if found.is_empty() && device.index().is_some_and(|index| index < n) => {
-                Ok(vec![device])
-            }
-            Devices::One(device) => {
-                let known = list(&found);
-                Err(Failure::usage(format!("no device {device}; devices with memory: {known}")))
-            }
-        }
+        let device = match which {
+            Devices::All if found.is_empty() => return Ok(vec![DeviceId(0)]),
+            Devices::All => return Ok(found),
+            Devices::Heap => heap(&self.snapshot, &found)?,
+            Devices::One(device) => device,
+        };
+        let is_empty = || found.is_empty() && device.index().is_some_and(|index| index < n);
+        if found.contains(&device) || is_empty() { Ok(vec![device]) } else { Err(unknown(which, &found)) }
     }
 
     /// Like [`Opened::devices`], those on which a request failed first.
@@ -137,9 +133,29 @@ impl Opened {
     pub(crate) fn one_device(&self, which: Devices) -> Result<Option<DeviceId>, Failure> {
         match which {
             Devices::All => Ok(None),
-            Devices::One(_) => Ok(self.devices(which)?.first().copied()),
+            Devices::Heap | Devices::One(_) => Ok(self.devices(which)?.first().copied()),
         }
     }
+}
+
+/// Returns the device that is the process's heap; `known` are the devices of the snapshot.
+pub(crate) fn heap(snapshot: &Snapshot, known: &[DeviceId]) -> Result<DeviceId, Failure> {
+    let heaps: Vec<DeviceId> =
+        snapshot.usage().iter().filter(|of| of.is_heap()).map(|of| of.device).collect();
+    match heaps[..] {
+        [heap] => Ok(heap),
+        [] => Err(unknown(Devices::Heap, known)),
+        [first, ..] => Err(Failure::usage(format!(
+            "there are several heaps, devices {}; name one with --device {first}",
+            list(&heaps)
+        ))),
+    }
+}
+
+/// Returns the failure of a question about a device that is not among those with memory.
+pub(crate) fn unknown(which: Devices, known: &[DeviceId]) -> Failure {
+    let what = if which == Devices::Heap { "heap".to_owned() } else { format!("device {which}") };
+    Failure::usage(format!("no {what}; devices with memory: {}", list(known)))
 }
 
 /// Returns the numbers of devices in a message: the first of them if there are many.

@@ -6,15 +6,15 @@
 
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::LazyLock,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::commands;
+use crate::support::{answer, commands};
 
 /// Whether a command takes an option; if not, the text of its help or its error message that explains it.
 #[derive(Clone, Copy)]
@@ -230,7 +230,49 @@ fn every_command_takes_a_device() {
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{}: {message}", row.name);
         assert!(message.contains("no device 7; devices with memory: 0"), "{}: {message}", row.name);
+        row.refuses(&["--device", "heap"], row.files(), "no heap; devices with memory: 0");
     }
+}
+
+/// Writes a snapshot in which what a GPU has is also in the heap, device 1.
+fn with_heap(folder: &Path) {
+    let name = snapshot("expandable_wrapped_ring.pickle").display().to_string();
+    let mut all: Value = serde_json::from_str(&answer(&["convert", "--to", "json", &name])).unwrap();
+    let trace = all["device_traces"][0].clone();
+    all["device_traces"] = json!([trace, trace]);
+    let mut of_heap = all["segments"].as_array().unwrap().clone();
+    of_heap.iter_mut().for_each(|segment| segment["device"] = json!(1));
+    all["segments"].as_array_mut().unwrap().extend(of_heap);
+    all["allocator_settings"]["memreel_usage"] =
+        json!([{"device": 1, "name": "heap of the process", "uuid": "", "reports": []}]);
+    let json = folder.join("heap.json");
+    fs::write(&json, all.to_string()).unwrap();
+    for path in ["a.pickle", "b.pickle"].map(|name| folder.join(name)) {
+        answer(&["convert", "-o", path.to_str().unwrap(), json.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn every_command_knows_the_heap_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    with_heap(folder.path());
+    fs::create_dir(folder.path().join("out")).unwrap();
+    let asked = |row: &Row, device: &str| {
+        let needs = row.needs.iter().map(|need| if *need == OUTPUT { "out" } else { need });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memreel"));
+        command.arg(row.name).args(needs).args(["--device", device]).args(row.files());
+        let output = command.current_dir(&folder).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {output:?}", row.name);
+        String::from_utf8(output.stdout).unwrap().replace("--device heap", "--device 1")
+    };
+    for row in ROWS.iter().filter(|row| matches!(row.device, Yes)) {
+        assert_eq!(asked(row, "heap"), asked(row, "1"), "{}", row.name);
+    }
+    let of_events = |device: &str| {
+        let path = folder.path().join("a.pickle").display().to_string();
+        answer(&["slim", "--events", "..9", "--device", device, &path])
+    };
+    assert_eq!(of_events("heap"), of_events("1"));
 }
 
 /// A name from an archive may have characters that change a terminal.

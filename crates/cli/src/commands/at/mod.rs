@@ -72,8 +72,8 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 20)]
     n: usize,
 
-    /// Select a device, or all devices that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
+    /// Select a device, the heap, or all devices that have memory
+    #[arg(long, value_name = "N|heap|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     device: Devices,
 
     /// Print one JSON object per file and device, one per line

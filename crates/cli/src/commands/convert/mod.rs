@@ -66,8 +66,8 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Convert this device, or all
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Convert this device, the heap, or all
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Write a file of any size; by default, the limit is 1 GB and 100 times the snapshot's size
@@ -193,12 +193,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 /// Returns the part of the device that was named, if any.
 fn part(opened: &Opened, which: Devices) -> Result<Option<Snapshot>, Failure> {
-    if which == Devices::All {
-        return Ok(None);
-    }
-    let wanted = opened.devices(which)?;
-    let part = wanted.first().and_then(|device| part_of(&opened.snapshot, *device));
-    Ok(Some(part.unwrap_or_default()))
+    let device = opened.one_device(which)?;
+    Ok(device.map(|device| part_of(&opened.snapshot, device).unwrap_or_default()))
 }
 
 fn file_name(opened: &Opened, to: To) -> String {

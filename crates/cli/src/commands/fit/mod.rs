@@ -92,8 +92,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     changes: Changes,
 
-    /// Select a device; `all` stands for the only one that every run has
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Select a device, or the heap; `all` stands for the only one that every run has
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Print one JSON object

@@ -135,13 +135,14 @@ impl Runs {
     /// Returns the device of `--device`, or the only one that has a history in every run.
     pub(super) fn device(&self, which: Devices) -> Result<DeviceId, Failure> {
         let has = |opened: &Opened, device: DeviceId| !opened.snapshot.trace(device).is_empty();
-        let mut common: Vec<DeviceId> = self.runs[0].1.devices(which)?;
+        let first = self.runs[0].1.devices(which)?;
+        let mut common = first.clone();
         common.retain(|device| self.runs.iter().all(|(_, opened)| has(opened, *device)));
         match (&common[..], which) {
             ([device], _) => Ok(*device),
             // Their requests say what is missing.
-            ([], Devices::One(device)) => Ok(device),
             ([], Devices::All) => Ok(DeviceId(0)),
+            ([], _) => Ok(first[0]),
             (several, _) => {
                 let what = format!(
                     "every run has a history for devices {}; choose one with --device",

@@ -119,8 +119,8 @@ fn print_without_last(
     )?;
     let files: Vec<String> = opened[..before].iter().map(|file| shell_word(&file.name)).collect();
     let device = match device {
-        Devices::One(device) => vec!["--device".to_owned(), device.to_string()],
         Devices::All => Vec::new(),
+        Devices::Heap | Devices::One(_) => vec!["--device".to_owned(), device.to_string()],
     };
     let words = ["memreel", "leaks"].into_iter().chain(device.iter().chain(&files).map(String::as_str));
     let words: Vec<&str> = words.collect();

@@ -110,8 +110,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
-    /// Replay this device, or all devices that have a history
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Replay this device, the heap, or all devices that have a history
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Also try a grid of settings, and print the best first
@@ -148,8 +148,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
     }
     each_file(&options.files, |opened| {
-        opened.devices(options.device)?;
-        answered(options, opened)?.print(options, out)?;
+        let device = opened.one_device(options.device)?;
+        answered(options, opened, device)?.print(options, out)?;
         Ok(Exit::Fine)
     })
 }
@@ -161,9 +161,13 @@ struct Answered<'a> {
     devices: Vec<(Requests, Vec<Answer>)>,
 }
 
-fn answered<'a>(options: &Options, opened: &'a Opened) -> Result<Answered<'a>, Failure> {
+fn answered<'a>(
+    options: &Options,
+    opened: &'a Opened,
+    device: Option<DeviceId>,
+) -> Result<Answered<'a>, Failure> {
     let snapshot = &opened.snapshot;
-    let requests = changed(devices(options.device, snapshot)?, snapshot, &options.changes.read()?)?;
+    let requests = changed(devices(device, snapshot)?, snapshot, &options.changes.read()?)?;
     let confs: Vec<Vec<String>> = requests.iter().map(|requests| confs(options, requests)).collect();
     let n_runs: usize =
         requests.iter().zip(&confs).map(|(requests, all)| all.len() * 2 * requests.n_steps()).sum();
@@ -207,13 +211,11 @@ fn switched(options: &Options, requests: &Requests) -> [String; 2] {
 }
 
 /// Returns the requests of the devices of `--device`.
-fn devices(which: Devices, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
+fn devices(device: Option<DeviceId>, snapshot: &Snapshot) -> Result<Vec<Requests>, Error> {
     let traces = snapshot.device_traces.iter().zip(0..=u16::MAX);
-    let mut devices: Vec<DeviceId> = match which {
-        Devices::One(device) => vec![device],
-        Devices::All => {
-            traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device.into()).collect()
-        }
+    let mut devices: Vec<DeviceId> = match device {
+        Some(device) => vec![device],
+        None => traces.filter(|(trace, _)| !trace.is_empty()).map(|(_, device)| device.into()).collect(),
     };
     if devices.is_empty() {
         // Its error explains what is missing.

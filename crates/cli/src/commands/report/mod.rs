@@ -48,8 +48,8 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Report on this device
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device)]
+    /// Report on this device, on the heap, or on all
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
     /// Write to this file instead of printing Markdown to standard output

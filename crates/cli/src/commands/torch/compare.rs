@@ -40,8 +40,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pytorch: bool,
 
-    /// Select a device, or all devices that have memory
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
+    /// Select a device, the heap, or all devices that have memory
+    #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
     device: Devices,
 
     /// Print one JSON object
@@ -85,8 +85,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 /// Removes the segments of all devices but the one that was named.
 fn of_device(both: [Opened; 2], which: Devices) -> Result<[Arc<Snapshot>; 2], Failure> {
-    if let Devices::One(device) = which {
-        both[0].devices(which).or_else(|_| both[1].devices(which))?;
+    let [before, after] = both.each_ref().map(|opened| opened.one_device(which));
+    if let Some(device) = before.or(after)? {
         return Ok(both.map(|opened| {
             let mut snapshot = Arc::unwrap_or_clone(opened.snapshot);
             snapshot.segments.retain(|segment| segment.device == device);
