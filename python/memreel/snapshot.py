@@ -205,11 +205,15 @@ class Snapshot:
         baseline: Snapshot | StrPath | None = None,
         device: Device | None = None,
     ) -> records.Gate:
-        """Checks the figures against limits; `is_passed` is the result, and `raise_if_failed()` raises `GateError`."""
-        snapshots = [(self.name, self._opened)]
-        if baseline is not None:
+        """Checks the figures against limits; `is_passed` is the result, and `raise_if_failed()` raises `GateError`. A baseline is
+        a snapshot, or the path of one or of the JSON that `memreel gate --update-baseline` writes."""
+        snapshots, named = [(self.name, self._opened)], None
+        if isinstance(baseline, (str, os.PathLike)) and os.fspath(baseline).endswith(".json"):
+            named = os.path.abspath(baseline)
+        elif baseline is not None:
             before = opened(baseline)
             snapshots = distinct([*snapshots, (before.name, before._opened)])
+            named = snapshots[1][0]
         given = {
             "device": self._device(device),
             "max_peak": limits.peaks(max_peak),
@@ -220,7 +224,7 @@ class Snapshot:
             "tolerance": tolerance,
             "strict": strict,
             "allow_no_history": allow_no_history,
-            "baseline": None if baseline is None else snapshots[1][0],
+            "baseline": named,
         }
         return Question(snapshots, "gate", options(given), [self.name]).answers(records.Gate)[0]
 

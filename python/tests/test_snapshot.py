@@ -174,6 +174,21 @@ def test_gates():
         snapshot.gate(max_peak="1x")
 
 
+def test_the_json_baseline_of_the_program_is_a_limit(tmp_path):
+    path = tmp_path / "baseline.json"
+    update = ["gate", "--baseline", str(path), "--update-baseline", "--max-peak", "1TiB", str(FILE)]
+    subprocess.run([sys.executable, "-m", "memreel", *update], check=True, capture_output=True)
+    snapshot = memreel.load(FILE)
+    assert snapshot.gate(baseline=path).is_passed
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found["devices"][0]["peak_bytes"] -= 1 << 20
+    path.write_text(json.dumps(found), encoding="utf-8")
+    gate = memreel.gate(FILE, baseline=str(path))
+    assert not gate.is_passed and "grew since the baseline" not in str(gate) and "1.00 MiB over the limit" in str(gate)
+    with pytest.raises(memreel.UnreadableError, match="baseline not found"):
+        snapshot.gate(baseline=tmp_path / "missing.json")
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

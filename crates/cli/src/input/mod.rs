@@ -14,6 +14,6 @@ pub(crate) mod torch_dump;
 
 pub(crate) use each::{each_device, each_file, each_path};
 pub(crate) use opened::{
-    Opened, heap, inspect, is_json, is_stdin, list, name, open, open_both, open_quietly, parse, read_profile,
-    read_unmappable, recovered, unknown, unreadable,
+    Opened, heap, inspect, is_baseline, is_json, is_stdin, list, name, open, open_both, open_quietly, parse,
+    read_profile, read_unmappable, recovered, unknown, unreadable,
 };

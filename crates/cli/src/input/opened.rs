@@ -294,6 +294,12 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' | 0xef))
 }
 
+/// Returns whether bytes start like the small baseline of `memreel gate`. Its first key is in no snapshot.
+pub(crate) fn is_baseline(bytes: &[u8]) -> bool {
+    const KEY: &[u8] = b"\"memreel_baseline\"";
+    bytes[..bytes.len().min(64)].windows(KEY.len()).any(|window| window == KEY)
+}
+
 /// Reads a snapshot from the bytes of a pickle or of JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     if Recovered::is_beginning(bytes) {
@@ -312,6 +318,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
         Category::Eof => format!("not a readable snapshot: the JSON was cut off: {error}"),
         _ => format!("not a readable snapshot: it starts like JSON but is not valid JSON: {error}"),
     };
+    if is_baseline(bytes) {
+        let why =
+            "a baseline of memreel gate, for --baseline; it has no blocks and no events, as a snapshot has";
+        return Err(Failure::Message(Exit::Unreadable, why.to_owned()));
+    }
     let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     serde_json::from_slice(text).map_err(|error| Failure::Message(Exit::Unreadable, why(error)))
 }

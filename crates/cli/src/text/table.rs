@@ -49,6 +49,10 @@ impl Table {
         Table { headings: headings.iter().map(|heading| (*heading).to_owned()).collect(), rows: Vec::new() }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(Row { cells, notes: Vec::new() });
     }

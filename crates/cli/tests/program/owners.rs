@@ -290,13 +290,15 @@ fn gates_limit_owners() {
     let unknown = gate(&["--max-owner", "ncll=1"]);
     assert_eq!(unknown.status.code(), Some(0));
     assert!(stdout(&unknown).contains("note: ncll holds no memory from the device; the owners that do: "));
-    let baseline = gate(&["--max-owner", "nccl=1GiB", "--baseline", "old.pickle", "--tolerance", "20%"]);
-    assert_eq!(baseline.status.code(), Some(4));
-    assert!(
-        stdout(&baseline).contains(
+    let update = ["gate", "--baseline", "old.json", "--update-baseline", "--max-peak", "1TiB", "old.pickle"];
+    assert_eq!(run(&folder, &update).status.code(), Some(0));
+    for old in ["old.pickle", "old.json"] {
+        let baseline = gate(&["--max-owner", "nccl=1GiB", "--baseline", old, "--tolerance", "20%"]);
+        assert_eq!(baseline.status.code(), Some(4));
+        assert!(stdout(&baseline).contains(
             "FAILED  owner nccl is 390.00 MiB, 30.00 MiB over the limit of 360.00 MiB (baseline)\n"
-        )
-    );
+        ));
+    }
     for wrong in ["nccl", "=1", "nccl=many"] {
         assert_eq!(gate(&["--max-owner", wrong]).status.code(), Some(2), "{wrong}");
     }

@@ -2,38 +2,41 @@
 
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod check_line;
+mod doubts;
 mod junit;
+mod kept_figures;
 mod whole_run;
 
 use std::{
-    fs,
+    borrow::Cow,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use memreel_snapshot::{
-    DeviceId, Snapshot,
-    analysis::{By, Check, DeviceHistory, Figures, Histories, Limits, Measure, devices},
+    Snapshot,
+    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure, devices},
     history::Scopes,
     pickle,
-    rewrite::Slim,
 };
 use serde_json::json;
 
+use baseline::{Baseline, BaselineFile};
 use check_line::line;
+use doubts::Doubts;
 use junit::{Gated, junit};
+use kept_figures::KeptFigures;
 use whole_run::Asked;
 
 use crate::{
-    asked,
     exit::Exit,
     failure::Failure,
     input::{
-        Opened,
         each::{self, each_device_of},
-        is_stdin, list, name, open,
+        name,
         run_file::runs_in,
     },
     options::{
@@ -42,11 +45,8 @@ use crate::{
         output, replaces_no_snapshot,
     },
     text::{
-        Sites, bytes, clean, count,
-        diff_command::what_it_has_more,
-        print_line, print_text, red, share,
+        Sites, bytes, clean, count, print_line, print_text, red, share,
         sites::{owner_heading, sum},
-        warnings::{program_failure, warnings},
         wrapped,
     },
 };
@@ -59,7 +59,8 @@ depend on the machine's speed, though they may depend on how threads overlap.
 is still allocated at the end. Fragmentation is the share of reserved memory
 that is not in any block at the moment when reserved memory peaks.
 
-A baseline is an older snapshot: peak, live and reserved may exceed it by the
+A baseline is an older run: its snapshot, or FILE.json, which has a few lines and
+is meant for a repository. Peak, live and reserved may exceed it by the
 tolerance. A heap's reserved memory differs from run to run and is not compared.
 The gate fails if a device is missing from the baseline. --max-owner limits
 memory allocated from the device, as listed by `memreel owners`; with
@@ -97,9 +98,9 @@ of 1000.
 
 Examples:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
-  memreel gate --baseline old.pickle --tolerance 2% --junit gate.xml new.pickle
+  memreel gate --baseline old.json --tolerance 2% --junit gate.xml new.pickle
   memreel gate --max-peak 20GiB --max-peak forward=10GiB snapshot.pickle
-  memreel gate --strict --baseline base.pickle --update-baseline new.pickle
+  memreel gate --strict --baseline base.json --update-baseline new.pickle
   memreel gate --max-owner nccl=1GiB --max-owner driver:context=600MiB a.pickle
   memreel gate --max-peak 2GiB run.memreel      every process of a run
 
@@ -130,11 +131,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "OWNER=BYTES", value_parser = owner)]
     max_owner: Vec<(String, u64)>,
 
-    /// Use this snapshot's figures as the limits
+    /// Use the figures of this older run as limits: a snapshot, or FILE.json from --update-baseline
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Write the snapshot to the --baseline file, with 20 frames per stack, instead of comparing the two
+    /// Write the --baseline file instead of comparing: the figures and the largest call sites if its
+    /// name ends in .json, otherwise the snapshot with 20 frames per stack
     #[arg(long, requires = "baseline")]
     update_baseline: bool,
 
@@ -197,8 +199,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return Err(Failure::usage("no limit given; use for example --max-peak 10GiB or --baseline FILE"));
     }
     let update = options.updated()?;
-    let baseline =
-        options.baseline.as_ref().filter(|_| update.is_none()).map(|path| open_baseline(path)).transpose()?;
+    let baseline = options
+        .baseline
+        .as_ref()
+        .filter(|_| update.is_none())
+        .map(|path| BaselineFile::open(path))
+        .transpose()?;
     let Asked { files, runs } = Asked::of(&options.input.files)?;
     let of_baseline = baseline.as_ref().map(Baseline::new);
     let mut gate = Gate { options, limits, of_baseline, results: Vec::new(), measured: None };
@@ -223,8 +229,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         return Ok(exit.max(failure.report()?));
     }
     if let (Some(path), Exit::Fine, Some(snapshot)) = (update, exit, measured) {
-        let slim = Slim::new().depth(BASELINE_FRAMES);
-        pickle::save(&slim.over(&*snapshot)?, path)?;
+        baseline::write(path, &snapshot)?;
         if !options.input.json {
             writeln!(out, "wrote {}; commit it", clean(&name(path)))?;
         }
@@ -252,22 +257,24 @@ impl Gate<'_> {
         let mut checks = figures.check(limits);
         checks.extend(history.check_owners(limits));
         checks.extend(history.check_scopes(limits));
-        let mut failures = options.unmeasured(history, "");
+        let absence = history.trust().absence.map(|absence| absence.to_string());
+        let mut failures = options.unmeasured(absence.as_deref(), "");
         failures.extend(unknown_scopes(history, limits));
-        let mut unsure = warnings_of(history, "", &checks);
-        match of_baseline.as_ref().map(|baseline| (baseline, baseline.counterpart(opened, device))) {
-            Some((baseline, Ok(other))) => {
-                let before = baseline.histories.of(other);
-                // A heap's reserved memory is the pages that were ever touched, which differ from run to run.
-                let is_heap = opened.snapshot.usage().iter().any(|of| of.device == device && of.is_heap());
-                let of_baseline = figures.check_baseline(&before.figures(), options.tolerance);
-                checks.extend(of_baseline.into_iter().filter(|check| !is_heap || check.what != "reserved"));
-                checks.extend(history.check_owners_baseline(limits, &before, options.tolerance));
-                failures.extend(options.unmeasured(&before, "baseline: "));
-                unsure.extend(warnings_of(&before, "baseline: ", &checks));
+        let mut unsure = Doubts::of(history).about("", &checks);
+        let owners = &options.max_owner;
+        let before =
+            of_baseline.as_ref().map(|baseline| baseline.counterpart(opened, device, !owners.is_empty()));
+        let before: Option<Cow<'_, KeptFigures>> = match before.transpose() {
+            Ok(before) => before,
+            Err(why) => {
+                failures.push(("baseline", why));
+                None
             }
-            Some((_, Err(why))) => failures.push(("baseline", why)),
-            None => {}
+        };
+        if let Some(before) = &before {
+            checks.extend(before.check(history, &figures, owners, options.tolerance));
+            failures.extend(options.unmeasured(before.absence.as_deref(), "baseline: "));
+            unsure.extend(before.doubts.about("baseline: ", &checks));
         }
         failures.extend(options.partial(history, &checks));
         let is_over = checks.iter().any(|check| !check.is_passed);
@@ -285,8 +292,8 @@ impl Gate<'_> {
             if is_doubted {
                 writeln!(out, "FAILED  the figures may be too low (--strict)")?;
             }
-            if let Some(before) = &of_baseline {
-                before.print_next(opened, device, &checks, out)?;
+            if let (Some(baseline), Some(before)) = (&of_baseline, &before) {
+                baseline.print_growth(opened, (history, &figures), &checks, before, out)?;
             }
         }
         failures.extend(is_doubted.then(|| ("strict", unsure.join("; "))));
@@ -325,8 +332,8 @@ impl Options {
     }
 
     /// Returns why nothing was measured, if no history was recorded.
-    fn unmeasured(&self, history: &DeviceHistory<'_>, whose: &str) -> Vec<(&'static str, String)> {
-        let absence = history.trust().absence.filter(|_| !self.allow_no_history);
+    fn unmeasured(&self, absence: Option<&str>, whose: &str) -> Vec<(&'static str, String)> {
+        let absence = absence.filter(|_| !self.allow_no_history).map(clean);
         let why = |absence| format!("{whose}{absence} (--allow-no-history checks the memory at the end)");
         absence.map(|absence| ("history", why(absence))).into_iter().collect()
     }
@@ -367,93 +374,6 @@ fn unknown_scopes(history: &DeviceHistory<'_>, limits: &Limits) -> Vec<(&'static
     unknown
         .map(|scope| ("scope", format!("there is no scope {:?}, so its peak is unknown", clean(scope))))
         .collect()
-}
-
-fn open_baseline(path: &Path) -> Result<Opened, Failure> {
-    let is_file = asked::snapshot(path).is_none() && !is_stdin(path);
-    if is_file && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let why = format!(
-            "{}: baseline not found; create one from a run that you trust with --update-baseline, and commit it",
-            name(path)
-        );
-        return Err(Failure::Message(Exit::Unreadable, why));
-    }
-    open(path).map_err(|failure| failure.of_file(&name(path)))
-}
-
-/// Frames of each stack that a baseline needs.
-const BASELINE_FRAMES: usize = 20;
-
-/// An older snapshot, whose figures are limits.
-struct Baseline<'a> {
-    opened: &'a Opened,
-    histories: Histories<'a>,
-    devices: Vec<DeviceId>,
-}
-
-impl<'a> Baseline<'a> {
-    fn new(opened: &'a Opened) -> Baseline<'a> {
-        let histories = Histories::new(&opened.snapshot);
-        Baseline { opened, histories, devices: devices(&opened.snapshot) }
-    }
-
-    /// Prints the command that shows what a run has more, if blocks can show it.
-    fn print_next(
-        &self,
-        opened: &Opened,
-        device: DeviceId,
-        checks: &[Check],
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let at = |check: &Check| match &*check.what {
-            "peak" => Some("peak"),
-            "live" => Some("end"),
-            _ => None,
-        };
-        let at = checks.iter().filter(|check| check.is_baseline && !check.is_passed).find_map(at);
-        // Standard input cannot be read again.
-        let Some(at) = at.filter(|_| !self.opened.is_stdin && !opened.is_stdin) else { return Ok(()) };
-        let of_several = self.devices.len() > 1 && self.devices.contains(&device);
-        let device = of_several.then_some(device);
-        writeln!(out, "{}", what_it_has_more(at, device, &self.opened.name, &opened.name))
-    }
-
-    /// Returns the device to compare a device with: the one with the same number, or the only one if both files have
-    /// only one, as in the files of two ranks; otherwise the reason why there is none.
-    fn counterpart(&self, opened: &Opened, device: DeviceId) -> Result<DeviceId, String> {
-        let known = &self.devices;
-        match known[..] {
-            _ if known.contains(&device) => Ok(device),
-            [only] if devices(&opened.snapshot).len() == 1 => Ok(only),
-            _ => {
-                let (known, name) = (list(known), clean(&self.opened.name));
-                Err(format!("the baseline {name} has no device {device}; its devices with memory: {known}"))
-            }
-        }
-    }
-}
-
-/// Returns why the figures of a history may be too low.
-fn warnings_of(history: &DeviceHistory<'_>, whose: &str, checks: &[Check]) -> Vec<String> {
-    let trust = history.trust();
-    // Only what the recorder knows about the lost events is compared.
-    let is_known =
-        trust.run_peak_bytes.is_some() && trust.is_exact() && history.known_in_part(checks).is_empty();
-    let mut all = if is_known || trust.is_whole() { Vec::new() } else { warnings(history) };
-    all.extend(history.oom().map(|report| {
-        let n = count(report.n_ooms, "request");
-        // Addresses are not memory.
-        let so = match report.reserved_address_bytes {
-            Some(_) => "the last one for addresses",
-            None => "so the program may need more memory than it had",
-        };
-        format!("note: {n} failed, {so}; run `memreel oom` to see why")
-    }));
-    all.extend(
-        program_failure(history.snapshot())
-            .map(|failed| format!("note: {failed}, so it may need more memory than it had")),
-    );
-    all.into_iter().map(|warning| format!("{whose}{warning}")).collect()
 }
 
 fn print(

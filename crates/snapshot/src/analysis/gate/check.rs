@@ -45,6 +45,12 @@ impl Check {
         Check { what: what.into(), actual, most, is_baseline: false, is_passed: actual <= most }
     }
 
+    /// Marks it as one whose limit comes from an older run.
+    #[must_use]
+    pub fn of_baseline(self) -> Check {
+        Check { is_baseline: true, ..self }
+    }
+
     /// Returns the moment of the figure, given the figures and the history that they are of.
     #[must_use]
     pub fn moment(&self, figures: &Figures, history: &DeviceHistory<'_>) -> Moment {

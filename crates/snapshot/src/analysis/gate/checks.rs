@@ -17,16 +17,19 @@ impl DeviceHistory<'_> {
     /// Returns the figures among checks that are known of the last events alone, because the others are lost or cut off.
     #[must_use]
     pub fn known_in_part<'c>(&self, checks: &'c [Check]) -> Vec<&'c Check> {
+        checks.iter().filter(|check| !self.knows(&check.what)).collect()
+    }
+
+    /// Returns whether the figure that a check has this name for is that of the whole run.
+    #[must_use]
+    pub fn knows(&self, what: &str) -> bool {
         let trust = self.trust();
-        if !trust.has_lost && trust.n_cut == 0 {
-            return Vec::new();
-        }
-        let is_known = |check: &&Check| match &*check.what {
+        let has_all = !trust.has_lost && trust.n_cut == 0;
+        match what {
             "live" => true,
             "peak" => trust.knows_peak(),
-            _ => false,
-        };
-        checks.iter().filter(|check| !is_known(check)).collect()
+            _ => has_all,
+        }
     }
 
     /// Compares the most bytes that owners hold from the device with limits, in the order of the limits.
@@ -53,32 +56,6 @@ impl DeviceHistory<'_> {
         };
         limits.scopes_bytes.iter().filter_map(check).collect()
     }
-
-    /// Compares the owners that have a limit with those of an older snapshot, which they may exceed by `tolerance_percent`.
-    #[must_use]
-    pub fn check_owners_baseline(
-        &self,
-        limits: &Limits,
-        baseline: &DeviceHistory<'_>,
-        tolerance_percent: f64,
-    ) -> Vec<Check> {
-        let mut of_baseline = Limits::new();
-        for check in baseline.check_owners(limits) {
-            if let (Some(owner), Measure::Bytes(bytes)) = (check.owner(), check.actual) {
-                of_baseline = of_baseline.owner_bytes(owner, with_tolerance(bytes, tolerance_percent));
-            }
-        }
-        self.check_owners(&of_baseline)
-            .into_iter()
-            .map(|check| Check { is_baseline: true, ..check })
-            .collect()
-    }
-}
-
-/// Returns a number of bytes that is larger by a share.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn with_tolerance(bytes: u64, percent: f64) -> u64 {
-    bytes.saturating_add((bytes as f64 * percent.max(0.0) / 100.0) as u64)
 }
 
 impl Figures {
@@ -99,17 +76,5 @@ impl Figures {
             percent("fragmentation", self.fragmentation_percent, limits.fragmentation_percent),
         ];
         all.into_iter().flatten().collect()
-    }
-
-    /// Compares peak, live and reserved bytes with those of an older snapshot, which they may exceed by
-    /// `tolerance_percent`.
-    #[must_use]
-    pub fn check_baseline(&self, baseline: &Figures, tolerance_percent: f64) -> Vec<Check> {
-        let most = |bytes| with_tolerance(bytes, tolerance_percent);
-        let limits = Limits::new()
-            .peak_bytes(most(baseline.peak_bytes))
-            .live_bytes(most(baseline.live_bytes))
-            .reserved_bytes(most(baseline.reserved_bytes));
-        self.check(&limits).into_iter().map(|check| Check { is_baseline: true, ..check }).collect()
     }
 }

@@ -75,8 +75,23 @@ impl Limits {
         self
     }
 
+    /// Raises the limits of bytes by a share, as for the figures of an older run.
+    pub fn with_tolerance(mut self, percent: f64) -> Self {
+        let own =
+            [&mut self.peak_bytes, &mut self.live_bytes, &mut self.reserved_bytes].into_iter().flatten();
+        let of_names = self.owners_bytes.iter_mut().chain(&mut self.scopes_bytes).map(|(_, bytes)| bytes);
+        own.chain(of_names).for_each(|bytes| *bytes = larger(*bytes, percent));
+        self
+    }
+
     /// Returns the names of the scopes that have a limit.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes_bytes.iter().map(|(scope, _)| &**scope)
     }
+}
+
+/// Returns a number of bytes that is larger by a share.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn larger(bytes: u64, percent: f64) -> u64 {
+    bytes.saturating_add((bytes as f64 * percent.max(0.0) / 100.0) as u64)
 }
