@@ -1,4 +1,4 @@
-//! The recipe of `docs/ci.md`: its script passes, fails and explains itself as the page says. The steps of `action.yml` do so too.
+//! The page `docs/guides/ci.md`: its commands pass, fail and explain themselves as it says. The steps of `action.yml` do so too.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Returns the page's blocks of a language.
 fn blocks(language: &str) -> Vec<String> {
-    let page = fs::read_to_string(repository("docs/ci.md")).unwrap();
+    let page = fs::read_to_string(repository("docs/guides/ci.md")).unwrap();
     let begin = format!("```{language}\n");
     page.split(&begin).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
@@ -41,35 +41,29 @@ fn shell(folder: &Path, words: &[&str]) -> Output {
     shell.args(words).current_dir(folder).env("PATH", path.unwrap()).output().unwrap()
 }
 
-/// Runs the script as the job does.
-fn gate(folder: &Path) -> Output {
-    shell(folder, &["ci/memory-gate.sh"])
-}
-
-/// Runs the page's command that makes a baseline.
-fn make_baseline(folder: &Path) {
-    let [block] = &blocks("shell")[..] else { panic!("one command") };
-    let command = block.trim().strip_prefix("$ ").unwrap();
-    let made = shell(folder, &["-c", command]);
-    assert_eq!((made.status.code(), stderr(&made)), (Some(0), ""));
+/// Returns the commands of the page: one makes a baseline, the other is the job's.
+fn commands() -> [String; 2] {
+    let [make, gate] = &blocks("shell")[..] else { panic!("two commands") };
+    [make, gate].map(|block| block.trim().strip_prefix("$ ").unwrap().to_owned())
 }
 
 #[test]
 #[cfg(unix)]
-fn the_script_of_the_page_gates() {
-    let [script] = &blocks("sh")[..] else { panic!("one script") };
+fn the_commands_of_the_page_gate() {
+    let [make, gate] = commands();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    fs::create_dir(folder.join("ci")).unwrap();
-    fs::write(folder.join("ci/memory-gate.sh"), script).unwrap();
+    let gate = || shell(folder, &["-c", &gate]);
     record(folder, &[3 << 20, 2 << 20], Recording::all());
     // Without a baseline nothing was compared, so the job fails, and makes none.
-    let missing = gate(folder);
+    let missing = gate();
     assert_eq!(missing.status.code(), Some(3), "{}", stdout(&missing));
-    assert!(stderr(&missing).contains("baseline.pickle"), "{}", stderr(&missing));
-    assert!(!folder.join("baseline.pickle").exists());
-    make_baseline(folder);
-    let first = gate(folder);
+    assert!(stderr(&missing).contains("baseline.json"), "{}", stderr(&missing));
+    assert!(!folder.join("baseline.json").exists());
+    let made = shell(folder, &["-c", &make]);
+    assert_eq!((made.status.code(), stderr(&made)), (Some(0), ""));
+    assert!(fs::read_to_string(folder.join("baseline.json")).unwrap().lines().count() < 40);
+    let first = gate();
     assert_eq!((first.status.code(), stderr(&first)), (Some(0), ""), "{}", stdout(&first));
     assert!(
         stdout(&first).contains("ok      peak is 5.00 MiB, within the limit of 5.10 MiB (baseline)"),
@@ -78,29 +72,31 @@ fn the_script_of_the_page_gates() {
     );
     // Two percent more pass, and more than that does not.
     record(folder, &[3 << 20, (2 << 20) + 50_000], Recording::all());
-    assert_eq!(gate(folder).status.code(), Some(0));
+    assert_eq!(gate().status.code(), Some(0));
     record(folder, &[3 << 20, 3 << 20], Recording::all());
-    let over = gate(folder);
+    let over = gate();
     assert_eq!(over.status.code(), Some(4), "{}", stdout(&over));
     assert!(stdout(&over).contains("FAILED  peak is 6.00 MiB"), "{}", stdout(&over));
-    assert!(stdout(&over).contains("difference: +1.00 MiB in use"), "{}", stdout(&over));
+    assert!(stdout(&over).contains("  5.00 MiB  6.00 MiB\n"), "{}", stdout(&over));
     let junit = fs::read_to_string(folder.join("memreel.xml")).unwrap();
     assert!(junit.contains("<failure message=\"peak is 6.00 MiB"), "{junit}");
     // A history that is not whole fails, however little it shows.
     record(folder, &[1 << 20; 40], Recording::all().max_entries(10));
-    assert_eq!(gate(folder).status.code(), Some(4));
+    assert_eq!(gate().status.code(), Some(4));
     fs::write(folder.join("snapshot.pickle"), "nothing").unwrap();
-    assert_eq!(gate(folder).status.code(), Some(3));
+    assert_eq!(gate().status.code(), Some(3));
 }
 
-/// The job runs what the page says to save.
+/// The job runs the command of the page.
 #[test]
-fn the_job_of_the_page_runs_the_script() {
-    let [job, heap, _] = &blocks("yaml")[..] else { panic!("a job, its steps for a heap, and the action") };
+fn the_job_of_the_page_runs_the_gate() {
+    let [job, heap, _, _] = &blocks("yaml")[..] else {
+        panic!("a job, its steps for a heap, the action, and a job for GitLab")
+    };
     assert!(heap.contains("-p memreel-cli -p memreel-preload -p memreel-heap"), "{heap}");
     let steps: Vec<&str> = job.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
     assert_eq!(steps.len(), 3, "{job}");
-    assert_eq!(steps[2], "sh ci/memory-gate.sh");
+    assert_eq!(steps[2], commands()[1]);
     assert_eq!(steps[0], "cargo install --path memreel/crates/cli --locked");
     assert!(job.lines().any(|line| line.trim() == "path: memreel"), "a step clones memreel: {job}");
     assert!(repository("crates/cli/Cargo.toml").exists());

@@ -17,7 +17,7 @@
 //! - `files`: files as people have them: of Windows, without a history, in a page, of other devices.
 //! - `bad_input`: files that no recorder wrote.
 //! - `hostile`: every command on files that are made to cost much, with limits of memory and time.
-//! - `ci`: the recipe of `docs/ci.md`.
+//! - `ci`: the page `docs/guides/ci.md`.
 //! - `json_lines`: the lines of `--json`, by their schema.
 //! - `summary`: `memreel FILE`, and the help that lists the commands.
 //! - `live`: the page that follows a program that runs.
