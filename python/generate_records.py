@@ -67,6 +67,8 @@ LISTS = {
     "fix": "changes",
     "merge": "origins",
 }
+# What a record with a stack has in addition to the keys of --json.
+OF_STACK = "That of the first frame of the stack that the text shows; None without a stack."
 PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -128,11 +130,17 @@ class Writer:
                 required.append((f"    {key}: {kind}", description))
             else:
                 optional.append((f"    {key}: {kind if kind.endswith('None') else kind + ' | None'} = None", description))
+        base = "Record"
+        if "stack" in found["properties"]:
+            base = "AtSite"
+            place = {"function": "str", "filename": "str", "line": "int"}
+            missing = {name: kind for name, kind in place.items() if name not in found["properties"]}
+            optional += [(f"    {name}: {kind} | None = None", OF_STACK) for name, kind in missing.items()]
         is_answer = definition in ANSWERS
         self.lines += ["", ""]
         self.lines.append(f"@dataclass(frozen=True{', repr=False' if is_answer else ''})")
         listed = LISTS.get(definition)
-        base = "Answer" if is_answer else "Record"
+        base = "Answer" if is_answer else base
         if listed is not None:
             base = f"{'Judged' if definition == 'gate' else 'Listing'}[{nested[listed]}]"
         self.lines.append(f"class {name_of(definition)}({base}):")
@@ -157,7 +165,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from memreel.answer import Answer, Nested, Record
+from memreel.answer import Answer, AtSite, Nested, Record
 from memreel.judged import Judged
 from memreel.listing import Listing'''
     (HERE / "memreel" / "records.py").write_text(head + "\n" + "\n".join(writer.lines) + "\n", encoding="utf-8")

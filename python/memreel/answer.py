@@ -43,6 +43,23 @@ class Record:
         return dict(self._source)
 
 
+def place_of(stack: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """Returns the function, file and line that name a stack: those of the first frame that the text shows."""
+    frames = stack or []
+    frame = next((frame for frame in frames if frame["is_shown"]), frames[0] if frames else {})
+    return {"function": frame.get("name"), "filename": frame.get("filename"), "line": frame.get("line")}
+
+
+class AtSite(Record):
+    """A record with a stack, whose `function`, `filename` and `line` are those of its first shown frame."""
+
+    @classmethod
+    def of(cls: type[R], source: Mapping[str, Any]) -> R:
+        record = super().of({**place_of(source.get("stack")), **source})
+        object.__setattr__(record, "_source", source)
+        return record
+
+
 class Answer(Record):
     """The answer to a question about a snapshot. Its `repr` is the program's text output."""
 

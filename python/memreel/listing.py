@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from memreel._errors import UsageError
-from memreel.answer import Answer, Record
+from memreel.answer import Answer, Record, place_of
 from memreel.table import Table
 
 if TYPE_CHECKING:
@@ -96,10 +96,7 @@ class Listing(Answer, Generic[Row]):
         flat: dict[str, int | float | bool | str | None] = {}
         for key, value in row.items():
             if key == "stack":
-                frame = next((frame for frame in value or [] if frame.get("is_shown")), None)
-                flat["function"] = frame and frame["name"]
-                flat["filename"] = frame and frame["filename"]
-                flat["line"] = frame and frame["line"]
+                flat.update(place_of(value))
             elif value is None or isinstance(value, (int, float, str)):
                 flat[key] = value
         return flat

@@ -148,6 +148,19 @@ def test_a_device_of_several_is_named():
         merged.top(device="heap")
 
 
+def test_a_stack_is_named_by_its_first_shown_frame():
+    for group in [*memreel.top(FILE), *memreel.leaks(FILE), *memreel.load(FILE).churn()]:
+        shown = [frame for frame in group.stack or [] if frame.is_shown]
+        place = (group.function, group.filename, group.line)
+        assert place == ((shown[0].name, shown[0].filename, shown[0].line) if shown else (None, None, None))
+        assert "function" not in group.to_dict()
+    first = memreel.top(FILE)[0]
+    assert (first.function, first.line) == ("_multi_tensor_sgd", 455) and first.filename.endswith("sgd.py")
+    # Those of another grouping are what they were.
+    by_line = next(group for group in memreel.top(FILE, by="line") if group.filename)
+    assert by_line.function is None and by_line.line > 0 and by_line.stack is None
+
+
 def test_the_heap_is_a_device_by_name(tmp_path):
     snapshot = plain(FILE)
     heap = [{**segment, "device": 1} for segment in snapshot["segments"]]

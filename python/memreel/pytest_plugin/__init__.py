@@ -3,6 +3,7 @@
     @pytest.mark.limit_gpu_memory("2 GB")
     @pytest.mark.limit_gpu_leaks("0 B", warmups=2)
     @pytest.mark.limit_host_memory("500 MB")
+    @pytest.mark.limit_host_leaks("64 KiB", warmups=2)
 
 pytest imports this module in every run. What does the work is imported when a test has a mark or an option asks for it.
 """
@@ -22,6 +23,8 @@ MARKS = {
     "limit_gpu_leaks": 'limit_gpu_leaks(size, warmups=0): fail if the test leaves more of a GPU\'s memory allocated, e.g. "0 B"; '
     "the test is called `warmups` times before it is measured",
     "limit_host_memory": 'limit_host_memory(size): fail if the test allocates more of the host\'s memory at once, e.g. "500 MB"',
+    "limit_host_leaks": 'limit_host_leaks(size, warmups=0): fail if the test leaves more of the heap allocated, e.g. "64 KiB"; '
+    "needs `memreel record --heap -- pytest`; `warmups` as above",
 }
 RUN = pytest.StashKey["Run"]()
 
@@ -61,9 +64,26 @@ def run_of(config: pytest.Config) -> Run:
     return run
 
 
+def refuse_misspelt(config: pytest.Config, item: pytest.Item) -> None:
+    """Raises pytest.UsageError for a mark that nothing knows and that is nearly one of these: it would limit nothing."""
+    unknown = {mark.name for mark in item.iter_markers() if mark.name.startswith("limit")} - MARKS.keys()
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    # Those of other plugins are registered.
+    known = {line.split(":")[0].split("(")[0].strip() for line in config.getini("markers")}
+    for name in sorted(unknown - known):
+        # `limit_memory` and `limit_leaks` of pytest-memray are less similar.
+        meant = get_close_matches(name, MARKS, n=1, cutoff=0.87)
+        if meant:
+            raise pytest.UsageError(f"{item.nodeid}: there is no mark {name}; did you mean {meant[0]}?")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        refuse_misspelt(config, item)
         if any(item.get_closest_marker(name) for name in MARKS):
             run_of(config).expect(item)
 

@@ -18,6 +18,11 @@ class Limit:
     text: str
     bytes: int
 
+    def __str__(self) -> str:
+        """The size in the units of measured ones; if it was written in others, as it was written too."""
+        exact = _memreel.bytes_text(self.bytes)
+        return self.text if self.text == exact or self.text.endswith("iB") else f"{exact} ({self.text})"
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -26,18 +31,19 @@ class Limits:
     gpu: Limit | None = None
     leaks: Limit | None = None
     host: Limit | None = None
+    host_leaks: Limit | None = None
     # Calls of the test before the one that is measured.
     warmups: int = 0
 
 
 def of_item(item: pytest.Item) -> Limits:
     """Returns the limits of a test. Raises pytest.UsageError for a mark that is not understood."""
-    warmups = 0
-    leaks = item.get_closest_marker("limit_gpu_leaks")
-    if leaks is not None:
-        warmups = _warmups(item, leaks)
-    gpu, host = (item.get_closest_marker(name) for name in ("limit_gpu_memory", "limit_host_memory"))
-    return Limits(_size(item, gpu), _size(item, leaks), _size(item, host), warmups)
+    gpu, leaks, host, host_leaks = (
+        item.get_closest_marker(name)
+        for name in ("limit_gpu_memory", "limit_gpu_leaks", "limit_host_memory", "limit_host_leaks")
+    )
+    warmups = max(_warmups(item, mark) for mark in (leaks, host_leaks))
+    return Limits(_size(item, gpu), _size(item, leaks), _size(item, host), _size(item, host_leaks), warmups)
 
 
 def is_unittest(item: pytest.Item) -> bool:
@@ -50,7 +56,7 @@ def is_unittest(item: pytest.Item) -> bool:
 def _size(item: pytest.Item, mark: pytest.Mark | None) -> Limit | None:
     if mark is None:
         return None
-    others = sorted(mark.kwargs.keys() - ({"warmups"} if mark.name == "limit_gpu_leaks" else set()))
+    others = sorted(mark.kwargs.keys() - ({"warmups"} if mark.name.endswith("_leaks") else set()))
     if len(mark.args) != 1 or others:
         given = f"{len(mark.args)} values" + "".join(f" and {name}=" for name in others)
         raise _refused(item, mark, f'takes one size, for example "2 GB", but was given {given}')
@@ -65,7 +71,9 @@ def _size(item: pytest.Item, mark: pytest.Mark | None) -> Limit | None:
         raise _refused(item, mark, str(error)) from None
 
 
-def _warmups(item: pytest.Item, mark: pytest.Mark) -> int:
+def _warmups(item: pytest.Item, mark: pytest.Mark | None) -> int:
+    if mark is None:
+        return 0
     warmups: object = mark.kwargs.get("warmups", 0)
     if not isinstance(warmups, int) or isinstance(warmups, bool) or warmups < 0:
         raise _refused(item, mark, f"warmups is a number of calls, not {warmups!r}")

@@ -12,6 +12,7 @@ from memreel.pytest_plugin.limits import Limit, Limits
 from memreel.pytest_plugin.window import Measured
 
 text = _memreel.bytes_text
+NEEDS_HEAP = "the heap is only recorded under `memreel record --heap -- pytest`"
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Verdict:
         self._check_gpus(limits, measured)
         if limits.host is not None:
             self._check_host(limits.host, measured)
+        if limits.host_leaks is not None:
+            self._check_host_leaks(limits.host_leaks, measured)
 
     def check_baseline(self, before: Peaks | None, tolerance_percent: float, measured: Measured) -> None:
         """Compares the peaks with those of the baseline; None if the test is not in it."""
@@ -44,8 +47,7 @@ class Verdict:
         if before.heap_bytes is not None:
             host = measured.host
             if host is None or not host.is_heap:
-                why = "the heap is only recorded under `memreel record --heap -- pytest`"
-                self.unchecked.append(("the baseline of the heap", why))
+                self.unchecked.append(("the baseline of the heap", NEEDS_HEAP))
             else:
                 what = f"heap: the peak is {text(host.peak_bytes)}"
                 self._compare(what, host.peak_bytes, before.heap_bytes, tolerance_percent, lambda: host.text("peak"))
@@ -74,8 +76,17 @@ class Verdict:
             what = f"limit_host_memory: {verb} {text(host.peak_bytes)} {'of the test at the peak' if host.is_heap else 'at the most'}"
             self._exceeded(what, host.peak_bytes, limit, host.text("peak"))
 
+    def _check_host_leaks(self, limit: Limit, measured: Measured) -> None:
+        host = measured.host
+        if host is None or host.left_bytes is None:
+            # Resident memory that was freed may stay resident.
+            self.unchecked.append(("limit_host_leaks", NEEDS_HEAP))
+        elif host.left_bytes > limit.bytes:
+            what = f"limit_host_leaks: the heap has {text(host.left_bytes)} of the test's memory left at its end"
+            self._exceeded(what, host.left_bytes, limit, host.text("end"))
+
     def _exceeded(self, what: str, found: int, limit: Limit, stacks: str) -> None:
-        self.failures.append(f"{what}, {text(found - limit.bytes)} above the limit of {limit.text}\n{stacks}")
+        self.failures.append(f"{what}, {text(found - limit.bytes)} above the limit of {limit}\n{stacks}")
 
     def _compare(self, what: str, found: int, before: int, tolerance_percent: float, stacks: Callable[[], str]) -> None:
         if found > before * (1 + tolerance_percent / 100):

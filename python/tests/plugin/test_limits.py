@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -335,16 +336,68 @@ def test_above():
 @pytest.mark.limit_gpu_memory("0 B")
 def test_no_gpu():
     pass
+
+kept = []
+
+@pytest.mark.limit_host_leaks("2 MB")
+def test_leaks():
+    kept.append(bytearray(5_000_000))
+
+@pytest.mark.limit_host_leaks("2 MB", warmups=1)
+def test_fills_a_cache():
+    if not kept[1:]:
+        kept.append(bytearray(5_000_000))
 """)
     memreel = [sys.executable, "-m", "memreel", "record", "--heap", "-o", "all.pickle", "--"]
     pytest_ = [sys.executable, "-m", "pytest", *bare.plugin, "-p", "no:cacheprovider", "test_it.py"]
     ended = subprocess.run([*memreel, *pytest_], capture_output=True, text=True, cwd=bare.path)
-    assert "1 failed, 2 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "2 failed, 3 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert re.search(r"MiB above the limit of 28\.61 MiB \(30 MB\)", ended.stdout), ended.stdout
+    leaks = r"limit_host_leaks: the heap has 4\.\d+ MiB of the test's memory left at its end, \S+ MiB above the limit of 1\.91 MiB \(2 MB\)"
+    assert re.search(leaks, ended.stdout), ended.stdout
+    assert "test_leaks (test_it.py:21)" in ended.stdout
     assert "limit_host_memory: the heap had 30." in ended.stdout and "of the test at the peak" in ended.stdout
     is_said = "limit_gpu_memory was not checked: this machine has no GPU" in ended.stdout
     assert is_said == (not any(Path("/dev").glob("nvidia[0-9]*")))
     assert "limit_host_memory was not checked" not in ended.stdout
     assert "test_above (test_it.py:11)" in ended.stdout
+
+
+def test_leaks_of_the_host_need_a_recorded_heap(bare):
+    bare.write("""
+@pytest.mark.limit_host_leaks("0 B")
+def test_it():
+    pass
+""")
+    bare.run().assert_outcomes(passed=1, warnings=1)
+    assert "limit_host_leaks was not checked: the heap is only recorded under `memreel record --heap -- pytest`" in bare.text
+
+
+@pytest.mark.parametrize(
+    ("mark", "meant"),
+    [("limit_host_leak", "limit_host_leaks"), ("limit_gpu_mem", "limit_gpu_memory"), ("limits_gpu_leaks", "limit_gpu_leaks")],
+)
+def test_a_misspelt_mark_is_refused(bare, mark, meant):
+    bare.write(f"""
+@pytest.mark.{mark}("1 MB")
+def test_it():
+    pass
+""")
+    result = bare.run_loosely()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"test_it.py::test_it: there is no mark {mark}; did you mean {meant}?" in result.stderr.str()
+
+
+def test_marks_of_others_are_left_alone(bare):
+    bare.write("""
+@pytest.mark.limit_memory("1 MB")
+@pytest.mark.limit_leaks("1 MB")
+@pytest.mark.limit_host_memorys("1 MB")
+def test_it():
+    pass
+""")
+    (bare.path / "pytest.ini").write_text("[pytest]\nmarkers =\n  limit_host_memorys(size): of another plugin\n")
+    bare.run_loosely().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +408,7 @@ def test_no_gpu():
         ('limit_gpu_memory("2 GB", warmups=1)', "takes one size, for example \"2 GB\", but was given 1 values and warmups="),
         ("limit_host_memory(1.5)", "1.5 is not a size"),
         ("limit_host_memory(True)", "True is not a size"),
+        ('limit_host_leaks("0 B", warmups=-1)', "warmups is a number of calls, not -1"),
         ('limit_gpu_leaks("0 B", warmups=-1)', "warmups is a number of calls, not -1"),
     ],
 )
