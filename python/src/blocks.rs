@@ -1,5 +1,7 @@
 //! The segments and blocks of a snapshot as rows.
 
+#![forbid(unsafe_code)]
+
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};

@@ -1,5 +1,7 @@
 //! Arrow columns: builds them from a snapshot's records, and converts them to Python lists.
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 
 use arrow_array::{

@@ -1,5 +1,7 @@
 //! The events of a snapshot as rows.
 
+#![forbid(unsafe_code)]
+
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock},

@@ -4,8 +4,8 @@
 //! gets the text, or the lines of `--json`; only tables with a row for each event, block or frame are made here, because
 //! they go to other libraries as Arrow arrays.
 
-#![forbid(unsafe_code)]
-
+#[cfg(unix)]
+mod own_memory;
 mod refusal;
 mod table;
 mod columns;
@@ -15,6 +15,10 @@ mod stacks;
 mod opened;
 
 use pyo3::pymodule;
+
+#[cfg(unix)]
+#[global_allocator]
+static ALLOCATOR: own_memory::OwnMemory = own_memory::OwnMemory;
 
 /// The functions and classes that Python sees.
 #[pymodule(gil_used = false)]

@@ -1,5 +1,7 @@
 //! `Opened`: a snapshot in memory that Python asks about.
 
+#![forbid(unsafe_code)]
+
 use std::{path::PathBuf, sync::Arc};
 
 use memreel_cli::{Named, Refusal, load};

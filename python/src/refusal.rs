@@ -1,5 +1,7 @@
 //! Converts refusals of the program to Python exceptions.
 
+#![forbid(unsafe_code)]
+
 use memreel_cli::Refusal;
 use pyo3::{
     Bound, PyErr, PyResult, Python,

@@ -1,5 +1,7 @@
 //! The stacks of a snapshot as rows: one for each frame of each stack.
 
+#![forbid(unsafe_code)]
+
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};

@@ -1,5 +1,7 @@
 //! `Table`: rows that other libraries read as an Arrow stream.
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 
 use arrow_array::{

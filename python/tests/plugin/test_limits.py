@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import memreel as memreel_of_package
 from memreel._libraries import folder
 
 ALL = {"passed": 4, "failed": 3}
@@ -356,6 +357,10 @@ def test_fills_a_cache():
     leaks = r"limit_host_leaks: the heap has 4\.\d+ MiB of the test's memory left at its end, \S+ MiB above the limit of 1\.91 MiB \(2 MB\)"
     assert re.search(leaks, ended.stdout), ended.stdout
     assert "test_leaks (test_it.py:21)" in ended.stdout
+    # What memreel itself needs for each test is not the program's.
+    whole = memreel_of_package.load(bare.path / "all.pickle")
+    own = [group for group in whole.top(device="heap", by="file", n=10**6) if (group.filename or "").endswith("/memreel/snapshot.py")]
+    assert sum(group.total_bytes for group in own) < 8 << 20, own
     assert "limit_host_memory: the heap had 30." in ended.stdout and "of the test at the peak" in ended.stdout
     is_said = "limit_gpu_memory was not checked: this machine has no GPU" in ended.stdout
     assert is_said == (not any(Path("/dev").glob("nvidia[0-9]*")))

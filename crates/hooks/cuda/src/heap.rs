@@ -10,7 +10,7 @@ use once_cell::race::OnceBox;
 
 use super::{
     own_bytes,
-    state::{State, record, record_unless},
+    state::{State, record, record_unless, set_own_work},
 };
 
 static HEAP: OnceBox<MallocReports> = OnceBox::new();
@@ -40,6 +40,12 @@ fn reports(state: &'static State) -> Option<MallocReports> {
 #[unsafe(no_mangle)]
 extern "C" fn memreel_heap_open() {
     record(reports);
+}
+
+/// Starts or ends work of memreel's own in another library, such as the Python package; returns whether it was under way.
+#[unsafe(no_mangle)]
+extern "C" fn memreel_own_work(is_own: bool) -> bool {
+    set_own_work(is_own)
 }
 
 /// Reports that a block was allocated. `has_stack` if this thread's stack is the program's.

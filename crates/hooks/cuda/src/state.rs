@@ -121,6 +121,12 @@ pub(crate) fn is_recording() -> bool {
     IS_RECORDING.try_with(Cell::get).unwrap_or(true)
 }
 
+/// Sets whether this thread works for memreel, as in [`record`], outside this library; returns whether it did. For as long, what
+/// it allocates is memreel's own memory, and what it frees is not looked up.
+pub(crate) fn set_own_work(is_own: bool) -> bool {
+    IS_RECORDING.try_with(|is_recording| is_recording.replace(is_own)).unwrap_or(true)
+}
+
 /// Ends the recording.
 pub(crate) fn switch_off() {
     IS_OFF.store(true, Ordering::Relaxed);

@@ -96,6 +96,18 @@ fn every_live_block_of_threads_is_there() {
     assert_valid(snapshot);
 }
 
+#[test]
+fn what_is_allocated_for_memreel_is_not_the_programs() {
+    let (folder, tapes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program = folder.path().join("own_work");
+    cc(&["-o", program.to_str().unwrap(), &format!("{HERE}/own_work.c"), "-ldl"]);
+    let done = recorded(&program, tapes.path(), &[]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let [snapshot] = &snapshots(tapes.path())[..] else { panic!("one process") };
+    assert_eq!(live(snapshot, 100_000), printed(&done));
+    assert_valid(snapshot);
+}
+
 /// A child records on a tape of its own: what it has from its parent, and its own.
 #[test]
 fn children_of_fork_have_tapes_of_their_own() {
