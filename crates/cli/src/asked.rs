@@ -19,20 +19,34 @@ pub struct Named {
 }
 
 thread_local! {
-    /// The in-memory snapshots that this thread is answering about; `None` outside a question.
-    static ASKED: RefCell<Option<Vec<Named>>> = const { RefCell::new(None) };
+    /// What this thread is answering about; `None` outside a question.
+    static ASKED: RefCell<Option<Subject>> = const { RefCell::new(None) };
 }
+
+/// The in-memory snapshots of a question, and the columns of a line of its answer; `None` if nothing limits them.
+struct Subject {
+    snapshots: Vec<Named>,
+    width: Option<usize>,
+}
+
+/// The width of a text that a program keeps.
+const OF_TEXT: usize = 100;
 
 /// The time of a question.
 pub(crate) struct Asking {
     /// Nested questions see only the innermost snapshots.
-    outer: Option<Vec<Named>>,
+    outer: Option<Subject>,
 }
 
 impl Asking {
     /// Starts a question, which ends when the value is dropped.
     pub(crate) fn new(snapshots: Vec<Named>) -> Asking {
-        Asking { outer: ASKED.replace(Some(snapshots)) }
+        Asking { outer: ASKED.replace(Some(Subject { snapshots, width: Some(OF_TEXT) })) }
+    }
+
+    /// Starts a question whose answer is wrapped by its reader.
+    pub(crate) fn unwrapped(snapshots: Vec<Named>) -> Asking {
+        Asking { outer: ASKED.replace(Some(Subject { snapshots, width: None })) }
     }
 }
 
@@ -44,7 +58,7 @@ impl Drop for Asking {
 
 /// Returns the snapshots of this thread's question, for threads that work on its answer.
 pub(crate) fn snapshots() -> Option<Vec<Named>> {
-    ASKED.with_borrow(Clone::clone)
+    ASKED.with_borrow(|asked| Some(asked.as_ref()?.snapshots.clone()))
 }
 
 /// Returns whether this thread is answering a question, so that its text goes to no terminal.
@@ -52,10 +66,15 @@ pub(crate) fn is_asked() -> bool {
     ASKED.with_borrow(Option::is_some)
 }
 
+/// Returns the columns of a line of the answer, if this thread is answering a question; `None` if nothing limits them.
+pub(crate) fn width() -> Option<Option<usize>> {
+    ASKED.with_borrow(|asked| Some(asked.as_ref()?.width))
+}
+
 /// Returns the snapshot with that name, if this thread's question is about it.
 pub(crate) fn snapshot(name: &Path) -> Option<Arc<Snapshot>> {
     ASKED.with_borrow(|asked| {
-        let named = asked.as_ref()?.iter().find(|named| Path::new(&named.name) == name)?;
+        let named = asked.as_ref()?.snapshots.iter().find(|named| Path::new(&named.name) == name)?;
         Some(named.snapshot.clone())
     })
 }

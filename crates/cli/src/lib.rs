@@ -42,15 +42,17 @@ use std::{
 
 use clap::error::{ContextKind, ContextValue};
 
+use asked::Asking;
 use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
 use input::log_file;
 use memreel_snapshot::place::keep_to;
+use question::answered;
 use text::{Printed, bytes, share, situations::SITUATIONS};
 
 pub use asked::Named;
-pub use question::{Answer, Refusal, ask};
+pub use question::{Answer, Refusal};
 
 /// Keeps what the program has from its caller, for the program that `memreel record` starts. It is called before `main`.
 #[cfg(target_os = "linux")]
@@ -89,6 +91,26 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
     let done = command(&program, &mut out).or_else(Failure::report);
     let flushed = done.and_then(|exit| out.flush().map(|()| exit));
     flushed.unwrap_or_else(unwritten) as u8
+}
+
+/// Runs a command of the program on in-memory snapshots: `words` are those after `memreel`, with the names of the
+/// snapshots in place of files.
+///
+/// # Errors
+/// The words are not a command, or the command has no answer. The message does not start with `memreel:`.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use memreel_snapshot::Snapshot;
+/// use memreel_cli::{Named, ask};
+///
+/// let mine = Named { name: "mine".to_owned(), snapshot: Arc::new(Snapshot::default()) };
+/// let answer = ask(&[mine], &["top", "mine"]).unwrap();
+/// assert_eq!(answer.status, 0);
+/// ```
+pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
+    answered(&program::program(Vec::new()), Asking::new(snapshots.to_vec()), words)
 }
 
 /// Reads a snapshot as the commands do: a pickle, JSON as viewers load it, or a tape.

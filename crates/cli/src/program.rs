@@ -39,7 +39,7 @@ pub(crate) fn program(words: Vec<OsString>) -> Program {
     let mut rows: Vec<Row> = groups.into_iter().flat_map(|(_, rows)| rows).collect();
     let line = line.subcommands(rows.iter().map(Row::line)).subcommands(torch::hidden());
     rows.extend(torch::rows());
-    Program { line, rows, words }
+    Program { line, rows, words, make: program }
 }
 
 /// Returns the template of the program's help. clap has no headings for commands, so the list is part of it.

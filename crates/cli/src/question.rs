@@ -2,16 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::ffi::OsString;
+use std::{ffi::OsString, iter};
 
-use crate::{
-    asked::{Asking, Named},
-    dispatch::parsed,
-    exit::Exit,
-    failure::Failure,
-    program::program,
-    text::Printed,
-};
+use crate::{asked::Asking, dispatch::parsed, exit::Exit, failure::Failure, row::Program, text::Printed};
 
 /// What a command printed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,31 +33,16 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Runs a command of the program on in-memory snapshots: `words` are those after `memreel`, with the names of the
-/// snapshots in place of files.
-///
-/// # Errors
-/// The words are not a command, or the command has no answer. The message does not start with `memreel:`.
-///
-/// # Examples
-/// ```
-/// use std::sync::Arc;
-/// use memreel_snapshot::Snapshot;
-/// use memreel_cli::{Named, ask};
-///
-/// let mine = Named { name: "mine".to_owned(), snapshot: Arc::new(Snapshot::default()) };
-/// let answer = ask(&[mine], &["top", "mine"]).unwrap();
-/// assert_eq!(answer.status, 0);
-/// ```
-pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
-    let all = std::iter::once("memreel").chain(words.iter().copied()).map(OsString::from).collect();
-    let program = program(Vec::new());
-    let command = parsed(all, &program).map_err(|error| Refusal {
+/// Runs a command of a program on in-memory snapshots: `words` are those after `memreel`, with the names of the snapshots
+/// in place of files.
+pub(crate) fn answered(program: &Program, asking: Asking, words: &[&str]) -> Result<Answer, Refusal> {
+    let _asking = asking;
+    let all = iter::once("memreel").chain(words.iter().copied()).map(OsString::from).collect();
+    let command = parsed(all, program).map_err(|error| Refusal {
         status: u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8),
         message: error.render().to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
     let mut out = Printed::Memory(Vec::new());
-    let _asking = Asking::new(snapshots.to_vec());
-    let exit = command(&program, &mut out)?;
+    let exit = command(program, &mut out)?;
     Ok(Answer { status: exit as u8, text: String::from_utf8_lossy(&out.into_bytes()).into_owned() })
 }

@@ -16,7 +16,12 @@ pub(crate) struct Program {
     pub(crate) rows: Vec<Row>,
     /// The words that start it, before its command; none for a question.
     pub(crate) words: Vec<OsString>,
+    /// Returns it again, for another thread.
+    pub(crate) make: Maker,
 }
+
+/// Returns the program that some words start.
+pub(crate) type Maker = fn(Vec<OsString>) -> Program;
 
 /// A command whose options were parsed.
 pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Printed) -> Result<Exit, Failure>>;

@@ -27,7 +27,7 @@ const FILTERS = ["stream", "pool", "owner", "scope", "least_bytes", "most_bytes"
  */
 const KEYS = {
   file: [0, whole], device: [0, signed],
-  view: ["timeline", word("timeline", "state", "stacks", "list", "compare", "ranks")],
+  view: ["timeline", word("timeline", "state", "stacks", "list", "compare", "ranks", "answer")],
   axis: ["events", word("events", "time")],
   range: [null, pair], vertical: [null, pair], interval: [null, pair],
   cursor: [null, whole], life: [null, whole],
@@ -37,6 +37,7 @@ const KEYS = {
   what: ["live", word("live", "allocated", "freed")],
   sort: ["bytes", word("bytes", "requested", "life", "waste", "from", "until", "address")], descending: [1, whole],
   conf: ["", text],
+  question: ["summary", word("summary", "oom", "leaks", "settings", "fit")],
 };
 
 /** Returns the state of a page that was opened without an address. */

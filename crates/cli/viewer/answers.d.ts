@@ -58,6 +58,8 @@ interface Device {
   /** Whether a block has a stack, and whether there are segments at the end. */
   has_stacks: boolean;
   has_segments: boolean;
+  /** Whether it is host memory: a heap, or pinned memory. */
+  is_host: boolean;
   /** What limits the figures, and why there is no history. */
   warnings: string[];
   is_exact: boolean;
@@ -191,6 +193,30 @@ interface Replayed {
   error?: string;
 }
 
+/** A place in the page: a view at a moment. */
+interface Place {
+  view: string;
+  moment: number;
+}
+
+/** A part of the summary, as `memreel FILE` prints it. */
+interface SummaryPart {
+  topic: "device" | "peak" | "end" | "reserved" | "warning" | "failure" | "cause" | "close_call" | "kept" | "quiet" | "growth" | "sites" | "pools";
+  lines: string[];
+  place: Place | null;
+}
+
+/** The summary of a device, or the lines and the status of a command. */
+interface Answer {
+  parts?: SummaryPart[];
+  /** The commands that show more, each with what it shows. */
+  next?: {command: string, what: string}[];
+  lines?: string[];
+  status?: number;
+}
+
+type Question = "summary" | "oom" | "leaks" | "settings" | "fit";
+
 /** A point of a curve. */
 type Point = [moment: number, bytes: number];
 
@@ -259,6 +285,8 @@ interface Source {
   diff: Ask<OfDevice & {other: number, other_device?: number, moment: number | null, other_moment: number | null}, Difference>;
   whatif: Ask<OfDevice & {conf: string}, Replayed>;
   curve: Ask<OfDevice & {points: number}, {points: [moment: number, active: number, reserved: number][]}>;
+  /** Without a question, the summary. */
+  answer: Ask<OfDevice & {question?: Exclude<Question, "summary">, sizes?: string, limit?: string, at?: string}, Answer>;
   end(): Promise<unknown>;
   is_offline?: boolean;
   note?(): Promise<string>;

@@ -14,9 +14,10 @@ import {offer} from "./console.js";
 const VIEWS = [
   ["timeline", "Timeline", "./timeline.js"], ["state", "State", "./allocator.js"], ["stacks", "Stacks", "./icicle.js"],
   ["list", "Blocks", "./list.js"], ["compare", "Compare", "./compare.js"], ["ranks", "Ranks", "./ranks.js"],
+  ["answer", "Answer", "./answer.js"],
 ];
 const PANELS = [
-  ["filters", "./filters.js"], ["notice", "./notice.js"], ["details", "./details.js"], ["legend", "./legend.js"], ["whatif", "./whatif.js"], ["copy", "./copy.js"],
+  ["filters", "./filters.js"], ["verdict", "./verdict.js"], ["notice", "./notice.js"], ["details", "./details.js"], ["legend", "./legend.js"], ["whatif", "./whatif.js"], ["copy", "./copy.js"],
 ];
 const POLL_MS = 200;
 
@@ -137,7 +138,7 @@ function connect_bar() {
   at("colour").addEventListener("change", () => app.set({colour: /** @type {Colouring} */ (at("colour").value)}));
   at("axis").addEventListener("change", () => change_axis(app, /** @type {Axis} */ (at("axis").value)).catch(error => app.announce(reason_of(error))));
   at("end").addEventListener("click", async () => {
-    if (!confirm("Stop memreel view? The page will stay open, but will not be able to load any more data.")) return;
+    if (!confirm("Quit memreel view? The page will stay open, but will not be able to load any more data.")) return;
     try {
       await app.source.end();
       app.announce("The server has stopped.");
@@ -145,6 +146,11 @@ function connect_bar() {
     } catch (error) {
       app.announce(reason_of(error));
     }
+  });
+  // On a narrow screen the controls that are not needed at first are shown on demand.
+  at("more").addEventListener("click", () => {
+    const is_open = document.body.classList.toggle("has-all-controls");
+    at("more").setAttribute("aria-expanded", String(is_open));
   });
   at("theme").addEventListener("click", app.toggle_theme);
   at("skip").addEventListener("click", event => {
@@ -172,6 +178,9 @@ function refresh_bar() {
     tab.setAttribute("aria-selected", String(is_chosen));
     tab.tabIndex = is_chosen ? 0 : -1;
   }
+  // What does nothing in a view is not there (style.css).
+  document.body.dataset.view = state.view;
+  document.body.classList.toggle("has-block", state.life !== null);
   at("colour").value = state.colour;
   at("axis").value = state.axis;
   // A history without times has one axis.

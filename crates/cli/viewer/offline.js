@@ -65,6 +65,10 @@ export function create(text) {
       throw new Refusal("the file only has the difference between the peaks: remove the moments, or use memreel view");
     },
     async whatif() { throw new Refusal("a replay needs the recording itself: memreel view FILE"); },
+    async answer(params) {
+      if (["settings", "fit"].includes(params.question ?? "")) throw new Refusal("a replay needs the recording itself: memreel view FILE");
+      return json("answer")(params);
+    },
     curve: json("curve"),
     async end() { throw new Refusal("no server shows this page; close it"); },
   };

@@ -30,6 +30,8 @@ export function create() {
     list: json("list"),
     diff: json("diff"),
     whatif: json("whatif"),
+    // Who asks for an answer again may stop asking: the others still wait for it.
+    answer: cached(params => json("answer")(params), 50),
     curve: json("curve"),
     end: () => ask("end", {}, {method: "POST"}),
   };

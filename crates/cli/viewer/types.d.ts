@@ -26,6 +26,8 @@ type State = {
   sort: string;
   descending: number;
   conf: string;
+  /** What the view of answers shows. */
+  question: Question;
 }
 
 /** The keys of the state that changed, and "files", "curves", "theme" and "totals". */

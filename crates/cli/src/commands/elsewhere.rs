@@ -23,8 +23,9 @@ fn needs_linux(name: &str, _options: &Options) -> Result<Exit, Failure> {
 /// Runs a program and records its memory.
 pub(super) mod record {
     use super::*;
+    use crate::row::Program;
 
-    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         needs_linux("record", options)
     }
 }

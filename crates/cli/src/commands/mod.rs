@@ -54,13 +54,13 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             "Getting started:",
             vec![
                 question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
-                command("view", "Explore snapshots in a browser, offline", view::run),
+                of_program("view", "Explore snapshots in a browser, offline", view::run),
                 command(
                     "report",
                     "Write a report on a snapshot, for a bug report or a job summary",
                     report::run,
                 ),
-                command("record", "Run a program and record the memory that it allocates", record::run),
+                of_program("record", "Run a program and record the memory that it allocates", record::run),
                 of_program("attach", "Record PyTorch in a running process", attach::run),
                 command("watch", "Show, live, the memory that recorded programs hold", watch::run),
             ],
@@ -95,7 +95,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     churn::run,
                 ),
                 question("diff", "Compare two snapshots, and list the stacks that grew or shrank", diff::run),
-                command("ranks", "Compare the ranks of a run and find the outliers", ranks::run),
+                of_program("ranks", "Compare the ranks of a run and find the outliers", ranks::run),
             ],
         ),
         (

@@ -16,12 +16,13 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::files::{Named, named},
+    row::Program,
     serve::{
         address_file::{AddressFile, ssh_line},
         browser::opened,
         view::{Serving, refused, save, serve},
     },
-    text::{Bytes, Shown},
+    text::{Bytes, Printed, Shown},
 };
 
 #[derive(Debug, clap::Args)]
@@ -90,9 +91,9 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(minutes * 60.0))
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     if options.live {
-        return follow(options, out);
+        return follow(options, program, out);
     }
     let Named { files, broken } = named(&options.files)?;
     if let Some((path, why)) = broken.first() {
@@ -104,12 +105,12 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         })?;
     }
     if let Some(path) = &options.html {
-        let exit = save(&files, path, "timeline")?;
+        let exit = save(&files, path, "timeline", program.make)?;
         let bytes = path.metadata().map_or(0, |written| written.len());
         writeln!(out, "wrote {} ({}); open it in a browser", Shown(&path), Bytes(bytes))?;
         return Ok(exit);
     }
-    let serving = Serving { paths: files, port: options.port, idle: options.idle };
+    let serving = Serving { paths: files, port: options.port, idle: options.idle, make: program.make };
     let mut said = Said::new(options, out);
     let served = serve(serving, |url, port| said.say(url, port));
     said.end(served)
@@ -117,17 +118,17 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 
 /// Serves the page that follows programs.
 #[cfg(target_os = "linux")]
-fn follow(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+fn follow(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
     // A port that is taken is reported before anything is searched for.
     let LivePage(address) = LivePage::listen(options.port)?;
-    let live = live::follow(&options.files)?;
+    let live = live::follow(&options.files, program.make)?;
     let mut said = Said::new(options, out);
     said.say(&address.url(), address.port());
     said.end(address.serve_live(options.idle, live))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn follow(_options: &Options, _out: &mut impl Write) -> Result<Exit, Failure> {
+fn follow(_options: &Options, _program: &Program, _out: &mut impl Write) -> Result<Exit, Failure> {
     Err(Failure::usage(
         "`memreel view --live` needs Linux; on this system memreel only reads what was \
          recorded there",

@@ -16,15 +16,18 @@ use crate::{
 
 /// Prints causes, each with its advice. The kind of the first is in the line above it.
 pub(super) fn print_list(causes: &[Cause], out: &mut impl Write) -> io::Result<()> {
-    for (number, cause) in (1..).zip(causes) {
-        let kind = if number == 1 { String::new() } else { format!("{}: ", cause.kind.name()) };
-        let text = format!("{number}. {kind}{}", clean(&cause.finding));
-        writeln!(out, "{}", wrapped(&text, 3))?;
-        if let Some(advice) = &cause.advice {
-            writeln!(out, "{}", wrapped(&format!("   {}", clean(advice)), 3))?;
-        }
+    (1..).zip(causes).try_for_each(|(number, cause)| print_cause(number, cause, out))
+}
+
+/// Prints a cause with its place in the list, and its advice.
+pub(super) fn print_cause(number: usize, cause: &Cause, out: &mut impl Write) -> io::Result<()> {
+    let kind = if number == 1 { String::new() } else { format!("{}: ", cause.kind.name()) };
+    let text = format!("{number}. {kind}{}", clean(&cause.finding));
+    writeln!(out, "{}", wrapped(&text, 3))?;
+    match &cause.advice {
+        Some(advice) => writeln!(out, "{}", wrapped(&format!("   {}", clean(advice)), 3)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Prints which request failed, and at most `n` of its causes.
@@ -34,14 +37,24 @@ pub(crate) fn print_causes(
     n: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let (red, report, causes) = (red(), explanation.report(), explanation.causes());
+    print_failure(history, explanation, out)?;
+    let causes = explanation.causes();
+    print_list(&causes[..causes.len().min(n)], out)
+}
+
+/// Prints which request failed.
+pub(super) fn print_failure(
+    history: &DeviceHistory<'_>,
+    explanation: &Explanation<'_, '_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (red, report) = (red(), explanation.report());
     let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
     let text = format!(
         "{red}out of memory{step} (cause: {}){red:#}: a request for {} failed {}",
-        causes[0].kind.name(),
+        explanation.causes()[0].kind.name(),
         Bytes(report.requested_bytes),
         moment::words(history, report.totals.moment),
     );
-    print_text(text, out)?;
-    print_list(&causes[..causes.len().min(n)], out)
+    print_text(text, out)
 }

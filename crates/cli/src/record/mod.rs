@@ -34,11 +34,13 @@ use memreel::integrate;
 use crate::{
     exit::Exit,
     failure::Failure,
+    row::Program,
     run::{
         libraries::Libraries,
         preloadable::{self, Unrecorded},
     },
     serve::{live::page::LivePage, metrics::Metrics},
+    text::Printed,
 };
 
 use folder::Folder;
@@ -48,7 +50,7 @@ use say::say;
 
 pub(crate) use options::Options;
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     out.flush()?;
     let mut names = Names::new(options.output.as_deref(), &options.program[0])?;
     let of_rank = names.tell_ranks_apart(integrate::rank(), integrate::n_ranks());
@@ -79,7 +81,15 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         metrics.warning().iter().for_each(|line| say(line));
     }
     let (unrecorded, folder_of_run) = (unrecorded.map(|unrecorded| unrecorded.why), folder.path().to_owned());
-    let saving = Saving { options, unrecorded, names: names.clone(), folder: folder_of_run, metrics, page };
+    let saving = Saving {
+        options,
+        unrecorded,
+        names: names.clone(),
+        folder: folder_of_run,
+        metrics,
+        page,
+        make: program.make,
+    };
     // While this process has one thread.
     let (saving, mut news) = saving.start();
     let saving = Arc::new(saving);

@@ -17,7 +17,7 @@ use super::{
     Metrics, bystanders::Bystanders, interrupted, keeper::Keeper, names::Names, options::Options,
     processes::Processes, run, saver::Saver, say::say, shared_files::SharedFiles,
 };
-use crate::serve::live::page::LivePage;
+use crate::{row::Maker, serve::live::page::LivePage};
 
 /// What the process needs.
 pub(super) struct Saving<'a> {
@@ -29,6 +29,8 @@ pub(super) struct Saving<'a> {
     pub(super) folder: PathBuf,
     pub(super) metrics: Option<Metrics>,
     pub(super) page: Option<LivePage>,
+    /// Makes the program whose commands answer the page.
+    pub(super) make: Maker,
 }
 
 /// This command's connection to the process, which reports when the program starts and how it ended.
@@ -56,13 +58,13 @@ impl Saving<'_> {
 
     /// Keeps the tapes while the program runs, and saves them.
     fn run(self, news: PipeReader, shared_files: &SharedFiles) {
-        let Saving { options, unrecorded, names, folder, metrics, page } = self;
+        let Saving { options, unrecorded, names, folder, metrics, page, make } = self;
         let ended = Arc::new(OnceLock::new());
         interrupted::heed(folder.clone(), ended.clone());
         if let Some(metrics) = metrics {
             metrics.serve(&folder, options.metrics_sites);
         }
-        let opened = page.and_then(|page| page.serve_run(&folder, options.print_address, say));
+        let opened = page.and_then(|page| page.serve_run(&folder, options.print_address, make, say));
         let keeper = Keeper::start(&folder, options);
         let mut news = BufReader::new(news).lines().map_while(Result::ok);
         let Some(program) = news.next().and_then(|process| process.parse().ok()) else { return };

@@ -10,7 +10,7 @@ use std::{
 
 use console::Term;
 
-use crate::asked::is_asked;
+use crate::asked;
 
 /// Texts are not shortened for a narrower terminal, which then wraps lines itself.
 const LEAST: usize = 40;
@@ -31,12 +31,9 @@ fn terminal() -> Option<usize> {
     Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
 }
 
-/// The width of a text that a program keeps.
-const OF_TEXT: usize = 100;
-
 /// Returns the number of columns that a line may take; `None` if nothing limits it, as in a pipe without `COLUMNS`.
 pub(crate) fn width() -> Option<usize> {
-    if is_asked() { Some(OF_TEXT) } else { *WIDTH }
+    asked::width().unwrap_or(*WIDTH)
 }
 
 /// Returns the number of columns that are left after an indent, or `usize::MAX` if nothing limits a line. At least 24

@@ -10,7 +10,6 @@ mod text;
 
 use std::{
     collections::HashSet,
-    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -26,7 +25,9 @@ use crate::{
         is_stdin, name,
     },
     options::Input,
+    row::{Maker, Program},
     serve::view::save,
+    text::Printed,
 };
 
 #[derive(Debug, clap::Args)]
@@ -82,7 +83,7 @@ enum By {
 /// The most ranks on a page, which contains all of their pictures.
 const MAX_OF_PAGE: usize = 16;
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
     let input = &options.input;
     let Named { files, broken } = named(&input.files)?.once()?;
     let broken =
@@ -101,7 +102,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         (Some(By::Step), true) => json::print_steps(&all, out)?,
     }
     if let Some(path) = &options.html {
-        page(&all, path)?;
+        page(&all, path, program.make)?;
     }
     let is_fine = all.n_outliers() == 0 && all.mostly_failed().is_empty();
     let of_ranks = if is_fine { Exit::Fine } else { Exit::Broken };
@@ -126,7 +127,7 @@ fn refused(all: All) -> Result<Exit, Failure> {
 }
 
 /// Writes the page of the first ranks.
-fn page(all: &All, path: &Path) -> Result<(), Failure> {
+fn page(all: &All, path: &Path, make: Maker) -> Result<(), Failure> {
     let mut files: Vec<PathBuf> = all.ranks.iter().map(|one| one.path.clone()).collect();
     let mut seen = HashSet::new();
     files.retain(|file| seen.insert(file.clone()));
@@ -137,5 +138,5 @@ fn page(all: &All, path: &Path) -> Result<(), Failure> {
             "no rank can be read, so there is no page".to_owned(),
         ));
     }
-    save(&files, path, "ranks").map(drop)
+    save(&files, path, "ranks", make).map(drop)
 }

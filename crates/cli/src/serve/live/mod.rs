@@ -21,6 +21,7 @@ use super::view::Live;
 use crate::{
     exit::Exit,
     failure::Failure,
+    row::Maker,
     run::{all::All, detail::Detail, found::Source, saved::write},
 };
 
@@ -36,7 +37,7 @@ const N_ROWS: usize = 12;
 ///
 /// # Errors
 /// Nothing that can be watched is there.
-pub(crate) fn follow(words: &[PathBuf]) -> Result<Arc<Live>, Failure> {
+pub(crate) fn follow(words: &[PathBuf], make: Maker) -> Result<Arc<Live>, Failure> {
     let sources = words.iter().map(|word| Source::of(&word.to_string_lossy()));
     let mut all = All::new(sources.collect::<Result<_, _>>()?, Detail::by_a_person(N_ROWS));
     all.begin()?;
@@ -45,18 +46,18 @@ pub(crate) fn follow(words: &[PathBuf]) -> Result<Arc<Live>, Failure> {
         let none = "no recorded process to follow; start one with `memreel record -- PROGRAM`";
         return Err(Failure::usage(why.unwrap_or_else(|| none.to_owned())));
     }
-    on_a_thread(all).map_err(|error| {
+    on_a_thread(all, make).map_err(|error| {
         Failure::Message(Exit::Unreadable, format!("the processes cannot be followed: {error}"))
     })
 }
 
 /// Follows the processes of a run that may have none yet, until this process ends.
-pub(crate) fn follow_run(run: &Path) -> io::Result<Arc<Live>> {
-    on_a_thread(All::new(vec![Source::Run(run.to_owned())], Detail::of_a_run(N_ROWS)))
+pub(crate) fn follow_run(run: &Path, make: Maker) -> io::Result<Arc<Live>> {
+    on_a_thread(All::new(vec![Source::Run(run.to_owned())], Detail::of_a_run(N_ROWS)), make)
 }
 
-fn on_a_thread(all: All) -> io::Result<Arc<Live>> {
-    let live = Arc::new(Live::new(save));
+fn on_a_thread(all: All, make: Maker) -> io::Result<Arc<Live>> {
+    let live = Arc::new(Live::new(save, make));
     let of_thread = live.clone();
     let looks = move || look_again_and_again(all, &of_thread);
     thread::Builder::new().name("looks".into()).spawn(looks)?;

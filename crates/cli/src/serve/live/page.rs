@@ -14,6 +14,7 @@ use super::follow_run;
 use crate::{
     exit::Exit,
     failure::Failure,
+    row::Maker,
     serve::{
         address_file::{AddressFile, ssh_line},
         browser::opened,
@@ -39,10 +40,10 @@ impl LivePage {
 
     /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
     /// is to be kept while the page is opened.
-    pub(crate) fn serve_run(self, run: &Path, prints: bool, say: impl Fn(&str)) -> Option<Kept> {
+    pub(crate) fn serve_run(self, run: &Path, prints: bool, make: Maker, say: impl Fn(&str)) -> Option<Kept> {
         let LivePage(address) = self;
         let (url, port) = (address.url(), address.port());
-        let served = follow_run(run).and_then(|live| {
+        let served = follow_run(run, make).and_then(|live| {
             let serve = move || address.serve_live(None, live);
             thread::Builder::new().name("live-page".into()).spawn(serve)
         });

@@ -19,6 +19,7 @@ use super::{
     recording::Recording,
     route::Files,
 };
+use crate::row::Maker;
 
 /// The number of threads that answer questions about one moment or block, and of those that answer the others: a list or a
 /// replay does not keep the page waiting.
@@ -35,10 +36,15 @@ pub(super) fn desk() -> (Desk, Queues) {
 
 /// Reads the files and answers requests about them, until the desk is gone. Meanwhile calls `work` with whether all
 /// files are read, and returns its result.
-pub(super) fn answer_about<R>(paths: &[PathBuf], queues: &Queues, work: impl FnOnce(&AtomicBool) -> R) -> R {
+pub(super) fn answer_about<R>(
+    paths: &[PathBuf],
+    make: Maker,
+    queues: &Queues,
+    work: impl FnOnce(&AtomicBool) -> R,
+) -> R {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
-    let files = Files { sources: &sources, recordings: &recordings };
+    let files = Files { sources: &sources, recordings: &recordings, make };
     let is_read = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

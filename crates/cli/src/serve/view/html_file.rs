@@ -11,13 +11,13 @@ use std::{
 use memreel_snapshot::pickle;
 
 use super::{answering::read, bundle, pack, reading::Source, recording::Recording, route::Files};
-use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, text::Shown};
+use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, row::Maker, text::Shown};
 
 /// Writes the page that is one file, which begins with a view: the whole of it or nothing.
-pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, Failure> {
+pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str, make: Maker) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
     replaces_no_snapshot(path, files)?;
-    let page = html(files, view).map_err(unreadable)?;
+    let page = html(files, view, make).map_err(unreadable)?;
     let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", Shown(&path)));
     pickle::replace(path, |file| file.write_all(page.as_bytes())).map_err(cannot)?;
     Ok(Exit::Fine)
@@ -27,10 +27,10 @@ pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str) -> Result<Exit, F
 ///
 /// # Errors
 /// A file cannot be read; the text has its name.
-fn html(paths: &[PathBuf], view: &str) -> Result<String, String> {
+fn html(paths: &[PathBuf], view: &str, make: Maker) -> Result<String, String> {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
-    let files = Files { sources: &sources, recordings: &recordings };
+    let files = Files { sources: &sources, recordings: &recordings, make };
     read(&files);
     let failed = sources.iter().find_map(|source| Some((source, source.failure()?)));
     if let Some((source, why)) = failed {

@@ -23,6 +23,7 @@ use super::{
     refusal::Refusal,
     route::Answer,
 };
+use crate::row::Maker;
 
 /// The most looks that are kept. An older one ends: the memory of the server has a bound.
 const MAX_LOOKS: usize = 2;
@@ -43,15 +44,17 @@ struct State {
     looks: VecDeque<(u64, Desk)>,
     n_looks: u64,
     save: Option<Save>,
+    make: Option<Maker>,
 }
 
 /// Writes a snapshot of each tape, and returns their names.
 pub(crate) type Save = fn(&[PathBuf]) -> Result<Vec<PathBuf>, String>;
 
 impl Live {
-    /// Returns what is followed; `save` writes snapshots.
-    pub(crate) fn new(save: Save) -> Live {
-        let state = State { now: json!({"devices": []}), save: Some(save), ..State::default() };
+    /// Returns what is followed; `save` writes snapshots, and `make` makes the program whose commands answer about a look.
+    pub(crate) fn new(save: Save, make: Maker) -> Live {
+        let state =
+            State { now: json!({"devices": []}), save: Some(save), make: Some(make), ..State::default() };
         Live { state: Mutex::new(state), has_read: Notify::new() }
     }
 
@@ -81,12 +84,12 @@ impl Live {
     /// Begins a look at the tapes as they are now.
     pub(super) fn pause(&self) -> Answer {
         let mut state = self.lock();
-        if state.tapes.is_empty() {
+        let (Some(make), false) = (state.make, state.tapes.is_empty()) else {
             return Refusal::missing("no tape to show: no recorded process is running").into();
-        }
+        };
         let (desk, queues) = desk();
         let tapes = state.tapes.clone();
-        let work = move || answer_about(&tapes, &queues, |_| ());
+        let work = move || answer_about(&tapes, make, &queues, |_| ());
         if let Err(error) = thread::Builder::new().name("look".into()).spawn(work) {
             return Refusal::missing(format!("cannot pause: {error}")).into();
         }

@@ -1,7 +1,7 @@
 //! `memreel view`: a page in a browser that shows recordings, and the server that answers it.
 //!
 //! ```text
-//! commands::view ─► server ─► http ─► route ─► picture, state, icicle, list, block, compare
+//! commands::view ─► server ─► http ─► route ─► picture, state, icicle, list, block, compare, answer
 //!                      │                            └──► device: figures, sizes, groups, choice
 //!                      └──► answering ─► reading, recording; live
 //! ```
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod action_filter;
+mod answer;
 mod answering;
 mod block;
 mod bundle;

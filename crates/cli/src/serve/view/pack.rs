@@ -217,7 +217,10 @@ fn totals(device: &Device<'_>) -> Vec<Value> {
 fn requests(files: &Files<'_>, devices: &[Of<'_>]) -> Vec<String> {
     let overview = devices.iter().flat_map(|Of { url, .. }| {
         let groups = COLOURS.iter().map(move |(colour, _)| format!("groups?colour={colour}&{url}"));
-        groups.chain([format!("curve?{url}")]).chain(pictures(url, 0..2))
+        groups
+            .chain([format!("answer?{url}"), format!("curve?{url}")])
+            .chain(["leaks", "oom"].map(|question| format!("answer?{url}&question={question}")))
+            .chain(pictures(url, 0..2))
     });
     let states = devices.iter().flat_map(|Of { device, url }| {
         let of =

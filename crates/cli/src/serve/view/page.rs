@@ -12,6 +12,7 @@ macro_rules! files {
 files![
     "address.js",
     "allocator.js",
+    "answer.js",
     "app.js",
     "branches.js",
     "chart.js",
@@ -58,6 +59,7 @@ files![
     "timeline.js",
     "timeline_keys.js",
     "tip.js",
+    "verdict.js",
     "views.css",
     "virtual.js",
     "whatif.js",

@@ -4,7 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use memreel_snapshot::{
@@ -27,7 +27,7 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) name: String,
     /// The snapshot, or why there is none.
-    pub(super) snapshot: OnceLock<Result<Snapshot, String>>,
+    pub(super) snapshot: OnceLock<Result<Arc<Snapshot>, String>>,
     /// Why the snapshot cannot be shown.
     failed: OnceLock<String>,
     far: Mutex<Far>,
@@ -48,13 +48,13 @@ impl Source {
     #[cfg(test)]
     pub(super) fn of(name: &str, snapshot: Snapshot) -> Source {
         let source = Source::new(Path::new(name));
-        let _is_first = source.snapshot.set(Ok(snapshot));
+        let _is_first = source.snapshot.set(Ok(Arc::new(snapshot)));
         source
     }
 
     /// Reads the file.
     pub(super) fn read(&self) {
-        let read = self.load().map_err(|failure| failure.to_string());
+        let read = self.load().map(Arc::new).map_err(|failure| failure.to_string());
         let _is_first = self.snapshot.set(read);
     }
 

@@ -14,7 +14,10 @@ use memreel_snapshot::{
 use serde_json::{Value, json};
 
 use super::{device::Device, groups::Colour, refusal::Refusal, words::cut};
-use crate::text::{clean, warnings::warnings};
+use crate::{
+    input::own_memory::is_host,
+    text::{clean, warnings::warnings},
+};
 
 /// The most markers and scopes of a device in an answer.
 const MAX_MARKERS: usize = 1000;
@@ -83,6 +86,7 @@ fn describe(device: &Device<'_>, limit_bytes: Option<u64>, has_segments: bool) -
         "owners": names(Colour::Owner),
         "has_stacks": has_stacks(device),
         "has_segments": has_segments,
+        "is_host": is_host(&history.snapshot().usage(), device.id),
         "warnings": warnings(history),
         "is_exact": history.trust().is_exact(),
     })

@@ -2,18 +2,22 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 
 use super::{
-    block, compare, device::Device, groups::Colour, icicle, list, picture, reading::Source,
+    answer, block, compare, device::Device, groups::Colour, icicle, list, picture, reading::Source,
     recording::Recording, refusal::Refusal, request::Request, state,
 };
-use std::sync::OnceLock;
+use crate::{asked::Named, row::Maker};
 
 /// What the page asks about: the files of the command line, and those that are read.
 pub(super) struct Files<'a> {
     pub(super) sources: &'a [Source],
     pub(super) recordings: &'a [OnceLock<Recording<'a>>],
+    /// Makes the program whose commands answer.
+    pub(super) make: Maker,
 }
 
 /// An answer: a status of HTTP, a content type, and the bytes.
@@ -80,6 +84,14 @@ const ROUTES: &[Route] = &[
     of_device!("list", Slow, list::answer),
     of_device!("curve", Quick, compare::curve),
     of_device!("whatif", Slow, compare::whatif),
+    Route {
+        path: "answer",
+        pace: Pace::Slow,
+        answer: |files, request| {
+            let asked = answer::Asked { named: &|file| files.named(file), make: files.make };
+            Ok(Answer::json(&answer::answer(request, files.device(request)?, &asked)?))
+        },
+    },
     Route { path: "diff", pace: Pace::Slow, answer: compared },
 ];
 
@@ -122,6 +134,16 @@ impl<'a> Files<'a> {
             None => {
                 self.recordings[file].get().ok_or_else(|| Refusal::missing("the file is still being read"))
             }
+        }
+    }
+
+    /// Returns a file that is read, for questions about it.
+    fn named(&self, file: usize) -> Result<Named, Refusal> {
+        self.recording(file)?;
+        let source = &self.sources[file];
+        match source.snapshot.get() {
+            Some(Ok(snapshot)) => Ok(Named { name: source.name.clone(), snapshot: snapshot.clone() }),
+            _ => Err(Refusal::missing("the file is still being read")),
         }
     }
 
@@ -210,7 +232,7 @@ mod tests {
     #[test]
     fn an_answer_over_all_blocks_is_slow() {
         let is_slow = |path| is_slow(&Request::new(path, None));
-        assert!(["diff", "groups", "icicle", "list", "whatif"].into_iter().all(is_slow));
+        assert!(["answer", "diff", "groups", "icicle", "list", "whatif"].into_iter().all(is_slow));
         assert!(!["files", "picture", "state", "nothing"].into_iter().any(is_slow));
     }
 }

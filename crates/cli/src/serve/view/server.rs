@@ -15,7 +15,7 @@ use super::{
     http::{self, Door},
     live::Live,
 };
-use crate::serve::token;
+use crate::{row::Maker, serve::token};
 
 /// What is served, and how long.
 pub(crate) struct Serving {
@@ -24,6 +24,8 @@ pub(crate) struct Serving {
     pub(crate) port: u16,
     /// The server ends after this time without a request.
     pub(crate) idle: Option<Duration>,
+    /// Makes the program whose commands answer.
+    pub(crate) make: Maker,
 }
 
 /// Serves until the page ends it, or until no request came for the time of `idle`. `begin` is called with the address of the
@@ -32,7 +34,7 @@ pub(crate) fn serve(serving: Serving, begin: impl FnOnce(&str, u16)) -> io::Resu
     let Address { listener, port, token } = Address::take(serving.port)?;
     begin(&url(port, &token), port);
     let (desk, queues) = desk();
-    answer_about(&serving.paths, &queues, |is_read| {
+    answer_about(&serving.paths, serving.make, &queues, |is_read| {
         // The threads that answer end when the door, which has the senders, is gone.
         let served = http::serve(listener, Door { token, files: Some(desk), live: None, idle: serving.idle });
         if served.is_ok() && !is_read.load(Ordering::Relaxed) {

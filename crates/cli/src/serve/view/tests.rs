@@ -1,6 +1,8 @@
 //! Compares the server's answers with those of the simplest possible code on the same history.
 
-use memreel_snapshot::history::Moment;
+use std::sync::OnceLock;
+
+use memreel_snapshot::{Snapshot, history::Moment};
 use serde_json::Value;
 
 use super::{
@@ -9,6 +11,9 @@ use super::{
     figures::moment,
     groups::Colour,
     icicle, list, picture,
+    reading::Source,
+    recording::Recording,
+    route::Files,
     samples::{request, snapshot, with_device},
     state,
     sums::sums,
@@ -359,18 +364,93 @@ fn the_next_moment_is_on_the_side_that_was_asked_for() {
     });
 }
 
+/// Runs a function on the files of a page: one, of this name, that is read.
+fn with_file<T>(name: &str, snapshot: Snapshot, ask: impl FnOnce(&Files<'_>) -> T) -> T {
+    let sources = [Source::of(name, snapshot)];
+    let recordings = [OnceLock::new()];
+    let files = Files { sources: &sources, recordings: &recordings, make: crate::program::program };
+    let found = sources[0].snapshot.get().unwrap().as_ref().unwrap();
+    recordings[0].get_or_init(|| Recording::new(found));
+    ask(&files)
+}
+
+fn answered(files: &Files<'_>, url: &str) -> (u16, Value) {
+    let answer = files.answer(&request(url));
+    (answer.status, serde_json::from_slice(&answer.bytes).unwrap())
+}
+
+/// Returns the words of lines: those of a page are not wrapped.
+fn words<'t>(lines: impl IntoIterator<Item = &'t str>) -> Vec<String> {
+    lines.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+fn lines_of(answer: &Value) -> impl Iterator<Item = &str> {
+    answer["lines"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[test]
+fn answers_in_words_are_those_of_the_commands() {
+    for seed in SEEDS.take(4) {
+        let snapshot = snapshot(seed, 200);
+        let named = crate::Named { name: "a".to_owned(), snapshot: std::sync::Arc::new(snapshot.clone()) };
+        let printed = |words: &[&str]| crate::ask(std::slice::from_ref(&named), words).unwrap();
+        with_file("a", snapshot, |files| {
+            let (status, summary) = answered(files, "answer?file=0&device=0");
+            assert_eq!(status, 200);
+            let parts = summary["parts"].as_array().unwrap();
+            let of_command = printed(&["summary", "a"]).text;
+            let (_, of_device) = of_command.split_once("\n\n").unwrap();
+            let (of_device, next) = of_device.split_once("\nnext:\n").unwrap();
+            assert_eq!(words(parts.iter().flat_map(lines_of)), words(of_device.lines()));
+            for step in summary["next"].as_array().unwrap() {
+                let (command, what) = (step["command"].as_str().unwrap(), step["what"].as_str().unwrap());
+                assert!(
+                    next.lines()
+                        .any(|line| line.contains(&format!("memreel {command} a")) && line.contains(what))
+                );
+            }
+            let peak = parts.iter().find(|part| part["topic"] == "peak").unwrap();
+            let moment = peak["place"]["moment"].as_u64().unwrap();
+            let event = format!("after event {} of", moment - 1);
+            assert!(
+                lines_of(peak).any(|line| line.contains(&event) || line.contains("at the end")),
+                "{peak}"
+            );
+            for (question, command) in [("oom", "oom"), ("leaks", "leaks")] {
+                let (_, answer) = answered(files, &format!("answer?device=0&question={question}"));
+                let printed = printed(&[command, "a"]);
+                assert_eq!(words(lines_of(&answer)), words(printed.text.lines()), "{question}");
+                assert_eq!(answer["status"], printed.status);
+            }
+        });
+    }
+}
+
+#[test]
+fn answers_in_words_refuse_with_a_reason() {
+    with_file("a", snapshot(3, 50), |files| {
+        for (url, why) in [
+            ("answer?question=why", "is not a question"),
+            ("answer?device=7", "no such device"),
+            ("answer?file=4&question=oom", "there is no file 4"),
+            ("answer?question=fit", "give each file its size"),
+            ("answer?question=fit&sizes=0=4", "two"),
+        ] {
+            let (status, answer) = answered(files, url);
+            let text = answer["error"].as_str().unwrap();
+            assert!((400..500).contains(&status) && text.contains(why), "{url}: {status} {text}");
+        }
+    });
+}
+
 #[test]
 fn a_page_that_is_one_file_has_its_note_however_full_it_is() {
-    let snapshot = snapshot(37, 100);
-    let source = super::reading::Source::of("a", snapshot);
-    let recording = std::sync::OnceLock::new();
-    let sources = [source];
-    let recordings = [recording];
-    let files = super::route::Files { sources: &sources, recordings: &recordings };
-    let found = sources[0].snapshot.get().unwrap().as_ref().unwrap();
-    recordings[0].get_or_init(|| super::recording::Recording::new(found));
+    with_file("a", snapshot(37, 100), pack_has_its_note);
+}
+
+fn pack_has_its_note(files: &Files<'_>) {
     for room_bytes in [0, 20_000, 14_400_000] {
-        let pack = super::pack::pack(&files, room_bytes).unwrap();
+        let pack = super::pack::pack(files, room_bytes).unwrap();
         let length = u32::from_le_bytes(pack[..4].try_into().unwrap()) as usize;
         let mut index = String::new();
         std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pack[4..4 + length]), &mut index)
