@@ -165,7 +165,8 @@ interface Icicle {
   bytes: number;
   n_blocks: number;
   n_left_out: number;
-  branches: (Frame & {depth: number, bytes: number, n_blocks: number})[];
+  /** `folds` is the first of the calls that the page put together. */
+  branches: (Frame & {depth: number, bytes: number, n_blocks: number, folds?: number})[];
 }
 
 interface Change {

@@ -31,6 +31,39 @@ export function tree_of(answer) {
   return all;
 }
 
+// A chain of calls that share all of their bytes is folded if it is longer, as in `memreel top --tree`.
+const CALLS = 4;
+
+/**
+ * Returns an answer in which of each long chain of calls the first and the last are left, with "7 more calls" between them. Chains
+ * whose first branch has its index in `open` stay whole.
+ * @param {Icicle} answer @param {Set<number>} open @returns {Icicle}
+ */
+export function folded(answer, open) {
+  const {branches} = answer;
+  /** @type {Icicle["branches"]} */
+  const kept = [];
+  // The depth that a branch has now, by the depth that it had.
+  /** @type {number[]} */
+  const depths = [];
+  for (let first = 0; first < branches.length;) {
+    const {depth, bytes, n_blocks} = branches[first];
+    const at = depth ? depths[depth - 1] + 1 : 0;
+    let last = first;
+    while (branches[last + 1]?.depth === branches[last].depth + 1 && branches[last + 1].bytes === bytes && branches[last + 1].n_blocks === n_blocks) last += 1;
+    const n = last - first + 1;
+    const is_whole = n <= CALLS || open.has(first);
+    for (let nth = 0; nth < n; nth += 1) {
+      const now = at + (is_whole ? nth : Math.min(nth, 2));
+      depths[depth + nth] = now;
+      if (is_whole || nth === 0 || nth === n - 1) kept.push({...branches[first + nth], depth: now});
+      else if (nth === 1) kept.push({name: `${n - 2} more calls`, filename: null, line: 0, depth: now, bytes, n_blocks, folds: first});
+    }
+    first = last + 1;
+  }
+  return {...answer, branches: kept};
+}
+
 /**
  * Marks branches whose frame has a text, and those below; returns the bytes in the outermost matches.
  * @param {Branch[]} branches @param {string} search

@@ -1,14 +1,15 @@
 // A chart of curves of bytes over moments, as steps, with one scale for all.
 
 import {token} from "./colours.js";
-import {bytes, number} from "./text.js";
+import {number, tick_bytes} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 
 const EDGE = {left: 74, right: 10, top: 10, bottom: 20};
 
 /**
- * Returns {surface, draw(chart)}. A chart is {curves: [{name, ink, points: [[moment, bytes], …], is_dashed, fill}], most, until, is_bare}:
- * `ink` and `fill` name tokens of style.css, `most` and `until` are the ends of the scales. A bare chart has no axes.
+ * Returns {surface, draw(chart)}. A chart is {curves: [{name, ink, points: [[moment, bytes], …], is_dashed, fill}], most, until, unit, is_bare}:
+ * `ink` and `fill` name tokens of style.css, `most` and `until` are the ends of the scales; `unit` is that of the lower one, events unless
+ * another is given. A bare chart has no axes.
  * @param {string} name @param {string} words
  */
 export function create(name, words) {
@@ -105,11 +106,11 @@ function axes(context, box, chart, x, y) {
   context.fillStyle = token("--quiet");
   context.textBaseline = "middle";
   context.textAlign = "right";
-  for (let at = 0; at <= chart.most * 1.04; at += step) label(context, bytes(at), box.x - 6, y(at), box.x - 4);
+  for (let at = 0; at <= chart.most * 1.04; at += step) label(context, tick_bytes(at), box.x - 6, y(at), box.x - 4);
   context.textBaseline = "top";
   for (const part of [0, 0.5, 1]) {
     context.textAlign = part === 0 ? "left" : part === 1 ? "right" : "center";
-    label(context, number(Math.round(chart.until * part)), x(chart.until * part), box.y + box.height + 5, 90);
+    label(context, `${number(Math.round(chart.until * part))} ${chart.unit ?? "events"}`, x(chart.until * part), box.y + box.height + 5, 90);
   }
   context.textAlign = "left";
 }

@@ -1,6 +1,6 @@
 // Two files, or two moments of one, side by side: both curves on one axis, and what differs by stack.
 
-import {bytes, counted, element, file_names, moment_words, number, percent, plain, reason_of} from "./text.js";
+import {bytes, counted, element, event_number, file_names, moment_of, moment_words, number, percent, plain, reason_of} from "./text.js";
 import {create as create_chart, extent} from "./chart.js";
 import {button, labelled} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
@@ -22,9 +22,9 @@ export function create(app) {
     const input = element("input", "number");
     Object.assign(input, {type: "text", inputMode: "numeric", size: 10, placeholder: "peak", ariaLabel: title});
     input.addEventListener("change", () => {
-      const text = input.value.replaceAll(",", "").trim();
-      if (/^\d{0,15}$/.test(text)) app.set({[key]: text === "" ? null : Number(text)});
-      else app.announce(`"${plain(input.value, 40)}" is not a moment; use a number of events, or leave it empty for the peak`);
+      const moment = moment_of(input.value);
+      if (!Number.isNaN(moment)) app.set({[key]: moment});
+      else app.announce(`"${plain(input.value, 40)}" is not an event; use the number of an event, or leave it empty for the peak`);
     });
     return input;
   };
@@ -46,8 +46,8 @@ export function create(app) {
   ]);
   const whole = element("div", "compare", null, [
     element("div", "bar", null, [
-      element("span", "", null, [element("span", "quiet", "Before: "), before]), labelled("at", at_before),
-      labelled("After:", other), labelled("at", at_after),
+      element("span", "", null, [element("span", "quiet", "Before: "), before]), labelled("after event", at_before),
+      labelled("After:", other), labelled("after event", at_after),
     ]),
     chart.surface.element, words, element("div", "scroll compare-scroll", null, [table, more]),
   ]);
@@ -116,8 +116,18 @@ export function create(app) {
       const place = app.state[key] === null ? "at its peak" : "at the moment chosen";
       return element("p", "", null, [mark, ` ${name}, ${place} (${moment_words(totals.moment)}): active ${bytes(totals.active_bytes)}, allocated ${bytes(totals.allocated_bytes)}, reserved ${bytes(totals.reserved_bytes)}, ${counted(totals.n_blocks, "block")}`]);
     };
+    table.hidden = false;
     const change = got.after.active_bytes - got.before.active_bytes;
     const share = got.before.active_bytes ? ` (${change < 0 ? "−" : "+"}${percent(Math.abs(change) / got.before.active_bytes)})` : "";
+    const is_itself = got.before.moment === got.after.moment && other_file() === app.state.file;
+    if (is_itself) {
+      const how = app.all_files().length > 1 ? "Select another file above" : "To compare two files, open both: memreel view BEFORE AFTER";
+      changes = [];
+      table.hidden = true;
+      words.replaceChildren(element("p", "", `This compares a moment with itself. ${how}; or give the events of two moments of this file above.`));
+      Object.assign(whole.dataset, {before: got.before.active_bytes, after: got.after.active_bytes, changes: 0});
+      return;
+    }
     words.replaceChildren(
       side("Before", "reserved-ink", got.before, "cursor"), side("After", "accent-ink", got.after, "other_moment"),
       element("p", "", null, [element("b", "", change ? `${signed(change)}${share} of active memory` : "Active memory is unchanged"), `; ${counted(changes.length, "stack")}`]),
@@ -193,5 +203,5 @@ function signed(change) {
 
 /** @param {number | null} moment */
 function moment_text(moment) {
-  return moment === null ? "" : number(moment);
+  return moment === null ? "" : event_number(moment);
 }

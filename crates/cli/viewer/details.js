@@ -14,7 +14,9 @@ export function create(app) {
   const refresh = async () => {
     const {life} = app.state;
     const mine = ++turn;
-    if (life === null) return root.replaceChildren(element("h2", "", "Block"), element("p", "quiet", "Click a block, or press Enter, to pin it here."));
+    // Without a block, its panel is the last (style.css).
+    root.classList.toggle("is-empty", life === null);
+    if (life === null) return root.replaceChildren(element("p", "quiet", "Click a block, or press Enter, to pin it here."));
     try {
       const block = await app.source.block({...app.query(), life});
       if (mine === turn) show(block);

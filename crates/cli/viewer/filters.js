@@ -1,6 +1,6 @@
 // The bar of filters: stream, pool, owner, scope, action, sizes and the search, and a chip for each that is on.
 
-import {bytes, counted, element, number, plain, reason_of} from "./text.js";
+import {bytes, counted, element, events_between, number, plain, reason_of} from "./text.js";
 import {labelled} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 
@@ -208,7 +208,9 @@ function value_text(key, value) {
 function action_text(value) {
   const [name, interval] = value.split(":");
   const text = ACTIONS.find(([of]) => of === name)?.[1] ?? plain(name, 40);
-  return interval ? `${text} in ${plain(interval, 40)}` : text;
+  const [from, until] = (interval ?? "").split("-").map(Number);
+  if (!interval) return text;
+  return until > from ? `${text} in ${events_between(from, until)}` : `${text} in ${plain(interval, 40)}`;
 }
 
 /** @param {string} text @param {() => void} remove */

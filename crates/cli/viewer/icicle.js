@@ -1,12 +1,12 @@
 // The stacks of what is live, was allocated or was freed, as an icicle: the outermost frames on top, widths by bytes.
 
 import {css, text_on, token} from "./colours.js";
-import {WHOLE, bytes, counted, element, exact_bytes, file_line, frame, moment_words, number, percent, plain, reason_of} from "./text.js";
+import {WHOLE, bytes, counted, element, events_between, exact_bytes, file_line, frame, moment_words, number, percent, plain, reason_of} from "./text.js";
 import {create as create_surface, label} from "./surface.js";
 import {create as create_tip} from "./tip.js";
 import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
-import {mark, neighbour, path_of, same, tree_of} from "./branches.js";
+import {folded, mark, neighbour, path_of, same, tree_of} from "./branches.js";
 
 const ROW = 20;
 /** @type {[what: State["what"], name: string][]} */
@@ -27,6 +27,9 @@ export function create(app) {
   /** @type {Branch | null} */
   let chosen = null;
   let top = 0;
+  // The chains of calls that the reader opened.
+  /** @type {Set<number>} */
+  const open = new Set();
   const choices = WHAT.map(([what, name]) => ({what, button: button(name, "", () => app.set({what}))}));
   const summary = element("span", "quiet");
   summary.setAttribute("aria-live", "polite");
@@ -62,12 +65,19 @@ export function create(app) {
     }
     if (!got) return;
     answer = got;
-    tree = tree_of(got);
+    open.clear();
+    grow();
+    Object.assign(whole.dataset, {bytes: got.bytes, blocks: got.n_blocks, branches: got.branches.length});
+    search();
+  }
+
+  // A search is in all calls.
+  function grow() {
+    if (!answer) return;
+    tree = tree_of(app.state.search ? answer : folded(answer, open));
     zoomed = same(tree, zoomed);
     chosen = same(tree, chosen);
     spacer.style.height = `${(tree.reduce((most, of) => Math.max(most, of.depth), 0) + 2) * ROW}px`;
-    Object.assign(whole.dataset, {bytes: got.bytes, blocks: got.n_blocks, branches: tree.length});
-    search();
   }
 
   function search() {
@@ -76,7 +86,7 @@ export function create(app) {
     const {what, interval} = app.state;
     const parts = [`${bytes(answer.bytes)} in ${counted(answer.n_blocks, "block")}`];
     if (what === "live") parts.push(moment_words(app.moment()));
-    else parts.push(interval ? `between moments ${number(interval[0])} and ${number(interval[1])}` : "in the whole history (brush an interval in the timeline)");
+    else parts.push(interval ? `in ${events_between(interval[0], interval[1])}` : "in the whole history (mark an interval in the timeline)");
     if (app.state.search) parts.push(`${bytes(sum)} (${percent(answer.bytes ? sum / answer.bytes : 0)}) match`);
     if (answer.n_left_out) parts.push(`${number(answer.n_left_out)} small branches not shown`);
     summary.textContent = parts.join("; ");
@@ -139,10 +149,11 @@ export function create(app) {
     const group = branch ? hash(branch.filename || branch.name || "") : 0;
     const is_faint = app.state.search && !branch?.is_match && !branch?.is_below;
     context.globalAlpha = is_faint ? 0.25 : 1;
-    context.fillStyle = branch ? css("function", group) : look.surface;
+    const is_grey = !branch || branch.folds !== undefined;
+    context.fillStyle = is_grey ? look.surface : css("function", group);
     context.fillRect(x, y, Math.max(0.5, across - (across > 3 ? 1 : 0)), ROW - 1);
     context.globalAlpha = 1;
-    context.fillStyle = is_faint || !branch ? look.text : text_on("function", group);
+    context.fillStyle = is_faint || is_grey ? look.text : text_on("function", group);
     if (across > 24) label(context, text, x + 4, y + ROW / 2, across - 8);
     if (!branch || (branch !== chosen && !branch.is_match)) return;
     context.strokeStyle = branch === chosen ? look.accent : look.text;
@@ -195,26 +206,39 @@ export function create(app) {
   scroller.addEventListener("pointerleave", () => tip.hide());
   scroller.addEventListener("click", event => {
     const branch = hit(event);
-    if (!branch) return;
-    choose(branch);
-    zoom(branch);
+    if (branch) follow(branch);
   });
   scroller.addEventListener("keydown", event => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key.startsWith("Arrow")) choose(neighbour(tree, chosen, event.key));
-    else if (event.key === "Enter" && chosen) zoom(chosen);
+    else if (event.key === "Enter" && chosen) follow(chosen);
     else if ((event.key === "Escape" || event.key === "Backspace") && zoomed) zoom(zoomed.parent);
     else return;
     event.preventDefault();
     event.stopPropagation();
   });
 
+  // Opens calls that are folded, or zooms to one.
+  /** @param {Branch} branch */
+  function follow(branch) {
+    if (branch.folds === undefined) {
+      choose(branch);
+      return zoom(branch);
+    }
+    open.add(branch.folds);
+    grow();
+    return search();
+  }
+
   /** @param {Changed} changed */
   function update(changed) {
     if (["filters", "what", "file", "device"].some(key => changed.has(key))) load();
     else if (changed.has("cursor") && app.state.what === "live") load();
     else if (changed.has("interval") && app.state.what !== "live") load();
-    else if (changed.has("search") && answer) search();
+    else if (changed.has("search") && answer) {
+      grow();
+      search();
+    }
     if (changed.has("theme")) surface.request();
   }
 

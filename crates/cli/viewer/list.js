@@ -13,13 +13,13 @@ import {ROW, create as create_virtual} from "./virtual.js";
 
 /** @type {Column[]} */
 const COLUMNS = [
-  ["bytes", "Size", "number", of => bytes(of.bytes), "7em", "Bytes after rounding"],
-  ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7em", "Bytes that the program requested"],
-  ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "6em", "Bytes lost to rounding"],
+  ["bytes", "Size", "number", of => bytes(of.bytes), "7.5em", "Bytes after rounding"],
+  ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7.5em", "Bytes that the program requested"],
+  ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "7.5em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
   [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "The frame that allocated the block"],
-  ["from", "From", "number", of => number(of.from), "6.5em", "The moment at which the block was allocated"],
-  ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until)), "6.5em", "The moment at which the block was freed"],
+  ["from", "From", "number", of => (of.from === 0 ? "before" : number(of.from - 1)), "6.5em", "The event that allocated the block"],
+  ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until - 1)), "6.5em", "The event that freed the block"],
   ["address", "Address", "code", of => of.address, "9.5em", "The block's address"],
   [null, "Pool", "", of => of.pool, "5.5em", "The segment's pool"],
   [null, "Stream", "number", of => String(of.stream), "5em", "The block's stream"],

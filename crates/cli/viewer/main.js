@@ -179,7 +179,7 @@ function refresh_bar() {
     tab.tabIndex = is_chosen ? 0 : -1;
   }
   // What does nothing in a view is not there (style.css).
-  document.body.dataset.view = state.view;
+  document.body.dataset.shown = state.view;
   document.body.classList.toggle("has-block", state.life !== null);
   at("colour").value = state.colour;
   at("axis").value = state.axis;

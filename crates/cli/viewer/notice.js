@@ -14,7 +14,10 @@ export function create(app) {
 
   function draw() {
     const device = app.device();
-    const lines = device ? [...lacks(device, app.state), ...device.warnings] : [];
+    // What to call for a history comes first.
+    const lacking = device ? lacks(device, app.state) : [];
+    const limits = device?.warnings ?? [];
+    const lines = device?.n_events === 0 ? [...limits, ...lacking] : [...lacking, ...limits];
     whole.hidden = !lines.length;
     const text = lines.join("\n");
     if (whole.dataset.text === text) return;

@@ -1,6 +1,6 @@
 // Many files as small curves on one scale, and those that ran out of memory or whose peak is far from the median.
 
-import {bytes, counted, device_name, element, file_names, number, percent, plain, reason_of} from "./text.js";
+import {bytes, counted, device_name, element, file_names, number, plain, reason_of} from "./text.js";
 import {create as create_chart} from "./chart.js";
 
 /**
@@ -30,7 +30,7 @@ export function outliers(peaks) {
     const distance = peak - middle;
     if (peaks.length < 3 || !middle || Math.abs(distance) < FAR * middle || Math.abs(distance) <= DEVIATIONS * usual) return null;
     const side = distance > 0 ? "above" : "below";
-    return `Peak is ${percent(Math.abs(distance) / middle)} ${side} the median of ${bytes(middle)}; the typical deviation is ${percent(usual / middle)}`;
+    return `Peak is ${bytes(Math.abs(distance))} ${side} the median of ${bytes(middle)}; the typical deviation is ${bytes(usual)}`;
   });
   return {median: middle, reasons};
 }
@@ -88,7 +88,7 @@ export function create(app) {
     return app.all_files().flatMap(/** @returns {Member[]} */ (file, index) => {
       if (file.state !== "ready") return [{key: `${index}`, file: index, name: names[index], state: file.state, error: file.error}];
       const devices = file.devices ?? [];
-      return devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: devices.length > 1 ? `${names[index]}, device ${device_name(of.device)}` : names[index], state: "ready"}));
+      return devices.map(of => ({key: `${index}/${of.device}`, file: index, device: of, name: devices.length < 2 ? names[index] : app.all_files().length < 2 ? `Device ${device_name(of.device)}` : `Device ${device_name(of.device)}, ${names[index]}`, state: "ready"}));
     });
   }
 

@@ -1,6 +1,6 @@
 // The ruler of the timeline: ticks of both axes, the scopes, and the markers of peaks, failures and snapshots.
 
-import {bytes, number, plain} from "./text.js";
+import {number, plain, tick_bytes} from "./text.js";
 
 export const MARKS_HEIGHT = 16;
 export const SCOPE_HEIGHT = 16;
@@ -20,7 +20,7 @@ export function paint_bytes({context, box, view, y, inks}) {
     context.fillStyle = inks.grid;
     context.fillRect(box.left, at, box.width, 1);
     context.fillStyle = inks.quiet;
-    context.fillText(bytes(count), box.left - 6, Math.min(at, box.top + box.height - 5));
+    context.fillText(tick_bytes(count), box.left - 6, Math.min(at, box.top + box.height - 5));
   }
 }
 
@@ -33,8 +33,10 @@ export function paint_axis({context, box, view, x, inks}, is_time) {
   const at = box.top + box.height;
   context.textBaseline = "top";
   context.textAlign = "center";
-  for (let place = Math.ceil(view.from / step) * step; place <= view.to; place += step) {
-    const left = Math.round(x(place));
+  // An event is where the moment after it is.
+  const shift = is_time ? 0 : 1.5;
+  for (let place = Math.max(0, Math.ceil((view.from - shift) / step) * step); place + shift <= view.to; place += step) {
+    const left = Math.round(x(place + shift));
     context.fillStyle = inks.strong;
     context.fillRect(left, at, 1, 5);
     context.fillStyle = inks.quiet;
@@ -42,6 +44,8 @@ export function paint_axis({context, box, view, x, inks}, is_time) {
     const half = context.measureText(text).width / 2;
     context.fillText(text, Math.min(Math.max(left, box.left + half), box.left + box.width - half), at + 7);
   }
+  context.textAlign = "right";
+  context.fillText(is_time ? "time" : "event", box.left - 6, at + 7);
 }
 
 /**
@@ -72,29 +76,52 @@ export function paint_scopes({context, box, view, x, inks}, scopes, place) {
   }
 }
 
+// The width of a symbol, which no other one may cover.
+const SYMBOL = 14;
+
+// Where the symbols of the markers are: failures at their places, the others beside them. Of snapshots at one place, one is shown.
+/** @param {Geometry} of @param {Marker[]} markers @param {(moment: number) => number} place */
+function symbols({box, view, x}, markers, place) {
+  /** @type {{marker: Marker, line: number, left: number}[]} */
+  const shown = [];
+  const most = box.left + box.width - SYMBOL / 2;
+  /** @param {number} left */
+  const is_free = left => shown.every(of => Math.abs(of.left - left) >= SYMBOL);
+  for (const kind of ["oom", "peak", "snapshot"]) {
+    for (const marker of markers) {
+      const at = place(marker.moment);
+      if (marker.kind !== kind || at < view.from || at > view.to) continue;
+      const line = Math.round(x(at));
+      const left = Math.min(Math.max(line, box.left + SYMBOL / 2), most);
+      const free = kind === "peak" ? [left, left - SYMBOL, left + SYMBOL, left - 2 * SYMBOL].find(is_free) : left;
+      if (kind !== "peak" && shown.some(of => of.marker.kind === kind && Math.abs(of.line - line) < 1)) continue;
+      shown.push({marker, line, left: free ?? left});
+    }
+  }
+  return shown;
+}
+
 /**
  * Paints the markers above the plot, and a line down for peaks and failures.
  * @param {Painting} of @param {Marker[]} markers @param {(moment: number) => number} place
  */
-export function paint_markers({context, box, view, x, inks}, markers, place) {
+export function paint_markers(of, markers, place) {
+  const {context, box, inks} = of;
+  context.save();
   context.textAlign = "center";
   context.textBaseline = "middle";
-  let last = -Infinity;
-  for (const {kind, moment} of markers) {
-    const at = place(moment);
-    if (at < view.from || at > view.to) continue;
-    const left = Math.round(x(at));
-    const ink = kind === "oom" ? inks.limit : inks.marker;
-    if (left - last < 1) continue;
-    last = left;
-    context.fillStyle = ink;
+  context.font = `13px ${inks.font}`;
+  // Failures are painted last.
+  for (const {marker: {kind}, line, left} of symbols(/** @type {Geometry} */ (of), markers, place).reverse()) {
+    context.fillStyle = kind === "oom" ? inks.limit : inks.marker;
     if (kind === "oom" || kind === "peak") {
       context.globalAlpha = 0.55;
-      context.fillRect(left, MARKS_HEIGHT, 1, box.top + box.height - MARKS_HEIGHT);
+      context.fillRect(line, MARKS_HEIGHT, 1, box.top + box.height - MARKS_HEIGHT);
       context.globalAlpha = 1;
     }
     context.fillText(SYMBOLS[kind] ?? "●", left, MARKS_HEIGHT / 2);
   }
+  context.restore();
 }
 
 /**
@@ -103,12 +130,13 @@ export function paint_markers({context, box, view, x, inks}, markers, place) {
  * @param {number} left @param {number} top
  * @returns {{text: string, moment: number} | {text: string, moment?: undefined, from: number, until: number} | null}
  */
-export function text_at({box, view, x}, device, place, left, top) {
+export function text_at(of, device, place, left, top) {
+  const {box, view} = of;
   if (top < MARKS_HEIGHT) {
     /** @type {{far: number, text: string, moment: number} | null} */
     let best = null;
-    for (const marker of device.markers) {
-      const far = Math.abs(x(place(marker.moment)) - left);
+    for (const {marker, left: at} of symbols(of, device.markers, place)) {
+      const far = Math.abs(at - left);
       if (far < 8 && (!best || far < best.far)) best = {far, text: `${marker.kind}: ${marker.text}`, moment: marker.moment};
     }
     return best;

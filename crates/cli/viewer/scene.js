@@ -47,7 +47,8 @@ export function paint_base(of, app) {
   curves.paint_limit(of, device.limit_bytes);
   ruler.paint_axis(of, app.state.axis === "time");
   ruler.paint_scopes(of, device.scopes, of.place);
-  ruler.paint_markers(of, device.markers, of.place);
+  // Without events there is no moment to mark.
+  if (device.n_events > 0) ruler.paint_markers(of, device.markers, of.place);
   curves.paint_names(of, [...app.curves.keys()]);
 }
 

@@ -39,8 +39,8 @@ export function create(app, place) {
 /** @param {App} app @param {Totals} totals */
 function line(app, totals) {
   const device = app.shown();
-  const at = app.state.cursor === null ? "At the peak, " : "";
-  const event = totals.event === null ? "before the first event" : `after event ${number(totals.event)} of ${number(device.n_events)}`;
+  const at = app.state.cursor === null && device.n_events > 0 ? "At the peak, " : "";
+  const event = device.n_events === 0 ? "at the end (no history)" : totals.event === null ? "before the first event" : `after event ${number(totals.event)} of ${number(device.n_events)}`;
   /** @param {string} text */
   const sentence = text => text[0].toUpperCase() + text.slice(1);
   if (totals.is_approximate) return sentence(`${event}: about ${bytes(totals.active_bytes)} active (exact only around the peak, failed requests and the end)`);

@@ -18,6 +18,14 @@ export function bytes(count) {
 }
 
 /**
+ * Returns bytes for a tick of an axis, without zeros that say nothing: "1.5 MiB", "2 GiB".
+ * @param {number} count
+ */
+export function tick_bytes(count) {
+  return bytes(count).replace(/\.(\d*?)0+ /, (_, digits) => (digits ? `.${digits} ` : " "));
+}
+
+/**
  * Returns bytes with their exact number: "1.50 MiB (1,572,864 bytes)".
  * @param {number | null | undefined} count
  */
@@ -40,6 +48,32 @@ export function number(count) {
  */
 export function moment_words(moment) {
   return moment === 0 ? "before the first event" : `after event ${number(moment && moment - 1)}`;
+}
+
+/**
+ * Returns the number of the event after which a moment is: "1,113", as in `memreel at`. Before the first event, "start".
+ * @param {number} moment
+ */
+export function event_number(moment) {
+  return moment === 0 ? "start" : number(moment - 1);
+}
+
+/**
+ * Returns the moment after an event that a reader wrote: null for nothing, NaN for what is not an event.
+ * @param {string} text
+ */
+export function moment_of(text) {
+  const written = text.replaceAll(",", "").trim();
+  if (written === "start") return 0;
+  return written === "" ? null : /^\d{1,15}$/.test(written) ? Number(written) + 1 : NaN;
+}
+
+/**
+ * Returns the events between two moments: "events 120 to 339".
+ * @param {number} from @param {number} until
+ */
+export function events_between(from, until) {
+  return until <= from + 1 ? `event ${number(from)}` : `events ${number(from)} to ${number(until - 1)}`;
 }
 
 /**

@@ -219,6 +219,7 @@ interface Chart {
   curves: Curve[];
   most: number;
   until: number;
+  unit?: string;
   is_bare?: boolean;
 }
 
@@ -236,6 +237,8 @@ interface Branch extends Frame {
   end: number;
   is_match: boolean;
   is_below: boolean;
+  /** Of calls that are folded, the first one. */
+  folds?: number;
 }
 
 /** A segment in its row. */
@@ -280,12 +283,13 @@ interface Segments {
 
 // --- The page that follows programs.
 
+/** A site with its calls in one line, as `memreel watch` shows them. */
 interface LiveSite {
   bytes: number;
-  stack: {name: string, filename: string | null, line: number}[] | null;
+  text: string;
 }
 
-/** A device of a process at the last look, as `memreel watch --json` prints it, with its curve. */
+/** A device of a process at the last look, with its curve. */
 interface LiveDevice {
   file: string;
   process: number;

@@ -49,7 +49,9 @@ export function create(app) {
   async function refresh() {
     const {conf} = app.state;
     const key = JSON.stringify([app.query(), conf]);
-    if (!app.device() || key === done) return;
+    const device = app.device();
+    whole.hidden = !device || device.is_host || device.n_events === 0 || app.source.is_offline === true;
+    if (!device || key === done) return;
     done = key;
     if (document.activeElement !== field) field.value = conf;
     stop.hidden = !conf;

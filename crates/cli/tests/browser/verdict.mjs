@@ -1,6 +1,18 @@
 // What was found is above the picture, in the words of `memreel FILE`, and each sentence leads to its place; on a phone the picture
 // still has half of the screen. The view of answers has what the commands print. node verdict.mjs FILE...
+import {folded} from "../../viewer/branches.js";
+import {tick_bytes} from "../../viewer/text.js";
 import {browser, check, faults_of, finish, open, program, serve} from "./page.mjs";
+
+// Long chains of calls are folded, and what is below them moves up; a chain that was opened stays whole.
+const frame = (depth, bytes) => ({name: `f${depth}`, filename: "a.py", line: 1, depth, bytes, n_blocks: 1});
+const chain = n => ({bytes: 8, n_blocks: 1, n_left_out: 0, branches: [...Array(n).keys()].map(depth => frame(depth, 8)).concat([frame(n, 5), frame(n, 3)])});
+const shape = of => of.branches.map(({name, depth}) => `${depth} ${name}`).join(", ");
+check(shape(folded(chain(9), new Set())) === "0 f0, 1 7 more calls, 2 f8, 3 f9, 3 f9", shape(folded(chain(9), new Set())));
+for (const [n, open_ones] of [[4, []], [9, [0]]]) check(shape(folded(chain(n), new Set(open_ones))) === shape(chain(n)), `a chain of ${n} is folded`);
+for (const [count, text] of [[0, "0 B"], [100, "100 B"], [2 ** 31, "2 GiB"], [1.5 * 2 ** 30, "1.5 GiB"], [1.75 * 2 ** 30, "1.75 GiB"], [10 * 2 ** 20, "10 MiB"], [2.05 * 2 ** 30, "2.05 GiB"]]) {
+  check(tick_bytes(count) === text, `a tick is "${tick_bytes(count)}", not "${text}"`);
+}
 
 const PHONE = {width: 390, height: 844};
 /** What a text says, without the width of its lines. */
@@ -37,7 +49,7 @@ async function answers(page, file, device) {
     await page.evaluate(of => { location.hash = `#view=answer&question=${of[0]}&device=${of[1]}`; }, [question, device]);
     await page.waitForSelector(`.answer-text[data-question="${question}"]`, {timeout: 60000});
     const shown = (await page.$$eval(".answer-line", all => all.map(of => of.textContent))).map(words).filter(Boolean);
-    let lines = [];
+    let lines;
     try {
       lines = printed(...command, `--device=${device}`, file);
     } catch (error) {
