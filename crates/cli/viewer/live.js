@@ -2,7 +2,7 @@
 // The server keeps a bounded curve, so neither it nor the page grows with the length of the run.
 
 import {create as create_chart} from "./chart.js";
-import {bytes, counted, device_name, element, frame, number, plain, reason_of} from "./text.js";
+import {bytes, counted, device_name, element, number, plain, reason_of} from "./text.js";
 
 // Between two pictures, at least, and between two questions to a server that does not answer.
 const BETWEEN_MS = 100;
@@ -61,7 +61,7 @@ function create_tile(key) {
       figures.textContent = `${bytes(shown_bytes(device))}${device.is_running ? "" : ", ended"}`;
       tile.setAttribute("aria-pressed", String(key === selected));
       tile.classList.toggle("live-ended", !device.is_running);
-      chart.draw({curves: [{name: "bytes", ink: "--active", fill: "--rest", points}], most, until}, `${title_of(device)}: ${figures.textContent}`);
+      chart.draw({curves: [{name: "bytes", ink: "--active", fill: "--rest", points}], most, until, unit: "s"}, `${title_of(device)}: ${figures.textContent}`);
     },
   };
 }
@@ -69,18 +69,19 @@ function create_tile(key) {
 /** @param {string} heading @param {[bytes: number, name: string][]} rows */
 function table(heading, rows) {
   if (!rows.length) return [];
-  const lines = rows.map(([count, name]) => element("tr", "", null, [element("td", "number", bytes(count)), element("td", "", plain(name, 400))]));
-  return [element("h3", "", heading), element("table", "", null, [element("tbody", "", null, lines)])];
+  const lines = rows.map(([count, name]) => element("tr", "", null, [element("td", "number", bytes(count)), element("td", "code", null, [element("bdi", "", plain(name, 400))])]));
+  return [element("section", "live-list", null, [element("h3", "", heading), element("table", "", null, [element("tbody", "", null, lines)])])];
 }
 
 /** @param {LiveSite[]} sites @returns {[bytes: number, name: string][]} */
-const rows_of = sites => sites.map(({bytes: count, stack}) => [count, stack?.slice(0, 3).map(frame).join(" ← ") || "(no stack)"]);
+const rows_of = sites => sites.map(({bytes: count, text}) => [count, text]);
 
 /** @param {LiveDevice} device */
 function details(device) {
   const limit = device.limit_bytes === null ? "" : ` of ${bytes(device.limit_bytes)}`;
   const used = device.used_bytes === null ? "" : `used ${bytes(device.used_bytes)}${limit}, `;
   const text = `${used}live ${bytes(device.live_bytes)} in ${counted(device.n_live, "block")}, at most ${bytes(device.live_peak_bytes)}, reserved ${bytes(device.reserved_bytes)}; ${number(device.allocations_per_s)} allocations per second`;
+  /** @type {HTMLElement[]} */
   const lines = [element("h2", "", title_of(device)), element("p", "", text)];
   if (!device.is_running) lines.push(element("p", "warning", "The recording has ended because the process exited, was killed or called exec. These are the last figures."));
   if (device.oom) lines.push(element("p", "error", plain(`${counted(device.oom.n_ooms, "failed request")}${device.oom.why ? `: ${device.oom.why}` : ""}`, 1000)));
@@ -148,5 +149,5 @@ connect("pause", async () => {
   return "";
 });
 connect("snapshot", async () => `Wrote ${(await ask("snapshot", {method: "POST"})).files.join(", ")}`);
-connect("end", async () => (confirm("Stop memreel view? The programs keep running.") ? ask("end", {method: "POST"}) : ""));
+connect("end", async () => (confirm("Quit memreel view? The programs keep running.") ? ask("end", {method: "POST"}) : ""));
 poll();

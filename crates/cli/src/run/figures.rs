@@ -5,7 +5,7 @@
 use memreel::{FollowedDevice, Follower, LiveSums};
 use memreel_snapshot::{
     DeviceId,
-    analysis::{By, DeviceHistory, RowKind, Site, owners},
+    analysis::{By, DeviceHistory, GroupChange, RowKind, Site, owners},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -72,13 +72,22 @@ pub(crate) struct SiteBytes {
     pub(crate) bytes: i64,
     #[serde(skip)]
     pub(crate) text: String,
+    /// The same, but no two sites of a list have equal ones: it may have more calls, depending on the others.
+    #[serde(skip)]
+    pub(crate) distinct_text: String,
     #[serde(flatten)]
     frames: Value,
 }
 
 impl SiteBytes {
     fn without_stack(bytes: i128) -> SiteBytes {
-        SiteBytes { bytes: saturated(bytes), text: "(no stack)".to_owned(), frames: json!({"stack": null}) }
+        let text = "(no stack)".to_owned();
+        SiteBytes {
+            bytes: saturated(bytes),
+            distinct_text: text.clone(),
+            text,
+            frames: json!({"stack": null}),
+        }
     }
 }
 
@@ -121,33 +130,14 @@ impl Held {
         let of_device = |device: DeviceId| {
             let history = DeviceHistory::new(&now, device);
             let sites = Sites::new(&history, N_CALLS);
-            let site = |bytes: i128, site: &Site| match site {
-                // The blocks of a stack are one here, so its size says nothing.
-                Site::Size(_) => SiteBytes::without_stack(bytes),
-                site => SiteBytes {
-                    bytes: saturated(bytes),
-                    text: sites.plain(site),
-                    frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
-                },
-            };
             let grown = |before| {
                 let before = DeviceHistory::new(before, device);
                 let changes = before.diff(before.end(), &history, history.end());
-                let mut all: Vec<SiteBytes> = Vec::new();
-                let mut without_stack = 0;
-                for change in &changes {
-                    match change.after.as_ref().or(change.before.as_ref()).map(|group| &group.site) {
-                        Some(Site::Size(_)) => without_stack += change.bytes(),
-                        Some(of) if change.bytes() > 0 && all.len() < n => all.push(site(change.bytes(), of)),
-                        _ => {}
-                    }
-                }
-                if without_stack > 0 {
-                    all.push(SiteBytes::without_stack(without_stack));
-                    all.sort_by_key(|site| std::cmp::Reverse(site.bytes));
-                    all.truncate(n);
-                }
-                all
+                let of = |change: &GroupChange| {
+                    let site = &change.after.as_ref().or(change.before.as_ref())?.site;
+                    Some((change.bytes(), site.clone()))
+                };
+                of_sites(&sites, changes.iter().filter_map(of), n)
             };
             let holders = if n > 0 { history.top(history.end(), By::Stack) } else { Vec::new() };
             let [grown_in_a_minute, grown_since_begin] =
@@ -156,11 +146,11 @@ impl Held {
             HeldOfDevice {
                 device,
                 owners: table.map(|table| first_owners(&table.rows, detail.n_owners)).unwrap_or_default(),
-                holders: holders
-                    .iter()
-                    .take(n)
-                    .map(|group| site(i128::from(group.bytes), &group.site))
-                    .collect(),
+                holders: of_sites(
+                    &sites,
+                    holders.iter().map(|group| (i128::from(group.bytes), group.site.clone())),
+                    n,
+                ),
                 grown_in_a_minute,
                 grown_since_begin,
             }
@@ -172,6 +162,34 @@ impl Held {
         let found = self.0.iter_mut().find(|held| held.device == device);
         found.map(std::mem::take).unwrap_or_default()
     }
+}
+
+/// Returns the first `n` sites that have more than nothing, which are given with the most bytes first. Those without a stack
+/// are one.
+fn of_sites(sites: &Sites<'_>, found: impl Iterator<Item = (i128, Site)>, n: usize) -> Vec<SiteBytes> {
+    let (mut kept, mut without_stack) = (Vec::new(), 0);
+    for (bytes, site) in found {
+        match site {
+            // The blocks of a stack are one here, so its size says nothing.
+            Site::Size(_) => without_stack += bytes,
+            site if bytes > 0 && kept.len() < n => kept.push((bytes, site)),
+            _ => {}
+        }
+    }
+    let texts = sites.all_plain(&kept.iter().map(|(_, site)| site).collect::<Vec<_>>());
+    let row = |((bytes, site), distinct_text): (&(i128, Site), String)| SiteBytes {
+        bytes: saturated(*bytes),
+        text: sites.plain(site),
+        distinct_text,
+        frames: serde_json::to_value(sites.site_frames(site)).unwrap_or_default(),
+    };
+    let mut all: Vec<SiteBytes> = kept.iter().zip(texts).map(row).collect();
+    if without_stack > 0 {
+        all.push(SiteBytes::without_stack(without_stack));
+        all.sort_by_key(|site| std::cmp::Reverse(site.bytes));
+        all.truncate(n);
+    }
+    all
 }
 
 /// Returns the owners with the most bytes now.

@@ -54,6 +54,13 @@ impl<'a> Sites<'a> {
         self.text(site).plain()
     }
 
+    /// Returns the calls of sites, in one line each. No two sites have equal lines.
+    pub(crate) fn all_plain(&self, sites: &[&Site]) -> Vec<String> {
+        let mut texts: Vec<SiteText<'a>> = sites.iter().map(|site| self.text(site)).collect();
+        add_differences(&mut texts, usize::MAX);
+        texts.iter().map(SiteText::plain).collect()
+    }
+
     /// Returns a row for a site: figures, the innermost call, and below it its callers.
     pub(crate) fn row(&self, figures: &str, site: &Site) -> String {
         self.text(site).row(figures)

@@ -104,6 +104,13 @@ check(late.length >= SECONDS, `only ${late.length} changes were measured`);
 const load = Math.round(10 * os.loadavg()[0] / os.cpus().length) / 10;
 check(await live.$$eval(".live-tile", tiles => tiles.length) >= 1, "there is no chart");
 check(await live.$eval(".live-details", of => of.textContent.includes("Owners")), "the owners are not shown");
+// The rows name the program's lines, as `memreel watch` does, and no two of a list are equal; all lists have one column of bytes.
+const lists = await live.$$eval(".live-list", all => all.map(of => ({name: of.querySelector("h3").textContent, rows: [...of.querySelectorAll("tr")].map(row => row.cells[1].textContent), left: of.querySelector("td:last-child").getBoundingClientRect().left})));
+for (const {name, rows, left} of lists) {
+  check(new Set(rows).size === rows.length, `${name} has equal rows: ${JSON.stringify(rows)}`);
+  check(Math.abs(left - lists[0].left) < 1, `${name} begins at ${left}, not at ${lists[0].left}`);
+}
+check(lists.find(({name}) => name === "Hold most")?.rows.some(row => /\(events\.c:\d+\)/.test(row)), `the program's lines are not shown: ${JSON.stringify(lists)}`);
 
 await live.click("#pause");
 await live.waitForURL(/look\/1\/$/);

@@ -12,7 +12,7 @@ use memreel_snapshot::DeviceId;
 use serde_json::{Value, json};
 
 use super::curve::Curve;
-use crate::run::figures::Figures;
+use crate::run::figures::{Figures, SiteBytes};
 
 /// The most devices of processes that have ended.
 const MAX_ENDED: usize = 64;
@@ -25,6 +25,20 @@ pub(super) struct Kept {
     /// The devices of processes that have ended, the first that ended first.
     ended: VecDeque<Key>,
     now_us: u64,
+}
+
+/// Returns what the page draws of a look: the figures, with the text of each site that `memreel watch` shows.
+fn drawn(figures: &Figures) -> Value {
+    let mut row = serde_json::to_value(figures).unwrap_or_default();
+    for (name, sites) in [
+        ("holders", &figures.holders),
+        ("grown_in_a_minute", &figures.grown_in_a_minute),
+        ("grown_since_begin", &figures.grown_since_begin),
+    ] {
+        let of = |site: &SiteBytes| json!({ "bytes": site.bytes, "text": site.distinct_text });
+        row[name] = sites.iter().map(of).collect();
+    }
+    row
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +60,7 @@ impl Kept {
         for figures in all {
             let key = (figures.file.clone(), figures.device);
             let device = self.devices.entry(key.clone()).or_default();
-            device.figures = serde_json::to_value(figures).unwrap_or_default();
+            device.figures = drawn(figures);
             device.is_running = figures.is_running;
             device.curve.add(self.now_us, figures.used_bytes.unwrap_or(figures.live_bytes));
             if figures.is_running {
