@@ -60,7 +60,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
     let (width, height) = (LEFT + WIDTH + 20, TOP + HEIGHT + 40);
     writeln!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" style="max-width:100%;height:auto">"#
     )?;
     writeln!(out, r##"<rect width="100%" height="100%" fill="#ffffff"/>"##)?;
     writeln!(out, r#"<text x="{LEFT}" y="20" font-size="14">{}</text>"#, escape_xml(title))?;
@@ -71,9 +71,7 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
         writeln!(out, r#"<rect x="{x}" y="10" width="12" height="12" fill="{colour}"/>"#)?;
         writeln!(out, r#"<text x="{}" y="20">{name}</text>"#, x + 16)?;
     }
-    for quarter in 0..=4 {
-        let y = TOP + HEIGHT - HEIGHT * quarter / 4;
-        let bytes = Bytes(u64::try_from(u128::from(highest(points)) * u128::from(quarter) / 4).unwrap_or(0));
+    for (bytes, y) in ticks(highest(points)) {
         writeln!(out, r##"<path stroke="#888888" stroke-width="0.5" d="M{LEFT} {y}H{}"/>"##, LEFT + WIDTH)?;
         writeln!(out, r#"<text x="{}" y="{}" text-anchor="end">{bytes}</text>"#, LEFT - 6, y + 4)?;
     }
@@ -82,6 +80,30 @@ pub(crate) fn svg(points: &[Point], title: &str, out: &mut impl Write) -> io::Re
     writeln!(out, r#"<text x="{LEFT}" y="{below}">event 0</text>"#)?;
     writeln!(out, r#"<text x="{}" y="{below}" text-anchor="end">event {last}</text>"#, LEFT + WIDTH)?;
     writeln!(out, "</svg>")
+}
+
+/// The most lines of a scale above its zero.
+const MAX_TICKS: u64 = 5;
+
+/// Returns the lines of a scale up to some bytes: what each says, and how far down it is. They are multiples of a power of two.
+fn ticks(most: u64) -> impl Iterator<Item = (String, u64)> {
+    let step = most.div_ceil(MAX_TICKS).checked_next_power_of_two().unwrap_or(1 << 63);
+    (0..=most / step).map(move |n| {
+        let bytes = n * step;
+        let up = u128::from(HEIGHT) * u128::from(bytes) / u128::from(most);
+        (tick(bytes), TOP + HEIGHT - u64::try_from(up).unwrap_or(HEIGHT))
+    })
+}
+
+/// Returns bytes without zeros that say nothing: `1.5 MiB`, `2 GiB`.
+fn tick(bytes: u64) -> String {
+    let text = Bytes(bytes).to_string();
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
 }
 
 /// Returns the path of an area: steps from left to right, closed along the bottom.
@@ -95,4 +117,24 @@ fn area(points: &[Point], figure: usize) -> String {
         path += &format!("V{y:.1}H{x:.1}");
     }
     path + &format!("V{bottom}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_has_few_round_lines() {
+        let texts = |most| ticks(most).map(|(text, _)| text).collect::<Vec<_>>();
+        assert_eq!(texts(1_691_355_136), ["0 B", "512 MiB", "1 GiB", "1.5 GiB"]);
+        assert_eq!(texts(5 << 30), ["0 B", "1 GiB", "2 GiB", "3 GiB", "4 GiB", "5 GiB"]);
+        assert_eq!(texts(1), ["0 B", "1 B"]);
+        for most in [1, 999, 1 << 40, u64::MAX] {
+            let all: Vec<_> = ticks(most).collect();
+            assert!(
+                (1..=6).contains(&all.len()) && all.iter().all(|(_, y)| (TOP..=TOP + HEIGHT).contains(y)),
+                "{all:?}"
+            );
+        }
+    }
 }

@@ -41,6 +41,13 @@ fn a_report_goes_where_it_is_asked_to() {
         text.starts_with("<!doctype html>") && text.contains("<svg ") && !text.contains("<script"),
         "{text}"
     );
+    // It has the colours of the page for light and dark, fits a phone, shows its picture, and no row is empty.
+    for part in
+        ["--ground: light-dark(", "name=\"viewport\"", "<details open><summary>Memory over the history"]
+    {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert!(!text.contains("<th></th>"), "{text}");
     run(&["report", "--anonymise", RANK_1, "-o", &hidden]);
     let text = fs::read_to_string(&hidden).unwrap();
     assert!(text.contains("grew: ") && !text.contains("fsdp") && !text.contains("rank1"), "{text}");
