@@ -7,6 +7,7 @@ use std::{ffi::OsString, path::PathBuf};
 use crate::text::bytes::parse;
 
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("page").multiple(true))]
 #[command(after_help = "\
 `memreel record` records any program without changing it. It preloads
 libmemreel_preload.so, which records what the program and its child processes
@@ -34,6 +35,7 @@ Examples:
   memreel record -o run.pickle -- torchrun --nproc-per-node 8 train.py
   memreel record --heap -- git status
   memreel record --live -- python train.py      watch it in a browser
+  memreel record --view -- python train.py      explore it afterwards
 
 Exit status: that of PROGRAM, or 128 plus the signal number if a signal ended
 it; 127 if PROGRAM is not found; 126 if it cannot be run. If memreel itself
@@ -86,13 +88,17 @@ pub(crate) struct Options {
     pub(super) metrics_token: Option<PathBuf>,
 
     /// Serve a page that shows what PROGRAM and its children hold while they run, and open it in a browser
-    #[arg(long)]
+    #[arg(long, group = "page")]
     pub(super) live: bool,
 
     /// Print the page's address even if standard error is not a terminal; anyone who has the
     /// address can open the page
-    #[arg(long, requires = "live")]
+    #[arg(long, requires = "page")]
     pub(super) print_address: bool,
+
+    /// Open the page of `memreel view` on PROGRAM's snapshot when PROGRAM has ended
+    #[arg(long, group = "page")]
+    pub(super) view: bool,
 
     /// Do not turn on PyTorch's own history; leave it as the program sets it
     #[arg(long)]

@@ -32,7 +32,7 @@ use crate::{
         torch_dump::{self, TorchDump},
     },
     run::tape_file::{TapeFile, tapes_in},
-    text::{Bytes, Shown, Waiting, count},
+    text::{Bytes, Shown, Waiting, count, shell_word},
 };
 
 /// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are
@@ -346,7 +346,20 @@ impl Processes {
         let path = self.of_run(ENDING);
         run::print(&run, &bystanders, self.program, &path, options.json, out)?;
         table::print(&self.owners, &self.files, options.json, out)?;
-        run::write(&run, &path, options.json, out)
+        run::write(&run, &path, options.json, out)?;
+        match self.largest() {
+            Some(path) if !options.json => {
+                writeln!(out, "\nnext: memreel {}", shell_word(&shown(path)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the snapshot of the process with the highest peak.
+    pub(super) fn largest(&self) -> Option<&Path> {
+        let saved = self.saved.iter().filter(|recorded| !recorded.is_helper);
+        let with_path = saved.filter_map(|recorded| Some((recorded.peak.bytes, recorded.path.as_deref()?)));
+        with_path.max_by_key(|(bytes, _)| *bytes).map(|(_, path)| path)
     }
 
     /// Returns a path of the run, by its ending.

@@ -17,7 +17,10 @@ use super::{
     Metrics, bystanders::Bystanders, interrupted, keeper::Keeper, names::Names, options::Options,
     processes::Processes, run, saver::Saver, say::say, shared_files::SharedFiles,
 };
-use crate::{row::Maker, serve::live::page::LivePage};
+use crate::{
+    row::Maker,
+    serve::{live::page::LivePage, snapshot_page},
+};
 
 /// What the process needs.
 pub(super) struct Saving<'a> {
@@ -64,7 +67,7 @@ impl Saving<'_> {
         if let Some(metrics) = metrics {
             metrics.serve(&folder, options.metrics_sites);
         }
-        let opened = page.and_then(|page| page.serve_run(&folder, options.print_address, make, say));
+        let opened_page = page.and_then(|page| page.serve_run(&folder, options.print_address, make, say));
         let keeper = Keeper::start(&folder, options);
         let mut news = BufReader::new(news).lines().map_while(Result::ok);
         let Some(program) = news.next().and_then(|process| process.parse().ok()) else { return };
@@ -83,11 +86,19 @@ impl Saving<'_> {
         let mut text = Vec::new();
         // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
         let failure = Some(failure).filter(|failure| !failure.is_empty());
-        let _ = saver.finish(failure, waits, |processes| processes.print(options, bystanders, &mut text));
+        let mut largest = None;
+        let _ = saver.finish(failure, waits, |processes| {
+            let printed = processes.print(options, bystanders, &mut text);
+            largest = processes.largest().map(Path::to_owned);
+            printed
+        });
         // Nothing is left to be done, so a reader that has gone loses the lines alone.
         let _ = io::stderr().write_all(&text);
         shared_files.left().iter().for_each(|line| say(line));
-        drop(opened);
+        drop(opened_page);
+        if let Some(path) = largest.filter(|_| options.view) {
+            snapshot_page::serve(path, options.print_address, make, say);
+        }
     }
 }
 

@@ -9,5 +9,7 @@ mod connections;
 pub(crate) mod live;
 #[cfg(target_os = "linux")]
 pub(crate) mod metrics;
+#[cfg(target_os = "linux")]
+pub(crate) mod snapshot_page;
 pub(crate) mod token;
 pub(crate) mod view;

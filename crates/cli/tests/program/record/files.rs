@@ -40,6 +40,8 @@ fn children_have_files_with_rank_and_process() {
     assert_eq!(lines.len(), 2, "{}", run.err);
     assert!(lines.iter().any(|line| line.starts_with(&format!("memreel: process {process}, rank 3: "))));
     assert!(lines.iter().all(|line| line.contains(" events, peak ")), "{lines:?}");
+    let next = run.err.lines().last().and_then(|line| line.strip_prefix("next: memreel ")).unwrap();
+    assert!(files.iter().any(|file| file == next), "{next}: {files:?}");
     assert_eq!(lines.iter().filter(|line| line.ends_with(", run-rank3.pickle")).count(), 1, "{lines:?}");
     for (name, _) in run.snapshots() {
         let path = run.folder.path().join(name);

@@ -44,6 +44,29 @@ fn serve(start: &mut Start) -> (Server, ChildStdout, BufReader<ChildStderr>) {
     (Server::of(child, &address), out, lines)
 }
 
+/// `--view`: after the program, a page has its snapshot until its reader ends it; the status is the program's.
+#[test]
+fn the_page_of_the_snapshot_is_there_after_the_program() {
+    let words = ["--heap", "--view", "--print-address", "-o", "out.pickle"];
+    let mut start = record(&words, &["sh", "-c", "ls >/dev/null; exit 5"]);
+    start = start.env("SSH_TTY", "none").env("SSH_CONNECTION", "");
+    let mut child = start.spawn();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let address = |line: String| line.strip_prefix("memreel: the page is at ").map(str::to_owned);
+    let mut next = None;
+    let address = lines
+        .inspect(|line| next = line.strip_prefix("next: memreel ").map(str::to_owned).or(next.take()))
+        .find_map(address)
+        .unwrap();
+    let mut server = Server::of(child, &address);
+    let file = server.first_file();
+    assert!(file["name"].as_str().is_some_and(|name| name.ends_with(&next.unwrap())), "{file}");
+    let parts = server.get("answer").json()["parts"].clone();
+    assert!(parts[0]["lines"][0].as_str().is_some_and(|line| line.starts_with("device ")), "{parts}");
+    server.post("end");
+    assert_eq!(server.wait().code(), Some(5));
+}
+
 #[test]
 fn the_page_of_a_run_has_what_the_program_holds_and_ends_with_it() {
     let mut start = start(&[&program("staged")]);
