@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
 from memreel._errors import UsageError
+from memreel.markup import facts
 from memreel.table import Table
 
 Nested = Mapping[str, Callable[[], "type[Record]"]]
@@ -37,6 +38,9 @@ class Record:
         if isinstance(value, list):
             return [inner.of(item) for item in value]
         return value if value is None else inner.of(value)
+
+    def _repr_html_(self) -> str:
+        return facts(self._source)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the object as the program prints it with `--json`."""
@@ -76,7 +80,7 @@ class Answer(Record):
         return self._text().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return f'<pre style="white-space:pre-wrap">{html.escape(repr(self))}</pre>'
 
     def __rich__(self) -> object:
         return plain(repr(self))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from memreel._errors import UsageError
 from memreel.answer import Answer, Record, place_of
+from memreel.markup import facts, rows
 from memreel.table import Table
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class Listing(Answer, Generic[Row]):
         if field not in names:
             raise UsageError(f"{self._kind().__name__} has no field {field!r}; it has {', '.join(names)}")
         return field
+
+    def _repr_html_(self) -> str:
+        found = self._source[self._rows]
+        head = {key: value for key, value in self._source.items() if key not in ("file", "device", "schema")}
+        return facts(head) + (rows([self._flat(row) for row in found]) if found else "")
 
     @classmethod
     def _kind(cls) -> type[Record]:

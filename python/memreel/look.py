@@ -26,13 +26,13 @@ MOST_OWNERS = 5
 def page(name: str, n_events: int, devices: list[int], shown: Callable[[int], tuple[str, str]]) -> str:
     """Returns the HTML for a notebook; every text of the file is escaped.
 
-    `shown` returns what the page has of a device: its timeline as SVG, and a text.
+    `shown` returns what the page has of a device: its timeline as SVG, and a table.
     """
     devices = [device for device in devices if device >= 0]
     parts = [f"<b>{html.escape(name)}</b>: {n_events:,} events"]
     for device in devices[:MOST_DEVICES]:
-        svg, text = shown(device)
-        parts.append(f"<div>device {device}</div>{svg}<pre>{html.escape(text)}</pre>")
+        svg, table = shown(device)
+        parts.append(f"<div>device {device}</div>{svg}{table}")
     if len(devices) > MOST_DEVICES:
         parts.append(f"<div>and {len(devices) - MOST_DEVICES} more devices</div>")
     return "\n".join(parts)

@@ -352,7 +352,7 @@ class Snapshot:
         from memreel.look import page
 
         def shown(device: int) -> tuple[str, str]:
-            return drawn(self._question("timeline", device=device)), repr(self.top(n=5, device=device))
+            return drawn(self._question("timeline", device=device)), self.top(n=5, device=device)._repr_html_()
 
         return page(self.name, self.n_events, self.devices, shown)
 

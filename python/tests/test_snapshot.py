@@ -244,6 +244,18 @@ def test_names_of_a_hostile_file_are_text_in_a_notebook(tmp_path):
     assert "<svg" in page and "http" not in page.replace("http://www.w3.org", "")
 
 
+def test_a_notebook_shows_tables_with_sizes_in_words():
+    snapshot = memreel.load(FILE)
+    top, totals = snapshot.top(), snapshot.summary().peak
+    assert "<pre" not in top._repr_html_() and top._repr_html_().count("<tr>") >= len(top.groups)
+    for size in (totals.active_bytes, totals.reserved_bytes):
+        words = memreel._memreel.bytes_text(size)
+        assert f'<span title="{size:,} bytes">{words}</span>' in totals._repr_html_()
+    # The picture fits the cell.
+    page = snapshot._repr_html_()
+    assert "max-width:100%" in page and "<table>" in page and "<pre" not in page
+
+
 def test_other_libraries_take_tables():
     events = memreel.load(FILE).events
     for take in (pyarrow_rows, polars_rows, pandas_rows, duckdb_rows):
