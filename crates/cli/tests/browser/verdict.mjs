@@ -60,6 +60,23 @@ async function answers(page, file, device) {
   }
 }
 
+/** The event that allocated a block has one number: in the list, in its details, and after a jump to it, below the picture and in the steps. */
+async function one_number(page, file) {
+  await page.click('#tabs [data-view="list"]');
+  const row = await page.waitForSelector(".grid-rows .grid-row[data-life]");
+  const from = await row.$eval(".grid-cell:nth-child(6)", of => of.textContent);
+  await row.click();
+  await page.waitForSelector(".details dl");
+  const facts = await page.$eval(".details dl", of => of.textContent);
+  if (from === "before") return;
+  check(facts.includes(`Allocatedevent ${from}`), `${file}: the row says ${from}, the details ${facts}`);
+  await page.click('.details button:text-is("To its allocation")');
+  await page.click('#tabs [data-view="state"]');
+  await page.waitForFunction(event => document.getElementById("totals").textContent.startsWith(`After event ${event} of`), from, {timeout: 10000}).catch(() => {});
+  const below = await page.textContent("#totals");
+  check(below.startsWith(`After event ${from} of`) && await page.inputValue(".steps-field") === from, `${file}: the row says ${from}, the line ${below}, the steps ${await page.inputValue(".steps-field")}`);
+}
+
 /** What does nothing in a view is not there. */
 async function controls(page) {
   for (const [view, hidden] of [["timeline", []], ["state", ["axis"]], ["compare", ["colour", "axis", "search"]], ["ranks", ["colour", "axis", "search"]], ["answer", ["colour", "axis", "search"]]]) {
@@ -76,6 +93,7 @@ for (const file of process.argv.slice(2)) {
   const device = Number(await page.inputValue("#device"));
   await sentences(page, file);
   await answers(page, file, device);
+  await one_number(page, file);
   await controls(page);
   const faults = await faults_of(page);
   check(!faults.length, `${file}: ${faults.join("; ")}`);
