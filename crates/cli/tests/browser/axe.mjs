@@ -9,7 +9,7 @@ if (!AXE || !fs.existsSync(AXE)) {
   process.exit(0);
 }
 const SOURCE = fs.readFileSync(AXE, "utf8");
-const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks", "answer"];
 
 /** Notes the serious and critical faults of what is shown; returns how many others there are. */
 async function audit(page, name) {

@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import {browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
 
-const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks", "answer"];
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "memreel-empty-"));
 const ADDRESS = 2 ** 40, MIB = 2 ** 20;
 

@@ -5,7 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import {browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
 
-const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks", "answer"];
 const COLOURS = ["stack", "function", "owner", "pool", "stream", "scope"];
 const WIDTHS = [1200, 700];
 const here = path.dirname(new URL(import.meta.url).pathname);

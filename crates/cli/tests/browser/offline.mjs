@@ -4,10 +4,10 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import {pathToFileURL} from "node:url";
-import {PROGRAM, browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
+import {PROGRAM, browser, check, faults_of, finish, open, program, serve, settled} from "./page.mjs";
 
 const MOST_BYTES = 20e6;
-const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks", "answer"];
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "memreel-offline-"));
 const chromium = await browser();
 for (const file of process.argv.slice(2)) {
@@ -26,6 +26,9 @@ for (const file of process.argv.slice(2)) {
   const at_peak = await page.evaluate(event => window.memreel.totals(event), peak.moment - 1);
   for (const key of ["allocated_bytes", "active_bytes", "reserved_bytes"]) check(at_peak[key] === peak[key], `${name}: ${key} at the peak: ${at_peak[key]}, the server has ${peak[key]}`);
   server.end();
+  await page.waitForSelector('.verdict[data-state="ready"]');
+  const found = await page.$$eval(".verdict-line", all => all.map(of => of.textContent));
+  check(found.length > 0 && found.every(line => program(file).replace(/\s+/g, " ").includes(line.replace(/\s+/g, " "))), `${name}: found ${JSON.stringify(found)}`);
   for (const [index, view] of VIEWS.entries()) {
     await page.keyboard.press(String(index + 1));
     await page.waitForTimeout(300);

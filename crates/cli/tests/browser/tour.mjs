@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import {browser, check, faults_of, finish, open, serve, settled} from "./page.mjs";
 
-const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks"];
+const VIEWS = ["timeline", "state", "stacks", "list", "compare", "ranks", "answer"];
 const OURS = "fixtures/torch-2.11/snapshots";
 const [folder, ...words] = process.argv.slice(2);
 const scenes = words.length ? words : [`oom=${OURS}/oom_fragment.pickle`, `stacks=${OURS}/transformer_all_stacks.pickle`];
