@@ -87,7 +87,7 @@ fn the_file_and_the_error_agree() {
     assert_eq!(read("oom.verdict.txt").trim_end(), text(&error));
     assert_eq!(read("oom.verdict.json").trim_end(), error.verdict.as_ref().unwrap().json);
     let snapshot = pickle::load(&path).unwrap();
-    let history = DeviceHistory::new(&snapshot, 0.into());
+    let history = DeviceHistory::new(&snapshot, 0);
     let report = history.oom().unwrap().of_device(error.device_total_bytes);
     let explanation = explain(&history, report);
     assert_eq!(explanation.text(5), text(&error));

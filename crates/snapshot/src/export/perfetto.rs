@@ -80,7 +80,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn device(&mut self, device: usize) {
-        let history = self.histories.of(device.into());
+        let history = self.histories.of(device);
         if history.entries().is_empty() && history.segments().is_empty() {
             return;
         }

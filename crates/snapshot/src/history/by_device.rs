@@ -43,7 +43,8 @@ impl<'a> ByDevice<'a> {
 
     /// Returns the segments of a device with their indices, in the order of the file. Those of pinned host memory are a list of
     /// their own, with its own indices.
-    pub fn segments(&self, device: DeviceId) -> impl Iterator<Item = (usize, &'a Segment)> {
+    pub fn segments(&self, device: impl Into<DeviceId>) -> impl Iterator<Item = (usize, &'a Segment)> {
+        let device = device.into();
         let all = &self.snapshot.segments;
         let places = self.segments.get_or_init(|| places(all.iter().map(|segment| segment.device)));
         let own = of_device(places, device).iter().map(|place| (*place, &all[*place]));
@@ -52,8 +53,8 @@ impl<'a> ByDevice<'a> {
     }
 
     /// Returns what the settings state about the recording of a device.
-    pub fn recorded(&self, device: DeviceId) -> RecordedSettings {
-        self.all_recorded().of(device)
+    pub fn recorded(&self, device: impl Into<DeviceId>) -> RecordedSettings {
+        self.all_recorded().of(device.into())
     }
 
     /// Returns whether the settings state that all events were recorded, so that a device without events had none.
@@ -76,10 +77,10 @@ impl<'a> ByDevice<'a> {
     }
 
     /// Returns the indices of the annotations of a device, in the order of the file.
-    pub fn annotations(&self, device: DeviceId) -> &[usize] {
+    pub fn annotations(&self, device: impl Into<DeviceId>) -> &[usize] {
         let all = &self.snapshot.external_annotations;
         let device_of = |annotation: &Annotation| annotation.device;
-        of_device(self.annotations.get_or_init(|| places(all.iter().map(device_of))), device)
+        of_device(self.annotations.get_or_init(|| places(all.iter().map(device_of))), device.into())
     }
 }
 

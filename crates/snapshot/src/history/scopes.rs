@@ -99,8 +99,8 @@ const OUTSIDE: u32 = 0;
 impl<'a> Scopes<'a> {
     /// Reads the scopes of a device.
     #[must_use]
-    pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> Scopes<'a> {
-        Scopes::of_device(&ByDevice::new(snapshot), device)
+    pub fn new(snapshot: &'a Snapshot, device: impl Into<DeviceId>) -> Scopes<'a> {
+        Scopes::of_device(&ByDevice::new(snapshot), device.into())
     }
 
     /// Reads the scopes of a device. Like [`Scopes::new`], for several devices of one snapshot.

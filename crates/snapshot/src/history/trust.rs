@@ -86,7 +86,7 @@ impl Trust {
     /// The facts about a device that the settings of a snapshot say.
     #[doc(hidden)]
     #[must_use]
-    pub fn from_settings(records: &ByDevice<'_>, device: DeviceId) -> Trust {
+    pub fn from_settings(records: &ByDevice<'_>, device: impl Into<DeviceId>) -> Trust {
         let RecordedSettings {
             has_lost,
             n_lost,

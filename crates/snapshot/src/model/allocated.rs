@@ -111,7 +111,8 @@ impl Snapshot {
     /// Returns what was allocated with each stack of a device since the recording started, including events that its
     /// ring lost; `None` if the file does not have it.
     #[must_use]
-    pub fn allocated(&self, device: DeviceId) -> Option<AllocatedOfRun> {
+    pub fn allocated(&self, device: impl Into<DeviceId>) -> Option<AllocatedOfRun> {
+        let device = device.into();
         let all = self.allocator_settings()?.get(ALLOCATED)?.as_elements()?;
         let of_device = all.iter().find(|of| of.get("device").and_then(Value::as_int) == Some(device.0))?;
         let mut frames = FrameReader::of(of_device.get("frames")?)?;

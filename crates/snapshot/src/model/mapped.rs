@@ -51,9 +51,9 @@ impl Snapshot {
     /// Returns the ranges that the program with this heap mapped itself, by address, and a snapshot with only their
     /// stacks; `None` if the file does not have them.
     #[must_use]
-    pub fn mapped(&self, heap: DeviceId) -> Option<(Snapshot, Vec<MappedRange>)> {
+    pub fn mapped(&self, heap: impl Into<DeviceId>) -> Option<(Snapshot, Vec<MappedRange>)> {
         let all = self.allocator_settings()?.get(MAPPED)?;
-        if all.get("device").and_then(Value::as_int) != Some(heap.0) {
+        if all.get("device").and_then(Value::as_int) != Some(heap.into().0) {
             return None;
         }
         let mut frames = FrameReader::of(all.get("frames")?)?;

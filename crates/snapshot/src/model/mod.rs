@@ -196,7 +196,8 @@ impl Snapshot {
     /// Returns the events of a device, oldest first; none if the file has no trace of it. [`DeviceId::HOST`] has those of
     /// pinned host memory.
     #[must_use]
-    pub fn trace(&self, device: DeviceId) -> &[TraceEntry] {
+    pub fn trace(&self, device: impl Into<DeviceId>) -> &[TraceEntry] {
+        let device = device.into();
         if device == DeviceId::HOST {
             return &self.host_traces;
         }

@@ -31,9 +31,9 @@ pub fn parts(snapshot: &Snapshot) -> impl Iterator<Item = (DeviceId, Snapshot)> 
 
 /// Returns the part of one device; `None` if it has no events and no segments.
 #[must_use]
-pub fn part(snapshot: &Snapshot, device: DeviceId) -> Option<Snapshot> {
+pub fn part(snapshot: &Snapshot, device: impl Into<DeviceId>) -> Option<Snapshot> {
     let parts = Parts::new(snapshot);
-    let device = u16::try_from(device.0).ok()?;
+    let device = u16::try_from(device.into().0).ok()?;
     parts.devices.contains(&device).then(|| parts.part(device))
 }
 
@@ -70,9 +70,9 @@ impl<'a> Parts<'a> {
             ..Snapshot::default()
         };
         let mut tables = OwnTables::default();
-        let entries = snapshot.trace(number.into()).iter();
+        let entries = snapshot.trace(number).iter();
         part.device_traces[device] = entries.map(|entry| tables.entry(entry, snapshot, &mut part)).collect();
-        let segments = self.records.segments(number.into());
+        let segments = self.records.segments(number);
         part.segments = segments.map(|(_, segment)| tables.segment(segment, snapshot, &mut part)).collect();
         let is_first = self.devices.first() == Some(&number);
         if is_first {
@@ -92,7 +92,7 @@ impl<'a> Parts<'a> {
     /// Returns the annotations that belong to a device, by their places.
     fn annotations(&self, device: usize, is_first: bool) -> Vec<usize> {
         let has_trace = device < self.snapshot.device_traces.len();
-        let own = if has_trace { self.records.annotations(device.into()) } else { &[] };
+        let own = if has_trace { self.records.annotations(device) } else { &[] };
         let foreign = if is_first { &self.foreign[..] } else { &[] };
         let mut places = [own, foreign].concat();
         places.sort_unstable();

@@ -137,8 +137,8 @@ impl Error {
 
     /// Creates the error of a history that cannot be replayed.
     #[cold]
-    pub fn history(device: DeviceId, entry: Option<usize>, what: impl Into<String>) -> Error {
-        Error(Box::new(Kind::History { device, entry, what: what.into() }))
+    pub fn history(device: impl Into<DeviceId>, entry: Option<usize>, what: impl Into<String>) -> Error {
+        Error(Box::new(Kind::History { device: device.into(), entry, what: what.into() }))
     }
 
     /// Returns whether a request failed for lack of memory. A size of 2^60 bytes or more counts, as in PyTorch.

@@ -76,8 +76,8 @@ pub fn devices(snapshot: &Snapshot) -> Vec<DeviceId> {
 impl<'a> DeviceHistory<'a> {
     /// Reads the trace and the segments of a device. Both may be empty.
     #[must_use]
-    pub fn new(snapshot: &'a Snapshot, device: DeviceId) -> DeviceHistory<'a> {
-        DeviceHistory::sharing(Arc::new(SharedRecords::new(snapshot)), device)
+    pub fn new(snapshot: &'a Snapshot, device: impl Into<DeviceId>) -> DeviceHistory<'a> {
+        DeviceHistory::sharing(Arc::new(SharedRecords::new(snapshot)), device.into())
     }
 
     /// Like [`DeviceHistory::new`], for several devices of one snapshot.

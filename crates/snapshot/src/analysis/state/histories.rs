@@ -31,7 +31,7 @@ impl<'a> Histories<'a> {
 
     /// Reads the trace and the segments of a device. Like [`DeviceHistory::new`].
     #[must_use]
-    pub fn of(&self, device: DeviceId) -> DeviceHistory<'a> {
-        DeviceHistory::sharing(self.0.clone(), device)
+    pub fn of(&self, device: impl Into<DeviceId>) -> DeviceHistory<'a> {
+        DeviceHistory::sharing(self.0.clone(), device.into())
     }
 }

@@ -75,7 +75,7 @@ pub struct TraceLine<'a> {
 /// For several devices of one snapshot, [`TraceNames`] finds the segments once.
 pub fn trace_lines(
     snapshot: &Snapshot,
-    device: DeviceId,
+    device: impl Into<DeviceId>,
     naming: Naming,
 ) -> impl Iterator<Item = TraceLine<'_>> {
     TraceNames::new(snapshot, naming).lines(device)
@@ -98,7 +98,11 @@ impl<'a> TraceNames<'a> {
     }
 
     /// Returns the entries of a device's trace with their names, one by one.
-    pub fn lines(&self, device: DeviceId) -> impl Iterator<Item = TraceLine<'a>> + use<'a> {
+    pub fn lines<D>(&self, device: D) -> impl Iterator<Item = TraceLine<'a>> + use<'a, D>
+    where
+        D: Into<DeviceId>,
+    {
+        let device = device.into();
         let final_segments = match self.naming {
             Naming::PyTorch => self.of_all.get_or_init(|| {
                 let all = self.records.snapshot().segments.iter().enumerate();

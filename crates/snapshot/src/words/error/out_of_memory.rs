@@ -65,9 +65,9 @@ impl OomVerdict {
 impl OutOfMemory {
     /// Creates the figures of a device without memory; the caller sets those that it knows.
     #[must_use]
-    pub fn new(device: DeviceId) -> OutOfMemory {
+    pub fn new(device: impl Into<DeviceId>) -> OutOfMemory {
         OutOfMemory {
-            device,
+            device: device.into(),
             requested_bytes: 0,
             rounded_bytes: 0,
             segment_bytes: 0,

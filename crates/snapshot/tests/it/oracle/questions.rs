@@ -47,7 +47,7 @@ pub(crate) fn ask(file: &File, random: &mut Random, compared: &mut Compared) {
 }
 
 pub(crate) fn history_of(snapshot: &Snapshot, device: u64) -> DeviceHistory<'_> {
-    DeviceHistory::new(snapshot, u16::try_from(device).expect("a few devices").into())
+    DeviceHistory::new(snapshot, u16::try_from(device).expect("a few devices"))
 }
 
 pub(crate) fn moment(number: usize) -> Moment {
