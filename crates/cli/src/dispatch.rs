@@ -33,15 +33,18 @@ fn with_whole_sizes(words: Vec<OsString>) -> Vec<OsString> {
         let is_unit = |unit: &str| {
             unit.starts_with(|c: char| c.is_ascii_alphabetic()) && Bytes::parse(&format!("1{unit}")).is_some()
         };
-        let is_number = |number: &str| number.parse::<f64>().is_ok();
+        // `forward=200` and `--max-peak=200` too.
+        let is_number =
+            |text: &str| text.rsplit('=').next().is_some_and(|number| number.parse::<f64>().is_ok());
         number.to_str().is_some_and(is_number)
             && unit.to_str().is_some_and(is_unit)
             && !Path::new(unit).exists()
     };
+    let is_option = |word: &OsStr| word.to_string_lossy().starts_with("--");
     let mut whole: Vec<OsString> = Vec::with_capacity(words.len());
     for word in words {
         match &mut whole[..] {
-            [.., option, number] if option.to_string_lossy().starts_with("--") && is_size(number, &word) => {
+            [.., option, number] if (is_option(option) || is_option(number)) && is_size(number, &word) => {
                 number.push(word)
             }
             _ => whole.push(word),
@@ -87,6 +90,10 @@ mod tests {
         assert_eq!(
             joined(&["memreel", "gate", "--max-peak", "1.5", "gib"]),
             "memreel gate --max-peak 1.5gib"
+        );
+        assert_eq!(
+            joined(&["memreel", "gate", "--max-peak", "forward=2", "GiB", "--max-live=1", "MB", "a"]),
+            "memreel gate --max-peak forward=2GiB --max-live=1MB a"
         );
         for unchanged in
             ["memreel top -n 5 MiB", "memreel record a --limit 2 GiB", "memreel fit 4 MB", "memreel"]
