@@ -2,15 +2,15 @@
 //! `cargo run --example 02_wrap_your_allocator`
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::sync::Mutex;
 
 use memreel::recorder::{Recorder, Recording};
-use memreel::{Address, Allocate, DeviceId, Recorded, StreamId, pickle, snapshot};
+use memreel::{Address, Allocate, Recorded, StreamId};
 
 /// An allocator of your own: it hands out one block after the other and never reuses memory.
 struct Arena {
     memory: Vec<u8>,
-    used: Cell<usize>,
+    used: Mutex<usize>,
 }
 
 impl Allocate for Arena {
@@ -18,9 +18,10 @@ impl Allocate for Arena {
     type Error = String;
 
     fn allocate(&self, bytes: u64) -> Result<usize, String> {
-        let block = self.used.get();
+        let mut used = self.used.lock().map_err(|_| "another thread panicked")?;
+        let block = *used;
         let end = usize::try_from(bytes).ok().and_then(|bytes| block.checked_add(bytes));
-        self.used.set(end.filter(|end| *end <= self.memory.len()).ok_or("the arena is full")?);
+        *used = end.filter(|end| *end <= self.memory.len()).ok_or("the arena is full")?;
         Ok(block)
     }
 
@@ -34,16 +35,15 @@ impl Allocate for Arena {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all());
-    let arena = Arena { memory: vec![0; 2 << 20], used: Cell::new(0) };
-    let arena = Recorded::new(arena, &recorder, DeviceId(0)); // the one line
+    let arena = Arena { memory: vec![0; 2 << 20], used: Mutex::default() };
+    let arena = Recorded::new(arena, &recorder, 0); // the one line
 
     // Its own memory is a segment; without this line each block would be one.
-    arena.ledger().segment_alloc(arena.inner().address_of(&0), 2 << 20, StreamId::DEFAULT);
+    arena.ledger().segment_alloc(arena.inner().address_of(&0), 2 << 20, StreamId::DEFAULT)?;
     let [first, _second] = [arena.allocate(4096)?, arena.allocate(100_000)?];
     arena.deallocate(first);
 
-    let snapshot = snapshot::collect(&recorder, &[arena.ledger()], Default::default());
-    pickle::save(&snapshot, "snapshot.pickle")?;
-    println!("wrote snapshot.pickle with {} events", snapshot.device_traces[0].len());
+    recorder.save("snapshot.pickle", [&arena])?;
+    println!("wrote snapshot.pickle with {} events", recorder.n_events(0));
     Ok(())
 }

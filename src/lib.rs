@@ -53,20 +53,22 @@
 //! A [`Ledger`](ledger::Ledger) takes the reports of any allocator and keeps the list of its blocks.
 //!
 //! ```
-//! use memreel::{Address, DeviceId, StreamId, recorder::{Recording, Recorder}, snapshot};
+//! use memreel::{Address, StreamId, recorder::{Recording, Recorder}};
 //!
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("snapshot.pickle");
 //! let recorder = Recorder::new();
 //! recorder.record_history(&Recording::all());
-//! let ledger = recorder.ledger(DeviceId(0));
+//! let ledger = recorder.ledger(0); // of device 0
 //!
 //! let block = vec![0_u8; 4096]; // from your allocator
 //! let address = Address(block.as_ptr().addr() as u64);
-//! ledger.alloc(address, 4096, StreamId::DEFAULT);
-//! let during = snapshot::collect(&recorder, &[&ledger], snapshot::Dialect::default());
-//! ledger.free(address); // before the memory can be allocated again
+//! ledger.alloc(address, 4096, StreamId::DEFAULT)?;
+//! recorder.save(&path, [&ledger])?;
+//! ledger.free(address)?; // before the memory can be allocated again
 //! drop(block);
-//!
-//! assert_eq!(during.segments.len(), 1);
+//! # assert_eq!(memreel::pickle::load(&path)?.segments.len(), 1);
+//! # Ok::<(), memreel::Error>(())
 //! ```
 //!
 //! [`Recorded`] reports to a ledger for you: it wraps an allocator of any kind. If your allocator already keeps such

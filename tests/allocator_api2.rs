@@ -18,7 +18,7 @@ fn an_allocator_of_collections_is_recorded() {
     recorder.record_history(&Recording::all().context(Context::None));
     let heap = Recorded::new(Global, &recorder, DeviceId(0));
     let live = || -> std::vec::Vec<u64> {
-        let snapshot = collect(&recorder, &[&heap], Dialect::default());
+        let snapshot = collect(&recorder, [&heap], Dialect::default());
         let blocks = snapshot.segments.iter().flat_map(|segment| &segment.blocks);
         blocks
             .filter(|block| block.state == Some(BlockState::ActiveAllocated))

@@ -72,9 +72,9 @@ fn work(ledger: &Ledger, blocks: std::ops::Range<u64>) {
     let address = |block: u64| Address((block % (2 * N_LIVE) + 1) << 12);
     for block in blocks {
         if block >= N_LIVE {
-            ledger.free(address(block - N_LIVE));
+            ledger.free(address(block - N_LIVE)).unwrap();
         }
-        ledger.alloc(address(block), 16 + block % 1021, StreamId::DEFAULT);
+        ledger.alloc(address(block), 16 + block % 1021, StreamId::DEFAULT).unwrap();
     }
 }
 

@@ -95,7 +95,7 @@ fn a_snapshot_of_the_global_allocator_is_collected_and_named() {
     let kept: Vec<Vec<u8>> = (1..=20).map(|n| vec![0; LARGE * n]).collect();
     // The recorder keeps a copy of the name, which is as large as blocks that the allocator names.
     drop(recorder.scope(&"a".repeat(2 * LARGE + 1)));
-    let snapshot = snapshot::collect(&recorder, &[&NoList], Dialect::default());
+    let snapshot = snapshot::collect(&recorder, [&NoList], Dialect::default());
     recorder.record_history(&Recording::off());
     let is_ours = |bytes: u64| kept.iter().any(|vector| vector.len() as u64 == bytes);
     let allocs = snapshot.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));

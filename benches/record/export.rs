@@ -38,7 +38,7 @@ fn export(reporter: &Reporter) {
         let _ = std::fs::remove_file(&path);
         seconds(|| {
             let ledger = recorder.ledger(DeviceId(0));
-            write(&collect_lazily(&recorder, &[&ledger], Dialect::default()), &path);
+            write(&collect_lazily(&recorder, [&ledger], Dialect::default()), &path);
         })
     });
     reporter.report_many("export_1m", "memreel", N_EVENTS, whole);
@@ -80,7 +80,7 @@ fn filled() -> Recorder {
 }
 
 fn snapshot(recorder: &Recorder) -> Snapshot {
-    collect(recorder, &[&recorder.ledger(DeviceId(0))], Dialect::default())
+    collect(recorder, [&recorder.ledger(DeviceId(0))], Dialect::default())
 }
 
 /// Symbolises addresses from all over this program that were not symbolised before.

@@ -24,8 +24,7 @@ use super::TapeSnapshot;
 ///
 /// let reel = Reel::builder().history(Recording::all().min_size(1 << 20)).build()?;
 /// let _small = reel.alloc(1000)?;
-/// let allocators = [&reel.allocators()[0] as &dyn memreel::integrate::Inventory];
-/// let recorded = snapshot::collect_lazily(reel.recorder(), &allocators, Default::default());
+/// let recorded = snapshot::collect_lazily(reel.recorder(), reel.allocators(), Default::default());
 /// let completed = Completed::new(recorded).into_snapshot();
 /// assert_eq!(completed.device_traces[0].len(), 2, "the segment, and the block that was left out");
 /// # Ok::<(), memreel::Error>(())

@@ -4,7 +4,7 @@
 //! a snapshot of a tape's file.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use rustc_hash::FxHashMap;
 
@@ -15,10 +15,13 @@ mod recovered;
 mod take;
 mod tape_snapshot;
 
-use memreel_snapshot::model::{
-    Allocated, Annotation, Block, Field, Frame, FrameIndex, MappedRange, RecordedSettings, Segment, Shape,
-    ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, Text, TopLevel, Value, resident_setting,
-    store_allocated, store_mapped, usage_setting,
+use memreel_snapshot::{
+    model::{
+        Allocated, Annotation, Block, Field, Frame, FrameIndex, MappedRange, RecordedSettings, Segment,
+        Shape, ShapeId, Shapes, Slot, Snapshot, StackIndex, StackTable, Text, TopLevel, Value,
+        resident_setting, store_allocated, store_mapped, usage_setting,
+    },
+    pickle,
 };
 use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, NamedStacks};
@@ -36,7 +39,8 @@ use crate::{
     stack::{SourceFrame, Symbol, stack_method},
 };
 use memreel_snapshot::words::{
-    BlockState, Bytes, Inventory, InventoryBlock, InventorySegment, PoolId, SettingsReport, StackId, usage,
+    BlockState, Bytes, Inventory, InventoryBlock, InventorySegment, PoolId, Result, SettingsReport, StackId,
+    usage,
 };
 
 /// The version of PyTorch whose keys a snapshot has.
@@ -59,38 +63,89 @@ pub enum Dialect {
 ///
 /// Inventories of devices outside `0..65_536` are left out: a snapshot has no trace for them.
 #[must_use]
-pub fn collect(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> Snapshot {
+pub fn collect<'a>(
+    recorder: &Recorder,
+    inventories: impl IntoIterator<Item = &'a (impl Inventory + ?Sized + 'a)>,
+    dialect: Dialect,
+) -> Snapshot {
     collect_lazily(recorder, inventories, dialect).into_snapshot()
 }
 
 /// Returns a snapshot whose events stay on their tapes until they are written. Otherwise like [`collect`].
 #[must_use]
-pub fn collect_lazily(recorder: &Recorder, inventories: &[&dyn Inventory], dialect: Dialect) -> TapeSnapshot {
+pub fn collect_lazily<'a>(
+    recorder: &Recorder,
+    inventories: impl IntoIterator<Item = &'a (impl Inventory + ?Sized + 'a)>,
+    dialect: Dialect,
+) -> TapeSnapshot {
     collected(recorder, inventories, dialect, Taking::RecordedSettings)
 }
 
 /// Like [`collect_lazily`], for memreel's own use and of tapes: no `snapshot` event is recorded.
 #[must_use]
-pub(crate) fn collect_quietly(
+pub(crate) fn collect_quietly<'a>(
     source: &dyn Source,
-    inventories: &[&dyn Inventory],
+    inventories: impl IntoIterator<Item = &'a (impl Inventory + ?Sized + 'a)>,
     dialect: Dialect,
 ) -> TapeSnapshot {
     collected(source, inventories, dialect, Taking::Quiet)
 }
 
-fn collected(
+impl Recorder {
+    /// Writes a snapshot of allocators, each with the events of its device, to a file that
+    /// <https://pytorch.org/memory_viz> opens. See [`collect_lazily`] for other dialects.
+    ///
+    /// An allocator is a [`Recorded`](crate::Recorded), a `Ledger` or one of your own. Those of
+    /// several types are a list of `&dyn Inventory`.
+    ///
+    /// ```
+    /// use std::alloc::System;
+    /// use memreel::{Recorded, integrate::Inventory, pickle, recorder::{Recorder, Recording}};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("snapshot.pickle");
+    /// let recorder = Recorder::new();
+    /// recorder.record_history(&Recording::all());
+    /// let arena = Recorded::new(System, &recorder, 0);
+    /// recorder.save(&path, [&arena])?;
+    /// recorder.save(&path, [&arena as &dyn Inventory, &recorder.ledger(1)])?;
+    /// assert_eq!(pickle::load(&path)?.device_traces.len(), 2);
+    /// # Ok::<(), memreel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io); an existing file at `path` is then unchanged.
+    pub fn save<'a>(
+        &self,
+        path: impl AsRef<Path>,
+        allocators: impl IntoIterator<Item = &'a (impl Inventory + ?Sized + 'a)>,
+    ) -> Result<()> {
+        let recorded = collect_lazily(self, allocators, Dialect::default());
+        pickle::save(&Completed::new(recorded), path.as_ref())
+    }
+}
+
+fn collected<'a>(
     source: &dyn Source,
-    inventories: &[&dyn Inventory],
+    inventories: impl IntoIterator<Item = &'a (impl Inventory + ?Sized + 'a)>,
     dialect: Dialect,
     taking: Taking,
 ) -> TapeSnapshot {
     // What a snapshot takes for itself is none of the heap that it is of.
     let _own = Guard::enter();
-    let mut takes: Vec<Take> =
-        inventories.iter().filter_map(|inventory| Take::new(source, *inventory, taking)).collect();
+    let mut inventories = inventories.into_iter().peekable();
+    let settings = inventories.peek().map(|inventory| inventory.settings()).unwrap_or_default();
+    let takes = inventories.filter_map(|inventory| Take::new(source, inventory, taking)).collect();
+    snapshot_of_takes(source, takes, &settings, dialect)
+}
+
+fn snapshot_of_takes(
+    source: &dyn Source,
+    mut takes: Vec<Take>,
+    settings: &SettingsReport,
+    dialect: Dialect,
+) -> TapeSnapshot {
     open_empty(&mut takes);
-    let settings = inventories.first().map(|inventory| inventory.settings()).unwrap_or_default();
     let facts = source.facts();
     let mut tally = Tally::default();
     takes.iter().for_each(|take| take.log.count_into(&mut tally));
@@ -106,7 +161,7 @@ fn collected(
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(&facts);
     let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
-    collector.top(&settings, &facts, n_lost);
+    collector.top(settings, &facts, n_lost);
     RecordedSettings::store(&mut collector.snapshot, &recorded(&facts, &takes));
     collector.allocated(&takes);
     collector.mapped(&facts);

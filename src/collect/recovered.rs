@@ -228,7 +228,5 @@ impl Recovered {
 
 /// Returns the snapshot of a tape that was read.
 pub(crate) fn snapshot_of(tape: &PastTape) -> TapeSnapshot {
-    let inventories: Vec<&dyn Inventory> =
-        tape.inventories.iter().map(|inventory| inventory as &dyn Inventory).collect();
-    collect_quietly(tape, &inventories, Dialect::default())
+    collect_quietly(tape, &tape.inventories, Dialect::default())
 }

@@ -36,7 +36,11 @@ pub(super) enum Taking {
 
 impl Take {
     /// Looks at a device; `None` if it has no trace in a snapshot.
-    pub(super) fn new(source: &dyn Source, inventory: &dyn Inventory, taking: Taking) -> Option<Take> {
+    pub(super) fn new(
+        source: &dyn Source,
+        inventory: &(impl Inventory + ?Sized),
+        taking: Taking,
+    ) -> Option<Take> {
         let device = inventory.device().index().filter(|device| *device < MAX_DEVICES)?;
         let events = source.events(inventory.device());
         let mut seen: Option<Cut> = None;

@@ -10,11 +10,11 @@ use memreel_snapshot::words::{Action, DeviceId, StackId};
 /// A process that is out of memory can write it: a million events take a hundredth of what they take in a [`Snapshot`].
 ///
 /// ```
-/// use memreel::{DeviceId, pickle, recorder::{Recording, Recorder}, snapshot};
+/// use memreel::{pickle, recorder::{Recording, Recorder}, snapshot};
 ///
 /// let recorder = Recorder::new();
 /// recorder.record_history(&Recording::all());
-/// let recorded = snapshot::collect_lazily(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+/// let recorded = snapshot::collect_lazily(&recorder, [&recorder.ledger(0)], Default::default());
 /// let mut file = Vec::new();
 /// pickle::write(&recorded, &mut file)?;
 /// assert_eq!(file, pickle::to_vec(&recorded.into_snapshot()));

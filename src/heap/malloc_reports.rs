@@ -23,7 +23,7 @@ use memreel_snapshot::words::{DeviceId, Inventory, usage};
 /// let moves = heap.begin_move(0x5000).unwrap();
 /// heap.moved(moves);
 /// heap.allocated(0x6000, 200);
-/// let seen = snapshot::collect(&recorder, &[heap.inventory()], Default::default());
+/// let seen = snapshot::collect(&recorder, [heap.inventory()], Default::default());
 /// assert_eq!(seen.device_traces[1].len(), 5, "the pages; an allocation, its free in two events, an allocation");
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,8 @@ pub struct BlockMove {
 impl MallocReports {
     /// Makes the heap a device of a recorder; `None` if it already belongs to another recorder.
     #[must_use]
-    pub fn connect(recorder: &Recorder, device: DeviceId) -> Option<MallocReports> {
+    pub fn connect(recorder: &Recorder, device: impl Into<DeviceId>) -> Option<MallocReports> {
+        let device = device.into();
         super::connect(recorder, device);
         let heap = ProcessHeap::get().filter(|heap| heap.is_of(recorder))?;
         recorder.describe_device(device, usage::HEAP, "");

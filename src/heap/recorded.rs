@@ -35,8 +35,8 @@ pub trait Allocate {
 /// Wraps an allocator of any kind and records its history: every allocation and free is reported to a [`Ledger`].
 ///
 /// One line wraps an allocator. The wrapper is an allocator too: of its own blocks ([`Allocate`]), a [`GlobalAlloc`],
-/// or, with the feature `allocator-api2`, an `allocator_api2::Allocator`. It is also the [`Inventory`] that a snapshot
-/// needs.
+/// or, with the feature `allocator-api2`, an `allocator_api2::Allocator`. A snapshot is made of it, or, if
+/// threads cannot share the allocator, of its ledger.
 ///
 /// ```
 /// use std::alloc::{GlobalAlloc, Layout, System};
@@ -50,7 +50,7 @@ pub trait Allocate {
 /// // SAFETY: the layout has a size, and the block is freed once with the same layout.
 /// let during = unsafe {
 ///     let block = arena.alloc(layout);
-///     let during = snapshot::collect(&recorder, &[&arena], Default::default());
+///     let during = snapshot::collect(&recorder, [&arena], Default::default());
 ///     arena.dealloc(block, layout);
 ///     during
 /// };
@@ -58,7 +58,8 @@ pub trait Allocate {
 /// ```
 ///
 /// A block outside all reported segments is its own segment; report segments with [`Recorded::ledger`]. An allocation
-/// of 0 bytes is not recorded. A `realloc` is a free and an allocation.
+/// of 0 bytes is not recorded. A `realloc` is a free and an allocation. What the ledger rejects, as a block that is freed
+/// twice, it counts ([`Ledger::n_contradictions`]).
 ///
 /// A ledger allocates, so this cannot be the process's own allocator; use [`Heap`](crate::Heap) for that.
 pub struct Recorded<A> {
@@ -70,7 +71,7 @@ impl<A> Recorded<A> {
     /// Wraps an allocator and makes its blocks a device of `recorder`.
     #[must_use]
     pub fn new(inner: A, recorder: &Recorder, device: impl Into<DeviceId>) -> Recorded<A> {
-        Recorded { inner, ledger: recorder.ledger(device.into()) }
+        Recorded { inner, ledger: recorder.ledger(device) }
     }
 
     /// Returns the ledger, to report segments, failures and block names.
@@ -87,13 +88,13 @@ impl<A> Recorded<A> {
 
     fn allocated(&self, address: Address, bytes: u64) {
         if bytes > 0 {
-            self.ledger.alloc(address, bytes, StreamId::DEFAULT);
+            let _counted = self.ledger.alloc(address, bytes, StreamId::DEFAULT);
         }
     }
 
     /// Reports that a block will be freed. Returns whether the ledger had it.
     fn freed(&self, address: Address) -> bool {
-        self.ledger.free(address)
+        self.ledger.free(address).is_ok()
     }
 }
 

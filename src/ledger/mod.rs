@@ -12,8 +12,9 @@ use crate::{
     process::sync::{Mutex, MutexGuard, lock},
     recorder::{Recorder, Track},
 };
+use contradiction::Reported;
 use memreel_snapshot::words::{
-    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, StackId, StreamId,
+    Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, Refusal, StackId, StreamId,
 };
 use state::{LedgerSegment, LedgerState, LiveBlock, Origin, invalid};
 
@@ -25,9 +26,9 @@ pub use contradiction::{Contradiction, Reason};
 /// allocated again. An allocation outside all reported segments is shown as a segment of its own.
 ///
 /// A report that contradicts earlier ones (a free of an unknown address, an allocation over a live block)
-/// is not recorded, because viewers fail on such traces. The method then returns `false`,
-/// [`Ledger::n_contradictions`] counts it, and [`Ledger::latest_contradiction`] has the reason. Callers that
-/// cannot act on it may ignore the result.
+/// is not recorded, because viewers fail on such traces. The method then returns a [`Contradiction`], which says
+/// what is wrong and what to do, and converts to [`Error`]. Callers that cannot act on it may ignore it:
+/// [`Ledger::n_contradictions`] counts it.
 ///
 /// Do not report blocks of memreel's own allocator on the same device: they would be recorded twice.
 ///
@@ -35,22 +36,22 @@ pub use contradiction::{Contradiction, Reason};
 /// `GlobalAlloc`. `Heap` records that one; `Recorded` reports other allocators to a ledger.
 ///
 /// ```
-/// use memreel::{Address, DeviceId, StreamId};
+/// use memreel::{Address, StreamId};
 /// use memreel::recorder::{Recording, Recorder};
 /// use memreel::snapshot::{Dialect, collect};
 ///
 /// let recorder = Recorder::new();
 /// recorder.record_history(&Recording::all());
-/// let ledger = recorder.ledger(DeviceId(0));
+/// let ledger = recorder.ledger(0);
 ///
-/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
-/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
-/// assert!(!ledger.free(Address(0x10200)));
-/// let why = ledger.latest_contradiction().unwrap().to_string();
+/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT)?;
+/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT)?;
+/// let why = ledger.free(Address(0x10200)).unwrap_err().to_string();
 /// assert!(why.starts_with("no live block starts at 0x10200"), "{why}");
 ///
-/// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+/// let snapshot = collect(&recorder, [&ledger], Dialect::default());
 /// assert_eq!(snapshot.segments.len(), 1);
+/// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Ledger {
@@ -61,7 +62,7 @@ pub struct Ledger {
 impl Recorder {
     /// Returns a ledger for a device's allocator that is not memreel's.
     #[must_use]
-    pub fn ledger(&self, device: DeviceId) -> Ledger {
+    pub fn ledger(&self, device: impl Into<DeviceId>) -> Ledger {
         Ledger::new(self.track(device))
     }
 }
@@ -76,33 +77,34 @@ impl Ledger {
 
     /// Reports that the allocator got a segment of `bytes` bytes from the device.
     ///
-    /// Returns whether the report was accepted: `false` if the range is empty, leaves the address space, or overlaps a
-    /// known segment.
-    pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
+    /// # Errors
+    /// The range is empty, leaves the address space, or overlaps a known segment.
+    pub fn segment_alloc(&self, address: Address, bytes: u64, stream: StreamId) -> Result<(), Contradiction> {
         self.new_segment(address, bytes, stream, Origin::Reported)
     }
 
     /// Reports that memory was mapped into a range of addresses, which may have been mapped before.
     ///
-    /// Returns whether the report was accepted: `false` if the range is empty, leaves the address space, or overlaps a
-    /// known segment.
+    /// # Errors
+    /// The range is empty, leaves the address space, or overlaps a known segment.
     ///
     /// ```
-    /// use memreel::{Action, Address, DeviceId, StreamId};
+    /// use memreel::{Action, Address, StreamId};
     /// use memreel::recorder::{Recording, Recorder};
     /// use memreel::snapshot::{Dialect, collect};
     ///
     /// let recorder = Recorder::new();
     /// recorder.record_history(&Recording::all());
-    /// let ledger = recorder.ledger(DeviceId(0));
-    /// ledger.segment_map(Address(0x20_0000), 2 << 20, StreamId::DEFAULT);
-    /// ledger.segment_map(Address(0x40_0000), 2 << 20, StreamId::DEFAULT);
-    /// assert_eq!(ledger.segment_unmap(Address(0x20_0000), 4 << 20), 2);
+    /// let ledger = recorder.ledger(0);
+    /// ledger.segment_map(Address(0x20_0000), 2 << 20, StreamId::DEFAULT)?;
+    /// ledger.segment_map(Address(0x40_0000), 2 << 20, StreamId::DEFAULT)?;
+    /// assert_eq!(ledger.segment_unmap(Address(0x20_0000), 4 << 20)?, 2);
     ///
-    /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+    /// let snapshot = collect(&recorder, [&ledger], Dialect::default());
     /// assert_eq!(snapshot.device_traces[0][3].action, Some(Action::SegmentUnmap));
+    /// # Ok::<(), memreel::Error>(())
     /// ```
-    pub fn segment_map(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
+    pub fn segment_map(&self, address: Address, bytes: u64, stream: StreamId) -> Result<(), Contradiction> {
         self.new_segment(address, bytes, stream, Origin::Mapped)
     }
 
@@ -115,69 +117,70 @@ impl Ledger {
     /// Reports that a program mapped memory itself, in the call whose stack [`Ledger::stack_of_segment`] captured. It
     /// is recorded as a mapped segment that one block fills, because no allocator has blocks in it.
     ///
-    /// Returns whether the report was accepted, like [`Ledger::segment_map`].
+    /// # Errors
+    /// Those of [`Ledger::segment_map`].
     ///
     /// ```
-    /// use memreel::{Action, Address, DeviceId, StreamId};
+    /// use memreel::{Action, Address, StreamId};
     /// use memreel::recorder::{Recording, Recorder};
     /// use memreel::snapshot::{Dialect, collect};
     ///
     /// let recorder = Recorder::new();
     /// recorder.record_history(&Recording::all());
-    /// let ledger = recorder.ledger(DeviceId(0));
-    /// ledger.block_map_by(Address(0x20_0000), 2 << 20, StreamId::DEFAULT, ledger.stack_of_segment());
+    /// let ledger = recorder.ledger(0);
+    /// ledger.block_map_by(Address(0x20_0000), 2 << 20, StreamId::DEFAULT, ledger.stack_of_segment())?;
     /// assert_eq!(ledger.block_bytes(Address(0x20_0000)), Some(2 << 20));
-    /// assert_eq!(ledger.block_unmap(Address(0x20_0000), 2 << 20), 1);
+    /// assert_eq!(ledger.block_unmap(Address(0x20_0000), 2 << 20)?, 1);
     ///
-    /// let snapshot = collect(&recorder, &[&ledger], Dialect::default());
+    /// let snapshot = collect(&recorder, [&ledger], Dialect::default());
     /// let actions: Vec<_> = snapshot.device_traces[0].iter().filter_map(|entry| entry.action).collect();
     /// assert_eq!(actions[..2], [Action::SegmentMap, Action::Alloc]);
     /// assert_eq!(actions[2..5], [Action::FreeRequested, Action::FreeCompleted, Action::SegmentUnmap]);
+    /// # Ok::<(), memreel::Error>(())
     /// ```
-    pub fn block_map_by(&self, address: Address, bytes: u64, stream: StreamId, stack: StackId) -> bool {
+    pub fn block_map_by(
+        &self,
+        address: Address,
+        bytes: u64,
+        stream: StreamId,
+        stack: StackId,
+    ) -> Result<(), Contradiction> {
         let segment = LedgerSegment { bytes, stream, stack, origin: Origin::Mapped };
         let of_block = self.track.unless_filtered(bytes, stack);
         let mut state = self.state();
-        let is_taken = self.new_segment_in(&mut state, address, segment);
-        if is_taken {
-            self.add_block(
-                &mut state,
-                address,
-                LiveBlock { bytes, stream, stack: of_block, is_pending: false },
-            );
-        }
-        is_taken
+        self.new_segment_in(&mut state, address, segment)?;
+        self.add_block(&mut state, address, LiveBlock { bytes, stream, stack: of_block, is_pending: false });
+        Ok(())
     }
 
     /// Reports that the mappings in a range of addresses will be removed, and are no longer used. Otherwise like
     /// [`Ledger::segment_unmap`].
-    pub fn block_unmap(&self, address: Address, bytes: u64) -> usize {
-        let stack = self.track.stack_of_free(StackId::NONE);
-        let mut state = self.state();
-        let within = state.mapped_in(address, bytes);
-        for at in &within {
-            if self.request_free(&mut state, Address(*at), stack) {
-                self.complete_free(&mut state, Address(*at), stack);
-            }
-        }
-        within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
+    ///
+    /// # Errors
+    /// Those of [`Ledger::segment_unmap`].
+    pub fn block_unmap(&self, address: Address, bytes: u64) -> Result<usize, Contradiction> {
+        self.unmap(address, bytes, |state, at, stack| {
+            self.request_free(state, at, stack)?;
+            self.complete_free(state, at, stack);
+            Ok(())
+        })
     }
 
     /// Reports that the mappings in a range of addresses will be removed.
     ///
-    /// Returns how many mapped segments are in the range, each of which is an event; a segment with a live block
-    /// remains.
-    pub fn segment_unmap(&self, address: Address, bytes: u64) -> usize {
-        let stack = self.track.stack_of_free(StackId::NONE);
-        let mut state = self.state();
-        let within = state.mapped_in(address, bytes);
-        within.into_iter().filter(|at| self.free_segment(&mut state, Address(*at), stack)).count()
+    /// Returns how many mapped segments are completely in the range, each of which is an event.
+    ///
+    /// # Errors
+    /// No mapped segment is completely in the range; or one has a live block: it remains, and the others are removed.
+    pub fn segment_unmap(&self, address: Address, bytes: u64) -> Result<usize, Contradiction> {
+        self.unmap(address, bytes, |_, _, _| Ok(()))
     }
 
     /// Reports that the allocator returns a segment to the device.
     ///
-    /// Returns whether the report was accepted: `false` if no segment starts at `address`, or if a block in it is live.
-    pub fn segment_free(&self, address: Address) -> bool {
+    /// # Errors
+    /// No segment starts at `address`, or a block in it is live.
+    pub fn segment_free(&self, address: Address) -> Result<(), Contradiction> {
         let stack = self.track.stack_of_free(StackId::NONE);
         self.free_segment(&mut self.state(), address, stack)
     }
@@ -185,9 +188,11 @@ impl Ledger {
     /// Reports that the allocator allocated a block of `bytes` requested bytes.
     ///
     /// Pending frees of blocks in the range complete first: otherwise the allocator could not have allocated the range
-    /// again. Returns whether the report was accepted: `false` if the range is empty, leaves the address space,
-    /// overlaps a live block, or is partly in a segment.
-    pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> bool {
+    /// again.
+    ///
+    /// # Errors
+    /// The range is empty, leaves the address space, overlaps a live block, or is partly in a segment.
+    pub fn alloc(&self, address: Address, bytes: u64, stream: StreamId) -> Result<(), Contradiction> {
         let stack = self.track.stack_of_alloc(bytes);
         let mut state = self.state();
         self.complete_in(&mut state, address.0..address.0.saturating_add(bytes));
@@ -205,49 +210,53 @@ impl Ledger {
             );
         }
         self.add_block(&mut state, address, LiveBlock { bytes, stream, stack, is_pending: false });
-        true
+        Ok(())
     }
 
     /// Reports that the program freed a block that no stream uses any longer.
     ///
-    /// Like [`Ledger::free_requested`] followed by [`Ledger::free_completed`]. Returns whether the report was accepted:
-    /// `false` if no live block starts at `address`, or if its free was requested before.
-    pub fn free(&self, address: Address) -> bool {
+    /// Like [`Ledger::free_requested`] followed by [`Ledger::free_completed`].
+    ///
+    /// # Errors
+    /// No live block starts at `address`, or its free was requested before.
+    pub fn free(&self, address: Address) -> Result<(), Contradiction> {
         let stack = self.track.stack_of_free(StackId::NONE);
         let mut state = self.state();
-        let is_taken = self.request_free(&mut state, address, stack);
-        if is_taken {
-            self.complete_free(&mut state, address, stack);
-        }
-        is_taken
+        self.request_free(&mut state, address, stack)?;
+        self.complete_free(&mut state, address, stack);
+        Ok(())
     }
 
     /// Reports that the program freed a block that a stream may still use.
     ///
-    /// Returns whether the report was accepted: `false` if no live block starts at `address`, or if its free was
-    /// requested before.
-    pub fn free_requested(&self, address: Address) -> bool {
+    /// # Errors
+    /// No live block starts at `address`, or its free was requested before.
+    pub fn free_requested(&self, address: Address) -> Result<(), Contradiction> {
         let stack = self.track.stack_of_free(StackId::NONE);
         self.request_free(&mut self.state(), address, stack)
     }
 
     /// Reports that no stream uses a freed block any longer.
     ///
-    /// Returns whether the report was accepted: `false` unless [`Ledger::free_requested`] came before.
-    pub fn free_completed(&self, address: Address) -> bool {
+    /// # Errors
+    /// [`Ledger::free_requested`] did not come before.
+    pub fn free_completed(&self, address: Address) -> Result<(), Contradiction> {
         self.complete_requested(address, self.track.stack_of_free(StackId::NONE))
     }
 
     /// Like [`Ledger::free_completed`], for a thread that has nothing to do with the block: captures no stack.
-    pub fn free_completed_later(&self, address: Address) -> bool {
+    ///
+    /// # Errors
+    /// Those of [`Ledger::free_completed`].
+    pub fn free_completed_later(&self, address: Address) -> Result<(), Contradiction> {
         self.complete_requested(address, StackId::NONE)
     }
 
     /// Records the name of a live block, as PyTorch 2.14's `annotate` does; see [`Track::annotate`].
     ///
-    /// Returns whether there is such a block: `false` if no live block starts at `address`, or if its free was
-    /// requested.
-    pub fn annotate(&self, address: Address, name: &str) -> bool {
+    /// # Errors
+    /// No live block starts at `address`, or its free was requested.
+    pub fn annotate(&self, address: Address, name: &str) -> Result<(), Contradiction> {
         let stack = self.track.stack_of_segment();
         let mut state = self.state();
         let block = match state.blocks.get(&address.0) {
@@ -257,13 +266,14 @@ impl Ledger {
         };
         let stack = stack.of_free(block.stack);
         self.track.annotate(event(Action::Annotate, address, block.bytes, block.stream, stack), name);
-        true
+        Ok(())
     }
 
-    /// Reports that a request for `bytes` bytes failed while the device had `device_free_bytes` left.
-    pub fn oom(&self, bytes: u64, device_free_bytes: u64, stream: StreamId) {
+    /// Reports that a request failed; [`Reel::refused`](crate::Reel::refused) explains it.
+    pub fn oom(&self, refusal: Refusal) {
         let stack = self.track.stack_of_segment();
         let _state = self.state();
+        let Refusal { bytes, stream, device_free_bytes, .. } = refusal;
         self.record(Action::Oom, Address(device_free_bytes), bytes, stream, stack);
     }
 
@@ -273,7 +283,8 @@ impl Ledger {
         self.state().n_contradictions
     }
 
-    /// Returns the latest report, from any thread, that contradicted earlier ones.
+    /// Returns the latest report, from any thread, that contradicted earlier ones: for allocators whose methods cannot
+    /// return it, such as [`Recorded`](crate::Recorded).
     #[must_use]
     pub fn latest_contradiction(&self) -> Option<Contradiction> {
         self.state().latest_contradiction
@@ -286,18 +297,18 @@ impl Ledger {
         self.state().blocks.get(&address.0).filter(|block| !block.is_pending).map(|block| block.bytes)
     }
 
-    fn new_segment(&self, address: Address, bytes: u64, stream: StreamId, origin: Origin) -> bool {
+    fn new_segment(&self, address: Address, bytes: u64, stream: StreamId, origin: Origin) -> Reported {
         let stack = self.track.stack_of_segment();
         self.new_segment_in(&mut self.state(), address, LedgerSegment { bytes, stream, stack, origin })
     }
 
-    fn new_segment_in(&self, state: &mut LedgerState, address: Address, segment: LedgerSegment) -> bool {
+    fn new_segment_in(&self, state: &mut LedgerState, address: Address, segment: LedgerSegment) -> Reported {
         let bytes = segment.bytes;
         if let Some(reason) = invalid(address, bytes).or_else(|| state.segment_overlap(address.0, bytes)) {
             return state.refuse(address, reason);
         }
         self.add_segment(state, address, segment);
-        true
+        Ok(())
     }
 
     fn add_block(&self, state: &mut LedgerState, address: Address, block: LiveBlock) {
@@ -305,7 +316,29 @@ impl Ledger {
         self.record(Action::Alloc, address, block.bytes, block.stream, block.stack);
     }
 
-    fn free_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
+    /// Removes the mapped segments in a range, each after `prepare`; the first that remains is the error.
+    fn unmap(
+        &self,
+        address: Address,
+        bytes: u64,
+        prepare: impl Fn(&mut LedgerState, Address, StackId) -> Reported,
+    ) -> Result<usize, Contradiction> {
+        let stack = self.track.stack_of_free(StackId::NONE);
+        let mut state = self.state();
+        let within = state.mapped_in(address, bytes);
+        if within.is_empty() {
+            state.refuse(address, Reason::NoMapping)?;
+        }
+        let mut first = Ok(within.len());
+        for at in within.into_iter().map(Address) {
+            let prepared = prepare(&mut state, at, stack);
+            let freed = self.free_segment(&mut state, at, stack);
+            first = first.and_then(|n| prepared.and(freed).map(|()| n));
+        }
+        first
+    }
+
+    fn free_segment(&self, state: &mut LedgerState, address: Address, stack: StackId) -> Reported {
         let Some(segment) = state.segments.get(&address.0).copied() else {
             return state.refuse(address, Reason::NoSegment);
         };
@@ -314,7 +347,7 @@ impl Ledger {
             return state.refuse(address, Reason::HasBlock { address: block });
         }
         self.remove_segment(state, address, stack);
-        true
+        Ok(())
     }
 
     /// Completes the frees of blocks in a range.
@@ -328,26 +361,26 @@ impl Ledger {
         }
     }
 
-    fn complete_requested(&self, address: Address, stack: StackId) -> bool {
+    fn complete_requested(&self, address: Address, stack: StackId) -> Reported {
         let mut state = self.state();
         match state.blocks.get(&address.0) {
             Some(block) if block.is_pending => {
                 self.complete_free(&mut state, address, stack);
-                true
+                Ok(())
             }
             Some(_) => state.refuse(address, Reason::FreeNotRequested),
             None => state.refuse(address, Reason::NoBlock),
         }
     }
 
-    fn request_free(&self, state: &mut LedgerState, address: Address, stack: StackId) -> bool {
+    fn request_free(&self, state: &mut LedgerState, address: Address, stack: StackId) -> Reported {
         match state.blocks.get_mut(&address.0) {
             Some(block) if !block.is_pending => {
                 block.is_pending = true;
                 let block = *block;
                 let stack = stack.of_free(block.stack);
                 self.record(Action::FreeRequested, address, block.bytes, block.stream, stack);
-                true
+                Ok(())
             }
             Some(_) => state.refuse(address, Reason::FreeRequested),
             None => state.refuse(address, Reason::NoBlock),

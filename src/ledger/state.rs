@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::contradiction::{Contradiction, Reason};
+use super::contradiction::{Contradiction, Reason, Reported};
 use crate::recorder::tiled;
 use memreel_snapshot::words::{
     Address, BlockState, InventoryBlock, InventorySegment, PoolId, StackId, StreamId, torch::kind_of_segment,
@@ -47,11 +47,12 @@ pub(super) struct LiveBlock {
 }
 
 impl LedgerState {
-    /// Counts a rejected report; returns `false`, as the reports do.
-    pub(super) fn refuse(&mut self, address: Address, reason: Reason) -> bool {
+    /// Counts a rejected report, and returns it as the error.
+    pub(super) fn refuse(&mut self, address: Address, reason: Reason) -> Reported {
+        let contradiction = Contradiction { address, reason };
         self.n_contradictions += 1;
-        self.latest_contradiction = Some(Contradiction { address, reason });
-        false
+        self.latest_contradiction = Some(contradiction);
+        Err(contradiction)
     }
 
     /// Returns the addresses of the mapped segments that are completely in a range.

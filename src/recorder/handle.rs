@@ -29,15 +29,16 @@ use memreel_snapshot::words::{Error, Inventory, ResidentReport, Result};
 ///
 /// ```
 /// use memreel::recorder::{Recording, Recorder};
-/// use memreel::{Address, DeviceId, StreamId};
+/// use memreel::{Address, StreamId};
 ///
 /// let recorder = Recorder::new();
 /// recorder.record_history(&Recording::all());
-/// let ledger = recorder.ledger(DeviceId(0));
-/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT);
-/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT);
-/// ledger.free(Address(0x10000));
-/// assert_eq!(recorder.n_events(DeviceId(0)), 4);
+/// let ledger = recorder.ledger(0);
+/// ledger.segment_alloc(Address(0x10000), 4096, StreamId::DEFAULT)?;
+/// ledger.alloc(Address(0x10000), 1000, StreamId::DEFAULT)?;
+/// ledger.free(Address(0x10000))?;
+/// assert_eq!(recorder.n_events(0), 4);
+/// # Ok::<(), memreel::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -130,7 +131,8 @@ impl Recorder {
     /// Returns the track of a device, on which its allocator records events; see
     /// [`Track`] for what the allocator must do.
     #[must_use]
-    pub fn track(&self, device: DeviceId) -> Track {
+    pub fn track(&self, device: impl Into<DeviceId>) -> Track {
+        let device = device.into();
         let _guard = Guard::enter();
         // Locked until the tape is in the list: a switch in between would miss
         // the new tape, which would keep the old capacity.
@@ -199,8 +201,8 @@ impl Recorder {
 
     /// Opens a scope whose annotations belong to `device`. Otherwise like [`Recorder::scope`].
     #[must_use = "the scope ends when this is dropped"]
-    pub fn scope_on(&self, device: DeviceId, name: &str) -> Scope {
-        Scope::open(self.shared.clone(), name, device)
+    pub fn scope_on(&self, device: impl Into<DeviceId>, name: &str) -> Scope {
+        Scope::open(self.shared.clone(), name, device.into())
     }
 
     /// Returns how many events are kept for each device.
@@ -211,15 +213,15 @@ impl Recorder {
 
     /// Returns how many events of a device are recorded now; 0 for a device without a track.
     #[must_use]
-    pub fn n_events(&self, device: DeviceId) -> usize {
-        self.count(device).n_kept
+    pub fn n_events(&self, device: impl Into<DeviceId>) -> usize {
+        self.count(device.into()).n_kept
     }
 
     /// Returns how many events of a device were dropped since its events were last erased; 0 for a device
     /// without a track.
     #[must_use]
-    pub fn n_lost(&self, device: DeviceId) -> u64 {
-        self.count(device).n_lost
+    pub fn n_lost(&self, device: impl Into<DeviceId>) -> u64 {
+        self.count(device.into()).n_lost
     }
 
     /// Counts the events of a device. A device without a track has none, and gets none by the question.
@@ -240,9 +242,9 @@ impl Recorder {
 
     /// Records which device a number is: its name, and what distinguishes it from all others in every process, such as
     /// the UUID of a GPU.
-    pub fn describe_device(&self, device: DeviceId, name: &str, uuid: &str) {
+    pub fn describe_device(&self, device: impl Into<DeviceId>, name: &str, uuid: &str) {
         let _guard = Guard::enter();
-        lock(&self.shared.usage).describe(device, name, uuid);
+        lock(&self.shared.usage).describe(device.into(), name, uuid);
     }
 
     /// Records what a device reports of its memory now, while recording is on.
@@ -252,24 +254,24 @@ impl Recorder {
     /// No device is called and no allocator's lock is taken.
     ///
     /// ```
-    /// use memreel::{DeviceId, integrate::UsageReport, recorder::{Recording, Recorder}, snapshot};
+    /// use memreel::{integrate::UsageReport, recorder::{Recording, Recorder}, snapshot};
     ///
     /// let recorder = Recorder::new();
     /// recorder.record_history(&Recording::all());
-    /// recorder.describe_device(DeviceId(0), "NVIDIA H200", "GPU-8f5c");
+    /// recorder.describe_device(0, "NVIDIA H200", "GPU-8f5c");
     /// let report = UsageReport { used_bytes: 3 << 30, total_bytes: 141 << 30, ..UsageReport::default() };
-    /// recorder.report_usage(DeviceId(0), report);
-    /// let seen = snapshot::collect(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+    /// recorder.report_usage(0, report);
+    /// let seen = snapshot::collect(&recorder, [&recorder.ledger(0)], Default::default());
     /// assert_eq!(seen.usage()[0].reports[0].report, report);
     /// ```
-    pub fn report_usage(&self, device: DeviceId, report: UsageReport) {
+    pub fn report_usage(&self, device: impl Into<DeviceId>, report: UsageReport) {
         let _guard = Guard::enter();
         if self.shared.mode().is_off() {
             return;
         }
         let mut usage = lock(&self.shared.usage);
         // Read under the lock, so that the reports are in the order of their times.
-        usage.push(device, (self.shared.clock.now(), report));
+        usage.push(device.into(), (self.shared.clock.now(), report));
     }
 
     /// Looks at the resident memory of this process and records it as that of a device, its heap, while recording is on.
@@ -282,19 +284,19 @@ impl Recorder {
     /// [`Error::is_io`](crate::Error::is_io): the system does not say what is resident.
     ///
     /// ```
-    /// use memreel::{DeviceId, recorder::{Recording, Recorder}, snapshot};
+    /// use memreel::{recorder::{Recording, Recorder}, snapshot};
     ///
     /// let recorder = Recorder::new();
     /// recorder.record_history(&Recording::all());
     /// # if cfg!(target_os = "linux") {
-    /// recorder.report_resident(DeviceId(0), 0)?;
-    /// let seen = snapshot::collect(&recorder, &[&recorder.ledger(DeviceId(0))], Default::default());
+    /// recorder.report_resident(0, 0)?;
+    /// let seen = snapshot::collect(&recorder, [&recorder.ledger(0)], Default::default());
     /// assert!(seen.resident()[0].resident_bytes > 1 << 20);
     /// # }
     /// # Ok::<(), memreel::Error>(())
     /// ```
     #[cfg(not(loom))]
-    pub fn report_resident(&self, device: DeviceId, recorder_bytes: u64) -> Result<()> {
+    pub fn report_resident(&self, device: impl Into<DeviceId>, recorder_bytes: u64) -> Result<()> {
         let _guard = Guard::enter();
         if self.shared.mode().is_off() {
             return Ok(());
@@ -308,7 +310,7 @@ impl Recorder {
         };
         let own = Path::new(memory::OWN);
         let seen = memory::look(own, &known).map_err(|error| Error::io("read", own, error))?;
-        let report = ResidentReport { device, recorder_bytes, ..seen };
+        let report = ResidentReport { device: device.into(), recorder_bytes, ..seen };
         let mut usage = lock(&self.shared.usage);
         usage.push_resident(self.shared.clock.now(), report);
         Ok(())

@@ -14,20 +14,19 @@
 //! is shown as a number.
 //!
 //! ```
-//! use memreel::{Address, DeviceId, StreamId, pickle, snapshot};
+//! use memreel::{Address, StreamId};
 //! use memreel::recorder::{Context, Recording, Recorder};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("snapshot.pickle");
 //! let recorder = Recorder::new();
 //! recorder.record_history(&Recording::all().context(Context::Alloc).max_entries(100_000));
-//! let ledger = recorder.ledger(DeviceId(0));
+//! let ledger = recorder.ledger(0);
 //! {
 //!     let _step = recorder.scope("forward");
-//!     ledger.alloc(Address(0x7f00_0000_0000), 1 << 20, StreamId::DEFAULT);
+//!     ledger.alloc(Address(0x7f00_0000_0000), 1 << 20, StreamId::DEFAULT)?;
 //! }
-//! let seen = snapshot::collect_lazily(&recorder, &[&ledger], snapshot::Dialect::default());
-//! pickle::save(&seen, &path)?; // opens on pytorch.org/memory_viz
+//! recorder.save(&path, [&ledger])?; // opens on pytorch.org/memory_viz
 //! # Ok::<(), memreel::Error>(())
 //! ```
 //!

@@ -82,8 +82,8 @@ pub struct LiveSums(BTreeMap<DeviceId, HeldSums>);
 impl LiveSums {
     /// Returns the bytes of the live blocks of a device.
     #[must_use]
-    pub fn live_bytes(&self, device: DeviceId) -> u64 {
-        let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
+    pub fn live_bytes(&self, device: impl Into<DeviceId>) -> u64 {
+        let blocks = self.0.get(&device.into()).into_iter().flat_map(|held| held.blocks.values());
         blocks.fold(0, |all, (bytes, _)| all.saturating_add(*bytes))
     }
 
@@ -118,8 +118,8 @@ impl LiveSums {
 
     /// Returns the number of blocks of each stack of a device, in the order of their addresses in
     /// [`Follower::snapshot_of`]. For a sampled device, estimates the number of all blocks.
-    pub fn n_blocks(&self, device: DeviceId) -> impl Iterator<Item = u64> + '_ {
-        let blocks = self.0.get(&device).into_iter().flat_map(|held| held.blocks.values());
+    pub fn n_blocks(&self, device: impl Into<DeviceId>) -> impl Iterator<Item = u64> {
+        let blocks = self.0.get(&device.into()).into_iter().flat_map(|held| held.blocks.values());
         blocks.filter(|(bytes, _)| *bytes > 0).map(|(_, n)| *n)
     }
 

@@ -13,14 +13,14 @@ impl Reel {
     /// inspected; hold none of its locks. Of requests that write no snapshot, one per second is explained.
     ///
     /// ```
-    /// use memreel::{Address, DeviceId, Reel, StreamId, integrate::Refusal, recorder::Recording};
+    /// use memreel::{Address, Reel, StreamId, integrate::Refusal, recorder::Recording};
     ///
     /// let reel = Reel::builder().history(Recording::all()).build()?;
-    /// let ledger = reel.recorder().ledger(DeviceId(1));
-    /// ledger.alloc(Address(0x1000), 3 << 30, StreamId::DEFAULT);
-    /// ledger.oom(2 << 30, 1 << 30, StreamId::DEFAULT);
+    /// let ledger = reel.recorder().ledger(1);
+    /// ledger.alloc(Address(0x1000), 3 << 30, StreamId::DEFAULT)?;
     /// let refusal =
     ///     Refusal { bytes: 2 << 30, device_free_bytes: 1 << 30, device_total_bytes: 4 << 30, ..Refusal::default() };
+    /// ledger.oom(refusal);
     /// let figures = reel.refused(&ledger, refusal);
     /// assert_eq!(figures.allocated_bytes, 3 << 30);
     /// assert!(figures.verdict.unwrap().text.starts_with("full: 3.00 GiB is in use and 2.00 GiB was requested"));

@@ -86,7 +86,7 @@
 //! recorder.record_history(&Recording::all());
 //! let arena = Arena { track: recorder.track(DeviceId(0)), segments: Mutex::default() };
 //! arena.grow(Address(0x10_0000), 4 << 20);
-//! let snapshot = collect(&recorder, &[&arena], Dialect::default());
+//! let snapshot = collect(&recorder, [&arena], Dialect::default());
 //! assert_eq!(snapshot.segments[0].total_size, 4 << 20);
 //! ```
 #![forbid(unsafe_code)]

@@ -353,9 +353,8 @@ impl Shared {
     fn recorded(&self) -> TapeSnapshot {
         trigger::revive();
         let of_heap = heap::inventory_of(&self.recorder);
-        let inventories: Vec<&dyn Inventory> =
-            self.allocators.iter().map(|allocator| allocator as &dyn Inventory).chain(of_heap).collect();
-        collect_lazily(&self.recorder, &inventories, self.dialect)
+        let allocators = self.allocators.iter().map(|allocator| allocator as &dyn Inventory);
+        collect_lazily(&self.recorder, allocators.chain(of_heap), self.dialect)
     }
 }
 

@@ -44,7 +44,7 @@ pub fn default_reel() -> Result<&'static Reel> {
     if let Some(reel) = DEFAULT.get() {
         return Ok(reel);
     }
-    let make = || Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?));
+    let make = || Result::Ok(Box::new(Reel::builder().settings(Settings::from_env()?).build()?));
     let reel = DEFAULT.get_or_try_init(make)?;
     // The environment may have switched recording on, without a call of `record_history`.
     if reel.recorder().history() != Recording::off() {

@@ -61,7 +61,7 @@ fn explain(
     if !can_allocate(BASE_BYTES + of_events + n_blocks.saturating_mul(BLOCK_BYTES)) {
         return None;
     }
-    let recorded = collect_quietly(recorder, &[inventory], Dialect::default());
+    let recorded = collect_quietly(recorder, [inventory], Dialect::default());
     let mut snapshot =
         if is_short { Completed::new(recorded).into_snapshot() } else { recorded.head().clone() };
     let at = entry_of(&mut snapshot, figures, recorder.keeps(Action::Oom))?;

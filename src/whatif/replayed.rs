@@ -13,7 +13,7 @@ use crate::{
 use memreel_snapshot::{
     history::ByDevice,
     model::{Field, Segment, Shape, ShapeId, Slot, Snapshot, StackIndex, StackTable, TraceEntry},
-    words::{Action, Address, BlockState, Inventory, Result, SeededMap},
+    words::{Action, Address, BlockState, Result, SeededMap},
 };
 
 /// Runs the requests of one or more devices of a snapshot under the settings `conf`, and returns the
@@ -55,9 +55,7 @@ fn replayed_in(
         .map(|requests| Log::new(requests, &question(requests).conditions(order)?, &recorder))
         .collect();
     let logs = logs?;
-    let inventories: Vec<&dyn Inventory> =
-        logs.iter().map(|log| &log.run.allocator as &dyn Inventory).collect();
-    let collected = collect(&recorder, &inventories, Dialect::default());
+    let collected = collect(&recorder, logs.iter().map(|log| &log.run.allocator), Dialect::default());
     let mut writer = Writer::new(snapshot, &collected);
     let segments = ByDevice::new(&collected);
     logs.iter().for_each(|log| writer.device(log, &segments));

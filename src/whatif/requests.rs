@@ -66,8 +66,8 @@ impl Requests {
     /// [`entry`](crate::Error::entry), for a trace without entries, entries out of order, an allocation over
     /// a live block, a second free, or a size of 2^60 bytes or more;
     /// [`is_misuse`](crate::Error::is_misuse) if the snapshot does not have the device.
-    pub fn new(snapshot: &Snapshot, device: DeviceId) -> Result<Requests> {
-        Requests::read(&ByDevice::new(snapshot), device)
+    pub fn new(snapshot: &Snapshot, device: impl Into<DeviceId>) -> Result<Requests> {
+        Requests::read(&ByDevice::new(snapshot), device.into())
     }
 
     /// Reads the requests of several devices, in order. Like [`Requests::new`] for each of them, but faster.

@@ -201,13 +201,14 @@ fn use_everything(reel: &Reel, ledger: &Ledger, kept: Option<Allocation>, is_nam
     drop(reel.allocator(1).unwrap().alloc(3 << 20, StreamId::DEFAULT).unwrap());
     drop(memreel::alloc(5000).unwrap());
     let _scope = reel.scope("in the child");
-    assert!(ledger.alloc(Address(0x7000), 512, StreamId::DEFAULT) && ledger.free(Address(0x7000)));
+    ledger.alloc(Address(0x7000), 512, StreamId::DEFAULT).unwrap();
+    ledger.free(Address(0x7000)).unwrap();
     let kept = kept.unwrap();
     if is_naming {
         let snapshot = reel.snapshot();
         assert_sound(&snapshot);
         assert!(is_live(&snapshot, kept.address()), "what was live remains live");
-        let of_ledger = collect(reel.recorder(), &[ledger], Dialect::default());
+        let of_ledger = collect(reel.recorder(), [ledger], Dialect::default());
         assert!(of_ledger.segments.iter().all(|segment| segment.address != Address(0x7000)));
         let within = use_everything as fn(&Reel, &Ledger, Option<Allocation>, bool) as usize + 1;
         assert_eq!(name_addresses(&[within]).len(), 1);
@@ -257,8 +258,8 @@ fn a_child_of_a_busy_process_never_hangs() {
                     again(&|n| {
                         let _scope = reel.scope(&format!("scope {}", n % 50));
                         let at = Address(0x10_0000 + n % 64 * 4096);
-                        ledger.alloc(at, 512, StreamId((n % 40).cast_signed()));
-                        ledger.free(at);
+                        ledger.alloc(at, 512, StreamId((n % 40).cast_signed())).unwrap();
+                        ledger.free(at).unwrap();
                     });
                 });
                 scope.spawn(|| {

@@ -101,7 +101,7 @@ fn a_reporting_allocator_is_recorded_while_snapshots_are_taken() {
                         a_reporting_allocator_is_recorded_while_snapshots_are_taken as fn() as usize + 1;
                     assert_eq!(name_addresses(&[within + n]).len(), 1);
                     // The threads may not have run yet; one that never records ends with the time of the process.
-                    while collect(&recorder, &[&NoList], Dialect::default()).device_traces[0].len() <= 100 {
+                    while collect(&recorder, [&NoList], Dialect::default()).device_traces[0].len() <= 100 {
                         thread::yield_now();
                     }
                     recorder.record_history(&Recording::all().max_entries(2000 + n));

@@ -97,7 +97,8 @@ fn work(reel: &Reel, ledger: &Ledger) {
             let _scope = reel.scope(["forward", "backward"][(n % 2) as usize]);
             block.annotate("block");
             let at = Address(0x6000_0000_0000 + n * 4096);
-            assert!(ledger.alloc(at, 512, StreamId::DEFAULT) && ledger.free(at));
+            ledger.alloc(at, 512, StreamId::DEFAULT).unwrap();
+            ledger.free(at).unwrap();
         }
         let places = name_addresses(&[work as fn(&Reel, &Ledger) as usize + 1 + round as usize]);
         assert_eq!(places.len(), 1);

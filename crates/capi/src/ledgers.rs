@@ -41,7 +41,7 @@ impl Ledgers {
     pub(super) fn get_or_create(&self, device: u16, recorder: &Recorder) -> &Ledger {
         let [group, place] = device.to_be_bytes().map(usize::from);
         let group = self.0[group].get_or_init(|| Box::new(array::from_fn(|_| OnceBox::new())));
-        group[place].get_or_init(|| Box::new(recorder.ledger(device.into())))
+        group[place].get_or_init(|| Box::new(recorder.ledger(device)))
     }
 
     /// Returns the devices with a ledger, and their ledgers.

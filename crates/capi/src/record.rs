@@ -14,7 +14,8 @@ use super::{
 };
 use memreel::{
     Address, Error, OutOfMemory, Result,
-    ledger::Ledger,
+    integrate::Refusal,
+    ledger::{Contradiction, Ledger},
     pickle,
     recorder::{Recording, Scope},
     trigger::Triggers,
@@ -157,13 +158,13 @@ pub extern "C" fn memreel_record_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, address, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
+    report(device, |ledger| ledger.alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// Records that a block is freed to another allocator; call it before the block can be reused.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_free(device: c_int, address: *mut c_void) -> c_int {
-    report(device, address, |ledger| ledger.free(at(address)))
+    report(device, |ledger| ledger.free(at(address)))
 }
 
 /// Records that another allocator got a segment from the device.
@@ -174,13 +175,13 @@ pub extern "C" fn memreel_record_segment_alloc(
     size: usize,
     stream: *mut c_void,
 ) -> c_int {
-    report(device, address, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
+    report(device, |ledger| ledger.segment_alloc(at(address), size as u64, stream.addr().into()))
 }
 
 /// Records that another allocator returns a segment to the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn memreel_record_segment_free(device: c_int, address: *mut c_void) -> c_int {
-    report(device, address, |ledger| ledger.segment_free(at(address)))
+    report(device, |ledger| ledger.segment_free(at(address)))
 }
 
 /// Records that a request of another allocator failed while the device had `device_free` bytes free.
@@ -192,7 +193,8 @@ pub extern "C" fn memreel_record_oom(
     stream: *mut c_void,
 ) -> c_int {
     status(|| {
-        state()?.ledger(device)?.oom(size as u64, device_free as u64, stream.addr().into());
+        let (bytes, device_free_bytes, stream) = (size as u64, device_free as u64, stream.addr().into());
+        state()?.ledger(device)?.oom(Refusal { bytes, device_free_bytes, stream, ..Refusal::default() });
         Ok(())
     })
 }
@@ -201,19 +203,16 @@ fn at(address: *mut c_void) -> Address {
     Address(address.addr() as u64)
 }
 
+/// What a ledger returns for a report.
+type Reported = std::result::Result<(), Contradiction>;
+
 /// Passes a report to the device's ledger; one that contradicts earlier reports is an error.
-fn report(device: c_int, address: *mut c_void, report: impl FnOnce(&Ledger) -> bool) -> c_int {
-    status(|| {
-        let ledger = state()?.ledger(device)?;
-        if report(ledger) { Ok(()) } else { Err(refused(ledger, device, at(address))) }
-    })
+fn report(device: c_int, report: impl FnOnce(&Ledger) -> Reported) -> c_int {
+    status(|| report(state()?.ledger(device)?).map_err(|why| refused(device, why)))
 }
 
-/// Returns the error of a report that a ledger rejected, with the ledger's reason. If another thread's report was
-/// rejected meanwhile, the reason is unknown.
-fn refused(ledger: &Ledger, device: c_int, address: Address) -> Error {
-    let latest = ledger.latest_contradiction().filter(|latest| latest.address == address);
-    let why = latest.map_or_else(|| format!("{address} contradicts earlier reports"), |why| why.to_string());
+/// Returns the error of a report that the ledger of a device rejected.
+fn refused(device: c_int, why: Contradiction) -> Error {
     Error::misuse(format!("not recorded for device {device}: {why}"))
 }
 
@@ -229,8 +228,7 @@ impl State {
             return Ok(());
         }
         match u16::try_from(device).ok().and_then(|device| self.ledgers.get(device)) {
-            Some(ledger) if ledger.annotate(address, name) => Ok(()),
-            Some(ledger) => Err(refused(ledger, device, address)),
+            Some(ledger) => ledger.annotate(address, name).map_err(|why| refused(device, why)),
             None => Err(unknown(address)),
         }
     }

@@ -18,7 +18,7 @@ use memreel::device::Cuda;
 use memreel::{
     Address, DeviceId, Error, Reel, Result, StreamId,
     allocator::{CachingAllocator, Settings},
-    integrate::{self, Inventory, PythonFrames},
+    integrate::{self, PythonFrames},
     ledger::Ledger,
     pickle,
     rewrite::Completed,
@@ -146,8 +146,6 @@ impl State {
             ledger: ledgers.get(id).copied(),
         };
         let inventories: Vec<Both<'_>> = devices.iter().map(both).collect();
-        let inventories: Vec<&dyn Inventory> =
-            inventories.iter().map(|both| both as &dyn Inventory).collect();
         Completed::new(snapshot::collect_lazily(self.reel.recorder(), &inventories, Dialect::default()))
     }
 

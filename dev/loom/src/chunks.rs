@@ -29,7 +29,7 @@ fn noted(recorder: &Recorder) -> Vec<u64> {
 }
 
 fn noted_with(recorder: &Recorder, inventory: &dyn Inventory) -> Vec<u64> {
-    let seen = collect(recorder, &[inventory], Dialect::default());
+    let seen = collect(recorder, [inventory], Dialect::default());
     let allocs = seen.device_traces[0].iter().filter(|entry| entry.action == Some(Action::Alloc));
     allocs
         .map(|entry| {
@@ -98,7 +98,7 @@ fn a_free_stays_in_order_beside_another_lock() {
         track.record_free(event(Action::FreeRequested, 1));
         thread.join().unwrap();
         let ledger = recorder.ledger(DEVICE);
-        let seen = collect(&recorder, &[&ledger as &dyn Inventory], Dialect::default());
+        let seen = collect(&recorder, [&ledger], Dialect::default());
         let own = seen.device_traces[0].iter().filter(|entry| entry.address == Address(4096));
         let own: Vec<Action> = own.filter_map(|entry| entry.action).collect();
         assert_eq!(own, [Action::Alloc, Action::FreeRequested, Action::FreeCompleted]);

@@ -29,7 +29,6 @@ use loom::{
 use memreel::{
     Action, CachingAllocator, DeviceId, Snapshot,
     device::Simulated,
-    integrate::Inventory,
     recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
@@ -77,7 +76,7 @@ fn allocator(recorder: &Recorder) -> CachingAllocator {
 }
 
 fn snapshot(recorder: &Recorder, allocator: &CachingAllocator) -> Snapshot {
-    collect(recorder, &[allocator as &dyn Inventory], Dialect::default())
+    collect(recorder, [allocator], Dialect::default())
 }
 
 /// What a trace from the beginning says is in use, and what the segments say.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memreel::{
     Address, StreamId,
-    integrate::Inventory,
+    integrate::Refusal,
     recorder::{Recorder, Recording},
     snapshot::{Dialect, collect},
 };
@@ -79,7 +79,7 @@ fn a_track_made_while_recording_is_switched_on_has_room() {
         recorder.record_history(&history());
         thread.join().unwrap();
         let ledger = recorder.ledger(DEVICE);
-        (0..4).for_each(|_| ledger.oom(1, 0, StreamId(0)));
+        (0..4).for_each(|_| ledger.oom(Refusal { bytes: 1, ..Refusal::default() }));
         assert_eq!((recorder.n_events(DEVICE), recorder.n_lost(DEVICE)), (4, 0));
     });
 }
@@ -91,11 +91,11 @@ fn ledgers_keep_their_own_order() {
         let ledger = Arc::new(recorder.ledger(DEVICE));
         let theirs = ledger.clone();
         let thread = spawn(move || {
-            theirs.alloc(Address(0x10000), 512, StreamId(0));
-            theirs.free(Address(0x10000));
+            theirs.alloc(Address(0x10000), 512, StreamId(0)).unwrap();
+            theirs.free(Address(0x10000)).unwrap();
         });
-        ledger.alloc(Address(0x20000), 512, StreamId(0));
-        let seen = collect(&recorder, &[&*ledger as &dyn Inventory], Dialect::default());
+        ledger.alloc(Address(0x20000), 512, StreamId(0)).unwrap();
+        let seen = collect(&recorder, [&*ledger], Dialect::default());
         assert_agrees(&seen);
         thread.join().unwrap();
         assert_eq!(ledger.n_contradictions(), 0);

@@ -215,7 +215,7 @@ impl Bench {
 
     /// The trace is the model's, and a valid history; its sums are the statistics'.
     fn check_trace(&self) -> Checked {
-        let snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::Torch2_15);
+        let snapshot = collect(&self.recorder, [&self.allocator], Dialect::Torch2_15);
         let mut findings = validate(&snapshot);
         findings.retain(|finding| finding.severity == Severity::Error);
         prop_assert!(findings.is_empty(), "{:?}", findings);

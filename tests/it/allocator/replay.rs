@@ -5,7 +5,6 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 use memreel::{
     Allocation, CachingAllocator, DeviceId, StreamId,
     device::{Device, Simulated},
-    integrate::Inventory,
     recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, collect},
 };
@@ -259,7 +258,7 @@ impl<D: Stage + 'static> Replay<D> {
     }
 
     fn outcome(self) -> Outcome {
-        let snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
+        let snapshot = collect(&self.recorder, [&self.allocator], Dialect::default());
         let stats = self.allocator.stats().flatten().into_iter().collect();
         let events = snapshot.device_traces[0]
             .iter()

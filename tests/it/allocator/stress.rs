@@ -118,8 +118,7 @@ impl Stage {
                 is_tiled.unwrap();
             }
             4 if random.below(20) == 0 => {
-                let snapshot =
-                    collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
+                let snapshot = collect(&self.recorder, [&self.allocator], Dialect::default());
                 assert!(snapshot.device_traces[0].len() <= N_ENTRIES);
                 self.n_snapshots.fetch_add(1, Ordering::Relaxed);
             }
@@ -172,7 +171,7 @@ impl Stage {
         let n_kept = self.recorder.n_events(DeviceId(0));
         assert_eq!(n_kept, N_ENTRIES, "the ring is full");
         assert_eq!(n_kept as u64 + self.recorder.n_lost(DeviceId(0)), n_changes);
-        let snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default());
+        let snapshot = collect(&self.recorder, [&self.allocator], Dialect::default());
         let mut findings = validate(&snapshot);
         findings.retain(|finding| finding.severity == Severity::Error);
         assert!(findings.is_empty(), "{findings:?}");

@@ -10,7 +10,6 @@ use memreel::{
     Allocation, BlockState, CachingAllocator, DeviceId, Error, PoolId, StreamId,
     allocator::{PoolOptions, Route},
     device::{Limit, Simulated},
-    integrate::Inventory,
     recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, Snapshot, collect},
 };
@@ -86,7 +85,7 @@ impl Table {
     }
 
     fn snapshot(&self) -> Snapshot {
-        collect(&self.recorder, &[&self.allocator as &dyn Inventory], Dialect::default())
+        collect(&self.recorder, [&self.allocator], Dialect::default())
     }
 
     fn new_events(&mut self) -> String {

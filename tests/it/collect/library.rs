@@ -24,8 +24,8 @@ fn native_frames_have_the_name_of_their_file() {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().tape(&path));
     let ledger = recorder.ledger(DeviceId(0));
-    ledger.alloc(Address(4096), 512, StreamId::DEFAULT);
-    let now = collect(&recorder, &[&ledger], Dialect::default());
+    ledger.alloc(Address(4096), 512, StreamId::DEFAULT).unwrap();
+    let now = collect(&recorder, [&ledger], Dialect::default());
     let read = pickle::from_slice(&pickle::to_vec(&now)).unwrap();
     let recovered = Recovered::read(&path).unwrap().snapshot();
     for snapshot in [&now, &read, &recovered] {

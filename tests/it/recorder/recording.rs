@@ -8,6 +8,7 @@ use std::sync::Arc;
 use memreel::{
     Action, Address, Allocation, DeviceId, Reel, StreamId,
     device::{Limit, Simulated},
+    integrate::Refusal,
     recorder::{Context, Enabled, Recorder, Recording, StackKind},
     snapshot::{Dialect, Snapshot, StackIndex, Value, collect},
 };
@@ -216,14 +217,15 @@ fn resizing_keeps_the_newest_in_order() {
     let ledger = recorder.ledger(DeviceId(0));
     let history = Recording::all().context(Context::None);
     let sizes = |recorder: &Recorder| -> Vec<u64> {
-        let snapshot = memreel::snapshot::collect(recorder, &[&ledger], Default::default());
+        let snapshot = memreel::snapshot::collect(recorder, [&ledger], Default::default());
         let all = snapshot.device_traces[0].iter();
         all.filter(|e| e.action != Some(Action::Snapshot)).map(|e| e.size).collect()
     };
     recorder.record_history(&history.clone().max_entries(4));
-    (1..=6).for_each(|n| ledger.oom(n, 0, StreamId::DEFAULT));
+    let oom = |bytes| ledger.oom(Refusal { bytes, ..Refusal::default() });
+    (1..=6).for_each(oom);
     recorder.record_history(&history.clone().max_entries(8));
-    (7..=8).for_each(|n| ledger.oom(n, 0, StreamId::DEFAULT));
+    (7..=8).for_each(oom);
     assert_eq!(sizes(&recorder), [3, 4, 5, 6, 7, 8], "grown");
     recorder.record_history(&history.clone().max_entries(3));
     assert_eq!(sizes(&recorder), [7, 8], "shrunk to the newest three, one of which is the snapshot's");
@@ -263,7 +265,7 @@ fn skipped_actions_are_not_kept() {
         bench(Recording::all().skip_actions([Action::FreeRequested, Action::SegmentAlloc]));
     frees_here(allocates_here(&reel, 512));
     // A snapshot of the reel has the events that viewers need.
-    let kept = collect(reel.recorder(), &[reel.allocator(0).unwrap()], Dialect::default());
+    let kept = collect(reel.recorder(), [reel.allocator(0).unwrap()], Dialect::default());
     assert_eq!(actions(&kept), ["alloc", "free_completed"]);
 }
 
@@ -375,12 +377,12 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(1));
     let at = |offset: u64| Address(0x7000_0000 + offset);
-    ledger.segment_alloc(at(0), 4096, StreamId(3));
-    ledger.alloc(at(0), 1000, StreamId(3));
-    ledger.alloc(at(2048), 512, StreamId(3));
-    ledger.free_requested(at(0));
-    ledger.alloc(Address(0x9000_0000), 100, StreamId::DEFAULT);
-    let snapshot = memreel::snapshot::collect(&recorder, &[&ledger], Default::default());
+    ledger.segment_alloc(at(0), 4096, StreamId(3)).unwrap();
+    ledger.alloc(at(0), 1000, StreamId(3)).unwrap();
+    ledger.alloc(at(2048), 512, StreamId(3)).unwrap();
+    ledger.free_requested(at(0)).unwrap();
+    ledger.alloc(Address(0x9000_0000), 100, StreamId::DEFAULT).unwrap();
+    let snapshot = memreel::snapshot::collect(&recorder, [&ledger], Default::default());
     memreel::pickle::save(&snapshot, crate::written("ledger.pickle")).unwrap();
     assert_eq!(snapshot.device_traces.len(), 2, "device 0 is there, and empty");
     let told: Vec<_> = snapshot.device_traces[1].iter().map(|e| e.action.unwrap().name()).collect();
@@ -392,12 +394,12 @@ fn a_ledger_records_for_an_allocator_that_is_not_ours() {
     assert_eq!(states, expected, "the gaps are blocks too");
     assert_eq!((snapshot.segments[1].total_size, snapshot.segments[1].device), (100, DeviceId(1)));
 
-    assert!(ledger.free_completed(at(0)));
-    assert!(ledger.free(at(2048)));
-    assert!(ledger.segment_free(at(0)));
-    assert!(ledger.free(Address(0x9000_0000)));
+    ledger.free_completed(at(0)).unwrap();
+    ledger.free(at(2048)).unwrap();
+    ledger.segment_free(at(0)).unwrap();
+    ledger.free(Address(0x9000_0000)).unwrap();
     assert_eq!(ledger.n_contradictions(), 0);
-    assert!(memreel::snapshot::collect(&recorder, &[&ledger], Default::default()).segments.is_empty());
+    assert!(memreel::snapshot::collect(&recorder, [&ledger], Default::default()).segments.is_empty());
 }
 
 #[test]
@@ -405,24 +407,30 @@ fn a_ledger_refuses_and_counts_contradicting_reports() {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(0));
-    ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT);
-    ledger.alloc(Address(4096), 1024, StreamId::DEFAULT);
-    let contradictions: [&dyn Fn() -> bool; 10] = [
-        &|| ledger.alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
-        &|| ledger.segment_alloc(Address(u64::MAX - 100), 1000, StreamId::DEFAULT),
-        &|| ledger.segment_alloc(Address(6000), 10, StreamId::DEFAULT),
-        &|| ledger.alloc(Address(4608), 10, StreamId::DEFAULT),
-        &|| ledger.alloc(Address(8000), 1000, StreamId::DEFAULT),
-        &|| ledger.alloc(Address(5120), 0, StreamId::DEFAULT),
-        &|| ledger.free(Address(5120)),
-        &|| ledger.free_completed(Address(4096)),
-        &|| ledger.segment_free(Address(4096)),
-        &|| ledger.segment_free(Address(1)),
+    ledger.segment_alloc(Address(4096), 4096, StreamId::DEFAULT).unwrap();
+    ledger.alloc(Address(4096), 1024, StreamId::DEFAULT).unwrap();
+    let (stream, last) = (StreamId::DEFAULT, Address(u64::MAX - 100));
+    let contradictions = [
+        (ledger.alloc(last, 1000, stream), "ends beyond the last address"),
+        (ledger.segment_alloc(last, 1000, stream), "ends beyond the last address"),
+        (ledger.segment_alloc(Address(6000), 10, stream), "overlaps the segment of 4096 bytes at 0x1000"),
+        (ledger.alloc(Address(4608), 10, stream), "overlaps the live block of 1024 bytes at 0x1000"),
+        (ledger.alloc(Address(8000), 1000, stream), "overlaps the segment of 4096 bytes at 0x1000"),
+        (ledger.alloc(Address(5120), 0, stream), "the range at 0x1400 has no bytes"),
+        (ledger.free(Address(5120)), "no live block starts at 0x1400"),
+        (ledger.free_completed(Address(4096)), "the free of the block at 0x1000 was not requested"),
+        (ledger.segment_free(Address(4096)), "the block at 0x1000 in the segment at 0x1000 is live"),
+        (ledger.segment_free(Address(1)), "no segment starts at 0x1"),
+        (ledger.segment_unmap(Address(4096), 4096).map(drop), "no mapped segment is completely in the range"),
+        (ledger.block_unmap(Address(0), 0).map(drop), "no mapped segment is completely in the range"),
     ];
-    for (index, report) in contradictions.iter().enumerate() {
-        assert!(!report(), "report {index} was taken");
-        assert_eq!(ledger.n_contradictions(), index as u64 + 1, "report {index}");
+    for (index, (report, reason)) in contradictions.iter().enumerate() {
+        let contradiction = report.unwrap_err();
+        assert!(contradiction.to_string().contains(reason), "report {index}: {contradiction}");
+        assert!(memreel::Error::from(contradiction).is_misuse());
     }
+    assert_eq!(ledger.n_contradictions(), contradictions.len() as u64);
+    assert_eq!(ledger.latest_contradiction(), contradictions[11].0.err());
     assert_eq!(recorder.n_events(DeviceId(0)), 2, "none was recorded");
 }
 
@@ -433,21 +441,21 @@ fn a_ledger_knows_mapped_memory_and_addresses_that_are_used_again() {
     recorder.record_history(&Recording::all());
     let ledger = recorder.ledger(DeviceId(0));
     let at = |pages: u64| Address(0x10_0000_0000 + (pages << 21));
-    assert!(ledger.segment_map(at(0), 2 << 20, StreamId::DEFAULT));
-    assert!(ledger.segment_map(at(1), 4 << 20, StreamId::DEFAULT));
-    assert!(!ledger.segment_map(at(2), 2 << 20, StreamId::DEFAULT), "it is mapped");
-    assert_eq!(ledger.segment_unmap(at(0), 4 << 20), 1, "the second is not wholly in the range");
+    ledger.segment_map(at(0), 2 << 20, StreamId::DEFAULT).unwrap();
+    ledger.segment_map(at(1), 4 << 20, StreamId::DEFAULT).unwrap();
+    assert!(ledger.segment_map(at(2), 2 << 20, StreamId::DEFAULT).is_err(), "it is mapped");
+    assert_eq!(ledger.segment_unmap(at(0), 4 << 20), Ok(1), "the second is not wholly in the range");
     for address in [0x9000, 0x9400] {
-        ledger.alloc(Address(address), 0x400, StreamId(3));
-        ledger.free_requested(Address(address));
+        ledger.alloc(Address(address), 0x400, StreamId(3)).unwrap();
+        ledger.free_requested(Address(address)).unwrap();
     }
     assert_eq!(ledger.block_bytes(Address(0x9000)), None, "its free was requested");
-    assert!(ledger.alloc(Address(0x9200), 0x400, StreamId(3)));
+    ledger.alloc(Address(0x9200), 0x400, StreamId(3)).unwrap();
     assert_eq!(ledger.block_bytes(Address(0x9200)), Some(0x400));
-    ledger.free_requested(Address(0x9200));
-    assert!(ledger.free_completed_later(Address(0x9200)));
+    ledger.free_requested(Address(0x9200)).unwrap();
+    ledger.free_completed_later(Address(0x9200)).unwrap();
     assert_eq!(ledger.n_contradictions(), 1);
-    let snapshot = memreel::snapshot::collect(&recorder, &[&ledger], Default::default());
+    let snapshot = memreel::snapshot::collect(&recorder, [&ledger], Default::default());
     let actions: Vec<&str> =
         snapshot.device_traces[0].iter().map(|entry| entry.action.unwrap().name()).collect();
     let pair = ["segment_alloc", "alloc", "free_requested"];

@@ -39,7 +39,7 @@ fn nth_event(thread: u64, n: u64) -> Event {
 }
 
 fn snapshot(recorder: &Recorder) -> Snapshot {
-    collect(recorder, &[&recorder.ledger(DEVICE) as &dyn Inventory], Dialect::default())
+    collect(recorder, [&recorder.ledger(DEVICE)], Dialect::default())
 }
 
 /// Each thread's events follow one another without a gap, and are what was recorded; how many there are.
@@ -261,7 +261,7 @@ fn small_blocks_are_left_out_with_their_frees() {
     drop(large);
     // A snapshot of the reel has the alloc of the block that waits, too.
     let allocator = &reel.allocators()[0] as &dyn Inventory;
-    let snapshot = collect(reel.recorder(), &[allocator], Dialect::default());
+    let snapshot = collect(reel.recorder(), [allocator], Dialect::default());
     assert_eq!(
         actions(&snapshot),
         [("segment_alloc", 2 << 20), ("alloc", 1000), ("free_requested", 1000), ("free_completed", 1000)]
@@ -275,13 +275,13 @@ fn a_ledger_leaves_small_blocks_out_too() {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().min_size(1000));
     let ledger = recorder.ledger(DEVICE);
-    ledger.segment_alloc(Address(1 << 20), 1 << 20, StreamId::DEFAULT);
+    ledger.segment_alloc(Address(1 << 20), 1 << 20, StreamId::DEFAULT).unwrap();
     for (n, bytes) in [999, 1000].into_iter().enumerate() {
         let address = Address((1 << 20) + 4096 * n as u64);
-        ledger.alloc(address, bytes, StreamId::DEFAULT);
-        ledger.free(address);
+        ledger.alloc(address, bytes, StreamId::DEFAULT).unwrap();
+        ledger.free(address).unwrap();
     }
-    let snapshot = collect(&recorder, &[&ledger as &dyn Inventory], Dialect::default());
+    let snapshot = collect(&recorder, [&ledger], Dialect::default());
     assert_eq!(
         actions(&snapshot),
         [("segment_alloc", 1 << 20), ("alloc", 1000), ("free_requested", 1000), ("free_completed", 1000)]

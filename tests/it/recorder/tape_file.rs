@@ -209,7 +209,7 @@ fn without_a_file_recording_goes_on_in_memory() {
     recorder.record_history(&Recording::all().tape("/proc/none/run.tape"));
     assert_eq!(recorder.tape(), None);
     let ledger = recorder.ledger(DeviceId(0));
-    assert!(ledger.alloc(Address(4096), 512, StreamId::DEFAULT));
+    ledger.alloc(Address(4096), 512, StreamId::DEFAULT).unwrap();
     assert_eq!(recorder.n_events(DeviceId(0)), 2);
 }
 

@@ -113,7 +113,7 @@ fn a_follower_reads_what_threads_write_meanwhile() {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().max_entries(1 << 20).tape(&path));
     let ledger = recorder.ledger(DeviceId(0));
-    ledger.alloc(Address(1), 3, StreamId::DEFAULT);
+    ledger.alloc(Address(1), 3, StreamId::DEFAULT).unwrap();
     let is_over = AtomicBool::new(false);
     let mut follower = Follower::attach(&path).unwrap();
     thread::scope(|scope| {
@@ -123,9 +123,9 @@ fn a_follower_reads_what_threads_write_meanwhile() {
                 scope.spawn(move || {
                     for number in 1..=N {
                         let address = Address(thread << 40 | number << 9);
-                        ledger.alloc(address, 100, StreamId::DEFAULT);
+                        ledger.alloc(address, 100, StreamId::DEFAULT).unwrap();
                         if number % 10 != 0 {
-                            ledger.free(address);
+                            ledger.free(address).unwrap();
                         }
                     }
                 })
@@ -153,7 +153,7 @@ fn owners_and_reports_are_those_of_now() {
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().tape(&path));
     let ledger = recorder.ledger(DeviceId(0));
-    ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT);
+    ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT).unwrap();
     let report = |used_bytes| UsageReport { used_bytes, total_bytes: 100 << 20, ..UsageReport::default() };
     recorder.report_usage(DeviceId(0), report(20 << 20));
     recorder.report_usage(DeviceId(0), report(9 << 20));

@@ -36,7 +36,7 @@ fn recorder(history: &Recording) -> (Recorder, Ledger) {
 }
 
 fn snapshot(recorder: &Recorder, ledger: &Ledger) -> Snapshot {
-    collect(recorder, &[ledger], Dialect::default())
+    collect(recorder, [ledger], Dialect::default())
 }
 
 fn reports(usage: &DeviceUsage) -> Vec<UsageReport> {
@@ -52,7 +52,7 @@ fn reports_are_in_the_snapshot_its_file_and_the_tape() {
     for used in 0..100 {
         recorder.report_usage(DeviceId((used % 2) as i64), report(used));
     }
-    ledger.alloc(memreel::Address(4096), 512, memreel::StreamId::DEFAULT);
+    ledger.alloc(memreel::Address(4096), 512, memreel::StreamId::DEFAULT).unwrap();
     let now = snapshot(&recorder, &ledger);
     let usage = now.usage();
     assert_eq!(usage.len(), 2);

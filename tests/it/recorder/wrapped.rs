@@ -58,7 +58,7 @@ fn an_allocator_with_blocks_of_its_own_is_recorded() {
     let [first, second] = [slots.allocate(1000).unwrap(), slots.allocate(2000).unwrap()];
     assert_eq!((slots.allocate(2 << 20), slots.address_of(&second)), (Err("too large"), Address(2 << 20)));
     slots.deallocate(first);
-    let snapshot = collect(&recorder, &[slots.ledger()], Dialect::default());
+    let snapshot = collect(&recorder, [slots.ledger()], Dialect::default());
     let freed = [(Action::FreeRequested, 1000), (Action::FreeCompleted, 1000)];
     assert_eq!(events(&snapshot), [[(Action::Alloc, 1000), (Action::Alloc, 2000)], freed].concat());
     assert_eq!(live(&snapshot), [2000]);
@@ -96,13 +96,13 @@ fn an_allocator_of_pointers_is_recorded() {
         assert!(heap.alloc(layout(2 << 20)).is_null());
         let zeroed = heap.alloc_zeroed(layout(300));
         assert_eq!((*zeroed, zeroed.addr() % 64), (0, 0));
-        let mut sizes = live(&collect(&recorder, &[&heap], Dialect::default()));
+        let mut sizes = live(&collect(&recorder, [&heap], Dialect::default()));
         sizes.sort_unstable();
         assert_eq!(sizes, [300, 5000], "a failure leaves the block");
         heap.dealloc(grown, layout(5000));
         heap.dealloc(zeroed, layout(300));
     }
-    let snapshot = collect(&recorder, &[&heap], Dialect::default());
+    let snapshot = collect(&recorder, [&heap], Dialect::default());
     assert!(live(&snapshot).is_empty());
     let n_allocs = events(&snapshot).iter().filter(|(action, _)| *action == Action::Alloc).count();
     assert_eq!((n_allocs, heap.ledger().n_contradictions()), (4, 0));

@@ -11,7 +11,6 @@ use memreel::{
     allocator::{PoolOptions, Route},
     device::Simulated,
     history::Confidence,
-    integrate::Inventory,
     recorder::{Context, Recorder, Recording},
     snapshot::{Dialect, Frame, TraceEntry, collect},
     whatif::{self, Requests},
@@ -124,7 +123,7 @@ impl World {
     fn snapshot(&self) -> Snapshot {
         // Before PyTorch 2.12, nothing names the private pool of a request that failed.
         let dialect = if self.pool.is_some() { Dialect::Torch2_15 } else { Dialect::default() };
-        let mut snapshot = collect(&self.recorder, &[&self.allocator as &dyn Inventory], dialect);
+        let mut snapshot = collect(&self.recorder, [&self.allocator], dialect);
         assert_eq!(snapshot.device_traces[0].len(), self.n_events.last().copied().unwrap_or(0));
         let mut from = 0;
         for (call, until) in self.n_events.iter().enumerate() {

@@ -467,10 +467,10 @@ fn the_reserved_pages_of_a_heap_are_not_compared_with_a_baseline() {
         recorder.record_history(&Recording::all());
         recorder.describe_device(DeviceId(0), device_name, "");
         let ledger = recorder.ledger(DeviceId(0));
-        ledger.segment_alloc(Address(0x20_0000), segment_bytes, StreamId::DEFAULT);
-        ledger.alloc(Address(0x20_0000), 4096, StreamId::DEFAULT);
+        ledger.segment_alloc(Address(0x20_0000), segment_bytes, StreamId::DEFAULT).unwrap();
+        ledger.alloc(Address(0x20_0000), 4096, StreamId::DEFAULT).unwrap();
         let path = folder.path().join(file);
-        pickle::save(&snapshot::collect(&recorder, &[&ledger], Dialect::default()), &path).unwrap();
+        pickle::save(&snapshot::collect(&recorder, [&ledger], Dialect::default()), &path).unwrap();
         path.to_str().unwrap().to_owned()
     };
     for (name, status) in [("heap of the process", 0), ("NVIDIA H200", 4)] {

@@ -58,7 +58,7 @@ fn recording(uuid: &str, segments: &[(usize, u64)], used: u64, others: Option<u6
     let ledger = recorder.ledger(DeviceId(0));
     for (at, (caller, mib)) in (1_u64..).zip(segments) {
         CALLER.set(*caller);
-        ledger.segment_alloc(Address(at << 40), mib << 20, StreamId::DEFAULT);
+        ledger.segment_alloc(Address(at << 40), mib << 20, StreamId::DEFAULT).unwrap();
     }
     let report = UsageReport {
         used_bytes: used << 20,
@@ -70,7 +70,7 @@ fn recording(uuid: &str, segments: &[(usize, u64)], used: u64, others: Option<u6
         reserved_address_bytes: if others.is_some() { 90 << 30 } else { 0 },
     };
     recorder.report_usage(DeviceId(0), report);
-    collect(&recorder, &[&ledger], Dialect::default())
+    collect(&recorder, [&ledger], Dialect::default())
 }
 
 /// A recording with every kind of row.
@@ -184,12 +184,12 @@ fn a_row_has_the_line_of_now_and_the_line_of_the_peak() {
     };
     for (at, (caller, mib)) in [(1, 1024), (6, 300)].into_iter().enumerate() {
         CALLER.set(caller);
-        ledger.segment_alloc(Address((at as u64 + 1) << 40), mib << 20, StreamId::DEFAULT);
+        ledger.segment_alloc(Address((at as u64 + 1) << 40), mib << 20, StreamId::DEFAULT).unwrap();
     }
     report(1324 << 20);
-    ledger.segment_free(Address(1 << 40));
+    ledger.segment_free(Address(1 << 40)).unwrap();
     report(300 << 20);
-    let folder = folder(&[("run.pickle", collect(&recorder, &[&ledger], Dialect::default()))]);
+    let folder = folder(&[("run.pickle", collect(&recorder, [&ledger], Dialect::default()))]);
     let text = run(&folder, &["owners", "run.pickle"]);
     let rows = "
 pytorch           300.00 MiB     1.29 GiB 100.0 %
@@ -214,11 +214,11 @@ fn pinned_memory_that_pytorch_rounds_has_advice() {
         let ledger = recorder.ledger(DeviceId(1));
         CALLER.set(1);
         for (at, mib) in (1_u64..).zip(mib) {
-            ledger.alloc(Address(at << 40), mib << 20, StreamId::DEFAULT);
+            ledger.alloc(Address(at << 40), mib << 20, StreamId::DEFAULT).unwrap();
         }
         // Blocks that are given back count as well.
-        ledger.free(Address(1 << 40));
-        collect(&recorder, &[&ledger], Dialect::default())
+        ledger.free(Address(1 << 40)).unwrap();
+        collect(&recorder, [&ledger], Dialect::default())
     };
     let one = pinned(&[1 << 15, 1 << 15, 3 << 10]);
     let folder = folder(&[("one.pickle", one), ("few.pickle", pinned(&[16, 15]))]);

@@ -180,8 +180,8 @@ fn pytorchs_blocks_are_put_into_a_tape() {
     driver.record_history(&Recording::all().tape(&tape));
     let ledger = driver.ledger(DeviceId(0));
     for (at, bytes) in [(0x7f00_0000_0000, 2 << 20), (0x7f10_0000_0000, 6 << 20)] {
-        assert!(ledger.segment_alloc(Address(at), bytes, StreamId::DEFAULT));
-        assert!(ledger.alloc(Address(at), bytes, StreamId::DEFAULT));
+        ledger.segment_alloc(Address(at), bytes, StreamId::DEFAULT).unwrap();
+        ledger.alloc(Address(at), bytes, StreamId::DEFAULT).unwrap();
     }
     let torch = Reel::builder().device(Simulated::new(1 << 30)).history(Recording::all()).build().unwrap();
     let _block = torch.alloc(3000).unwrap();

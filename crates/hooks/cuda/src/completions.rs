@@ -79,7 +79,7 @@ pub(crate) fn destroyed(stream: usize) {
 /// Records that frees are complete.
 pub(crate) fn end(gpu: &Gpu, done: Vec<(u64, u64)>) {
     for (address, bytes) in done {
-        gpu.ledger().free_completed_later(Address(address));
+        let _counted = gpu.ledger().free_completed_later(Address(address));
         gpu.account(Account::Pool, bytes, -1);
     }
 }

@@ -81,7 +81,8 @@ pub(crate) fn next_address(bytes: u64) -> u64 {
 pub(crate) fn add(gpu: &Gpu, part: Part, bytes: u64) {
     let address = next_address(bytes);
     gpu.parts().all.push((part, address, bytes));
-    marked(Some(part.mark()), || gpu.ledger().alloc(Address(address), bytes, StreamId::DEFAULT));
+    let alloc = || gpu.ledger().alloc(Address(address), bytes, StreamId::DEFAULT);
+    let _counted = marked(Some(part.mark()), alloc);
     gpu.account(account(part), bytes, 1);
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn take(gpu: &Gpu, part: Part, bytes: u64) {
         let Some(at) = parts.all.iter().rposition(|(of, ..)| *of == part) else { return };
         let (_, address, size) = parts.all.remove(at);
         drop(parts);
-        gpu.ledger().free(Address(address));
+        let _counted = gpu.ledger().free(Address(address));
         gpu.account(account(part), size, -1);
         if size > left {
             add(gpu, part, size - left);

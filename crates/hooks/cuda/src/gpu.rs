@@ -74,7 +74,7 @@ impl Gpu {
     pub(crate) fn new(device: i32, recorder: &Recorder) -> Gpu {
         let gpu = Gpu {
             device,
-            ledger: recorder.ledger(DeviceId::from(device)),
+            ledger: recorder.ledger(device),
             alive: Alive::new(),
             pending: Arc::default(),
             parts: Arc::default(),

@@ -60,14 +60,14 @@ impl Block {
     fn alloc(self, state: &State, address: u64) -> Option<()> {
         let (ledger, stream) = (self.ledger(state)?, StreamId::from_handle(self.stream as u64));
         let mark = self.is_managed.then_some(MANAGED);
-        marked(mark, || ledger.alloc(Address(address), self.bytes, stream));
+        let _counted = marked(mark, || ledger.alloc(Address(address), self.bytes, stream));
         self.account(state, 1);
         Some(())
     }
 
     fn free(self, state: &State, address: u64) {
         if let Some(ledger) = self.ledger(state) {
-            ledger.free(Address(address));
+            let _counted = ledger.free(Address(address));
         }
         self.account(state, -1);
     }
@@ -164,7 +164,7 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
     let closed = record(|state| {
         let block = closed(address)?;
         match block.n_opened {
-            0 if block.waits() => drop(block.ledger(state)?.free_requested(Address(address))),
+            0 if block.waits() => _ = block.ledger(state)?.free_requested(Address(address)),
             0 => block.free(state, address),
             _ => {}
         }
@@ -186,7 +186,7 @@ pub(crate) fn free_on(address: u64, stream: usize, call: impl Fn() -> Status) ->
     }
     still_has(status, address, closed, |state, block| {
         if block.waits() {
-            block.ledger(state)?.free_completed(Address(address));
+            let _counted = block.ledger(state)?.free_completed(Address(address));
             block.account(state, -1);
         }
         block.alloc(state, address)
@@ -219,7 +219,6 @@ pub(crate) fn refused(bytes: u64, stream: usize) {
         let info = driver()?.memory();
         let device_free_bytes = info.map_or(0, |info| info.total_bytes - info.used_bytes);
         let stream = StreamId::from_handle(stream as u64);
-        gpu.ledger().oom(bytes, device_free_bytes, stream);
         let device_total_bytes = info.map_or(0, |info| info.total_bytes);
         state.refused(gpu, Refusal { bytes, stream, device_free_bytes, device_total_bytes });
         Some(())
@@ -230,7 +229,7 @@ pub(crate) fn refused(bytes: u64, stream: usize) {
 pub(crate) fn forget(gpu: &Gpu) {
     let gone: Vec<_> = BLOCKS.lock().extract_if(|_, block| block.device == Some(gpu.device)).collect();
     for (address, block) in gone {
-        gpu.ledger().free(Address(address));
+        let _counted = gpu.ledger().free(Address(address));
         gpu.account(block.account, block.bytes, -1);
     }
 }

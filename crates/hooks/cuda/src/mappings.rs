@@ -249,14 +249,14 @@ fn write(state: &State, owner: Owner, address: u64, mapping: &Mapping, pieces: &
     for Piece { range, is_counted } in pieces {
         let at = Address(address + (range.start - mapping.range.start));
         let stack = if *is_counted { mapping.stack } else { mapping.uncounted };
-        ledger.block_map_by(at, range.end - range.start, StreamId::DEFAULT, stack);
+        let _counted = ledger.block_map_by(at, range.end - range.start, StreamId::DEFAULT, stack);
     }
 }
 
 /// Records the end of the pieces of a mapping.
 fn erase(state: &State, owner: Owner, address: u64, mapping: &Mapping) {
     if let Some(ledger) = ledger(state, owner) {
-        ledger.block_unmap(Address(address), mapping.range.end - mapping.range.start);
+        let _counted = ledger.block_unmap(Address(address), mapping.range.end - mapping.range.start);
     }
 }
 

@@ -4,6 +4,7 @@
 use memreel::{
     Address, StreamId,
     device::{Device, Host},
+    integrate::Refusal,
 };
 
 use super::{gpu::Gpu, held::HeldMap, state::record, types::Status};
@@ -14,7 +15,7 @@ static DEVICES: HeldMap<usize, i32> = HeldMap::new();
 /// Records an allocation.
 pub(crate) fn allocated(address: usize, bytes: usize) {
     record(|state| {
-        state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT);
+        let _counted = state.pinned().alloc(at(address), bytes as u64, StreamId::DEFAULT);
         let device = state.current_gpu()?.device;
         DEVICES.lock().insert(address, device)
     });
@@ -23,8 +24,8 @@ pub(crate) fn allocated(address: usize, bytes: usize) {
 /// Records a request that the driver refused, with the host's free memory.
 pub(crate) fn refused(bytes: usize) {
     record(|state| {
-        let free_bytes = Host::new().free_bytes();
-        state.pinned().oom(bytes as u64, free_bytes, StreamId::DEFAULT);
+        let device_free_bytes = Host::new().free_bytes();
+        state.pinned().oom(Refusal { bytes: bytes as u64, device_free_bytes, ..Refusal::default() });
         Some(())
     });
 }
@@ -35,7 +36,7 @@ pub(crate) fn free(address: usize, call: impl Fn() -> Status) -> Status {
         let ledger = state.pinned();
         let bytes = ledger.block_bytes(at(address))?;
         DEVICES.lock().remove(&address);
-        ledger.free(at(address)).then_some(bytes)
+        ledger.free(at(address)).ok().map(|()| bytes)
     });
     let status = call();
     if let (false, Some(Some(bytes))) = (status.is_success(), bytes) {

@@ -292,8 +292,9 @@ impl State {
         self.heap.get().is_some()
     }
 
-    /// Explains a request that the device refused.
+    /// Records a request that the device refused, and explains it.
     pub(crate) fn refused(&self, gpu: &Gpu, refusal: Refusal) {
+        gpu.ledger().oom(refusal);
         let _explained = self.reel.refused(gpu.ledger(), refusal);
     }
 
@@ -334,8 +335,8 @@ impl State {
         let of_gpus = self.gpus().map(|gpu| gpu.ledger() as &dyn Inventory);
         let pinned = self.pinned.get().map(|pinned| pinned as &dyn Inventory);
         let heap = self.heap.get().map(|heap| heap.inventory());
-        let inventories: Vec<&dyn Inventory> = of_gpus.chain(pinned).chain(heap).collect();
-        pickle::save(&snapshot::collect_lazily(self.recorder(), &inventories, Dialect::default()), path)
+        let all = of_gpus.chain(pinned).chain(heap);
+        pickle::save(&snapshot::collect_lazily(self.recorder(), all, Dialect::default()), path)
     }
 }
 

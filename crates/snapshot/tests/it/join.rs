@@ -90,14 +90,14 @@ unsafe impl Device for Reported {
         if is_mapped {
             for (page, bytes) in self.pages(address, bytes) {
                 let stack = self.ledger.stack_of_segment();
-                assert!(self.ledger.block_map_by(page, bytes, StreamId::DEFAULT, stack));
+                self.ledger.block_map_by(page, bytes, StreamId::DEFAULT, stack).unwrap();
             }
         }
         Ok(is_mapped)
     }
     unsafe fn range_unmap(&self, address: Address, bytes: u64) {
         for (page, bytes) in self.pages(address, bytes) {
-            assert_eq!(self.ledger.block_unmap(page, bytes), 1);
+            assert_eq!(self.ledger.block_unmap(page, bytes), Ok(1));
         }
         take_time();
         // SAFETY: the caller's promise.
@@ -135,12 +135,13 @@ fn each_process(seeds_in: Range<u64>, mut run: impl FnMut(u64)) {
 }
 
 fn driver_alloc(ledger: &Ledger, address: Address, bytes: u64) {
-    assert!(ledger.segment_alloc(address, bytes, StreamId::DEFAULT));
-    assert!(ledger.alloc(address, bytes, StreamId::DEFAULT));
+    ledger.segment_alloc(address, bytes, StreamId::DEFAULT).unwrap();
+    ledger.alloc(address, bytes, StreamId::DEFAULT).unwrap();
 }
 
 fn driver_free(ledger: &Ledger, address: Address) {
-    assert!(ledger.free(address) && ledger.segment_free(address));
+    ledger.free(address).unwrap();
+    ledger.segment_free(address).unwrap();
 }
 
 /// What an event is, for comparison: device, action, address, size, stream.
@@ -242,7 +243,7 @@ impl Process {
 
     fn driver(&self) -> Snapshot {
         let [one, other] = &self.ledgers;
-        collect(&self.driver, &[&**one, &**other], Dialect::default())
+        collect(&self.driver, [&**one, &**other], Dialect::default())
     }
 }
 
@@ -495,7 +496,7 @@ fn what_sleeps_and_wakes_is_in_use_once() {
     });
     let [driver, torch] = &ledgers;
     let in_use = || {
-        let [driver, torch] = [0, 1].map(|at| collect(&recorders[at], &[&ledgers[at]], Dialect::default()));
+        let [driver, torch] = [0, 1].map(|at| collect(&recorders[at], [&ledgers[at]], Dialect::default()));
         let merged = merge_torch(driver, torch).unwrap();
         let errors: Vec<_> =
             validate(&merged).into_iter().filter(|found| found.severity == Severity::Error).collect();
@@ -505,16 +506,16 @@ fn what_sleeps_and_wakes_is_in_use_once() {
         active.map(|block| (block.address.0 - at.0, block.requested_size)).collect::<Vec<_>>()
     };
     let map = || {
-        assert!(driver.block_map_by(at, 4 * PAGE, StreamId::DEFAULT, driver.stack_of_segment()));
+        driver.block_map_by(at, 4 * PAGE, StreamId::DEFAULT, driver.stack_of_segment()).unwrap();
         take_time();
     };
     map();
-    assert!(torch.segment_alloc(at, 4 * PAGE, StreamId::DEFAULT));
-    assert!(torch.alloc(at, PAGE, StreamId::DEFAULT));
-    assert!(torch.alloc(Address(at.0 + PAGE), PAGE / 2, StreamId::DEFAULT));
+    torch.segment_alloc(at, 4 * PAGE, StreamId::DEFAULT).unwrap();
+    torch.alloc(at, PAGE, StreamId::DEFAULT).unwrap();
+    torch.alloc(Address(at.0 + PAGE), PAGE / 2, StreamId::DEFAULT).unwrap();
     take_time();
     assert_eq!(in_use(), [(0, PAGE), (PAGE, PAGE / 2)], "PyTorch's blocks");
-    assert_eq!(driver.block_unmap(at, 4 * PAGE), 1);
+    assert_eq!(driver.block_unmap(at, 4 * PAGE), Ok(1));
     take_time();
     assert!(in_use().is_empty(), "it sleeps");
     map();

@@ -22,19 +22,20 @@ use crate::{
 /// of them if its UUID is; without UUIDs, if its number is.
 ///
 /// ```
-/// use memreel::{Address, DeviceId, StreamId, integrate::UsageReport, snapshot};
+/// use memreel::{Address, StreamId, integrate::UsageReport, snapshot};
 /// use memreel::{analysis::owners, recorder::{Recording, Recorder}};
 ///
 /// let recorder = Recorder::new();
 /// recorder.record_history(&Recording::all());
-/// let ledger = recorder.ledger(DeviceId(0));
-/// ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT);
-/// recorder.report_usage(DeviceId(0), UsageReport { used_bytes: 9 << 20, ..UsageReport::default() });
-/// let snapshot = snapshot::collect(&recorder, &[&ledger], Default::default());
+/// let ledger = recorder.ledger(0);
+/// ledger.segment_alloc(Address(0x20_0000), 6 << 20, StreamId::DEFAULT)?;
+/// recorder.report_usage(0, UsageReport { used_bytes: 9 << 20, ..UsageReport::default() });
+/// let snapshot = snapshot::collect(&recorder, [&ledger], Default::default());
 /// let tables = owners(&[&snapshot]);
 /// let rows = tables[0].rows.iter().map(|row| (&*row.owner, row.now_bytes));
 /// assert!(rows.clone().any(|row| row == ("program", Some(6 << 20))));
 /// assert_eq!(rows.filter_map(|(_, bytes)| bytes).sum::<i128>(), 9 << 20);
+/// # Ok::<(), memreel::Error>(())
 /// ```
 #[must_use]
 pub fn owners(snapshots: &[&Snapshot]) -> Vec<DeviceOwners> {

@@ -75,7 +75,7 @@ impl Process {
 
     fn ask(&mut self, caller: usize, bytes: u64) {
         CALLER.set(caller);
-        self.ledger.segment_alloc(Address(self.next), bytes, StreamId::DEFAULT);
+        self.ledger.segment_alloc(Address(self.next), bytes, StreamId::DEFAULT).unwrap();
         self.held.insert(self.next, (bytes, ASKING[caller].1));
         self.next += bytes + (2 << 20);
     }
@@ -83,7 +83,7 @@ impl Process {
     fn give_back(&mut self, nth: usize) {
         let address = *self.held.keys().nth(nth).unwrap();
         self.held.remove(&address);
-        self.ledger.segment_free(Address(address));
+        self.ledger.segment_free(Address(address)).unwrap();
     }
 
     fn owned(&self) -> BTreeMap<String, i128> {
@@ -110,7 +110,7 @@ impl Process {
     }
 
     fn snapshot(&self) -> Snapshot {
-        pickle::from_slice(&pickle::to_vec(&collect(&self.recorder, &[&self.ledger], Dialect::default())))
+        pickle::from_slice(&pickle::to_vec(&collect(&self.recorder, [&self.ledger], Dialect::default())))
             .unwrap()
     }
 }

@@ -96,11 +96,7 @@ fn the_added_allocs_are_behind_the_recorded_events_of_their_memory() {
     let reel = reel.unwrap();
     let small = reel.alloc(1000).unwrap();
     let large = reel.alloc(2 << 20).unwrap();
-    let recorded = memreel::snapshot::collect(
-        reel.recorder(),
-        &[&reel.allocators()[0] as &dyn memreel::integrate::Inventory],
-        Default::default(),
-    );
+    let recorded = memreel::snapshot::collect(reel.recorder(), reel.allocators(), Default::default());
     let completed = reel.snapshot();
     let added = added(&recorded.device_traces[0], &completed.device_traces[0]);
     let [alloc, snapshot] = &added[..] else { panic!("{added:?}") };
