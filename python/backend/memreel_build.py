@@ -33,13 +33,17 @@ PROFILE = os.environ.get("MEMREEL_WHEEL_PROFILE", "wheel")
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
 LIBRARIES = HERE / "memreel" / "lib"
-# The packages of the workspace that are libraries of their own, as arguments of cargo: one call for each set of features.
+# The packages of the workspace that are libraries of their own.
 PACKAGES = ("memreel-capi", "memreel-preload", "memreel-heap")
-WITH_GPUS = ["-p", "memreel-capi", "--features", "memreel-capi/cuda"]
-WITHOUT = ["-p", "memreel-preload", "-p", "memreel-heap"]
+# What cargo builds of them, and maturin's arguments: one set of features, so that the library is compiled once.
+CALLS = [[*(word for package in PACKAGES for word in ("-p", package)), "--features", "memreel-capi/cuda"]]
+EXTENSION = "--features gpus"
 if PROFILE == "dev":
-    # All features, as in the project's gate, so that both use one build of the library.
-    WITH_GPUS = ["-p", "memreel", *WITH_GPUS, "--features", "memreel/cuda-nvrtc,memreel/allocator-api2"]
+    # The sets of features of the project's gate, whose builds are used.
+    with_gpus = ["-p", "memreel", "-p", "memreel-capi", "--features"]
+    with_gpus += ["memreel-capi/cuda,memreel/cuda-nvrtc,memreel/allocator-api2"]
+    CALLS = [with_gpus, ["-p", "memreel-preload", "-p", "memreel-heap"]]
+    EXTENSION = ""
 # What no build needs.
 NOT_IN_SDIST = ("fixtures/", "fuzz/", ".ci/", "dev/scripts/", "docs/images/")
 # What an archive or a build of it has beside the sources.
@@ -193,7 +197,7 @@ def libraries():
     target = os.environ.get("MEMREEL_WHEEL_TARGET")
     if target:
         link_with_zig(target)
-    for packages in (WITH_GPUS, WITHOUT):
+    for packages in CALLS:
         command = ["cargo", "build", "--profile", PROFILE, *packages]
         command += ["--target", target.rsplit(".", 2)[0]] if target else []
         print(" ".join(command), file=sys.stderr, flush=True)
@@ -261,10 +265,10 @@ def use_target():
     target = os.environ.get("MEMREEL_WHEEL_TARGET")
     if target is None:
         # As pip does for a wheel of this machine alone.
-        arguments = f"--profile {PROFILE} --compatibility linux"
+        arguments = f"--profile {PROFILE} {EXTENSION} --compatibility linux"
     else:
         triple, major, minor = target.rsplit(".", 2)
-        arguments = f"--profile {PROFILE} --target {triple} --compatibility manylinux_{major}_{minor}"
+        arguments = f"--profile {PROFILE} {EXTENSION} --target {triple} --compatibility manylinux_{major}_{minor}"
     named = os.environ.get("MEMREEL_WHEEL_PYTHON")
     if named:
         arguments += f" --interpreter {named}"
