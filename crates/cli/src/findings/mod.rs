@@ -7,3 +7,4 @@ pub(crate) mod causes;
 pub(crate) mod growth;
 pub(crate) mod logged;
 pub(crate) mod summary;
+pub(crate) mod summary_part;

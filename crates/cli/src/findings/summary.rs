@@ -14,13 +14,13 @@ use memreel_snapshot::{
     },
     history::{Absence, Moment},
 };
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
     findings::{
         causes::{print_cause, print_failure},
         growth::claims,
+        summary_part::{Parts, Place, SummaryPart, Topic},
     },
     input::each::Asked,
     options::moment::{self, of_the_last},
@@ -337,73 +337,6 @@ impl<'a> Summary<'a> {
 /// Returns the moment before the cache was released for a request that almost failed.
 fn refused(call: &CloseCall) -> Moment {
     call.first_release.checked_sub(1).map_or(Moment::START, Moment::after)
-}
-
-/// What a part of a summary is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Topic {
-    Device,
-    Peak,
-    End,
-    Reserved,
-    Warning,
-    Failure,
-    Cause,
-    CloseCall,
-    Kept,
-    Quiet,
-    Growth,
-    Sites,
-    Pools,
-}
-
-/// Where the page shows something: a view, at a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct Place {
-    view: &'static str,
-    moment: u32,
-}
-
-impl Place {
-    fn moment(view: &'static str, moment: Moment) -> Place {
-        Place { view, moment: moment.0 }
-    }
-}
-
-/// A part of a summary: lines of text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct SummaryPart {
-    pub(crate) topic: Topic,
-    pub(crate) text: String,
-    pub(crate) place: Option<Place>,
-}
-
-/// The parts of a summary, as they are added.
-#[derive(Default)]
-struct Parts(Vec<SummaryPart>);
-
-impl Parts {
-    /// Adds what is written, unless it is nothing.
-    fn add(
-        &mut self,
-        topic: Topic,
-        place: Option<Place>,
-        write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        write(&mut bytes)?;
-        if !bytes.is_empty() {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            self.0.push(SummaryPart { topic, text, place });
-        }
-        Ok(())
-    }
-
-    /// Adds a sentence.
-    fn line(&mut self, topic: Topic, place: Option<Place>, text: &str) -> io::Result<()> {
-        self.add(topic, place, |out| writeln!(out, "{}", wrapped(text, 2)))
-    }
 }
 
 /// Which devices of a file to suggest, so that a command about them has an answer.

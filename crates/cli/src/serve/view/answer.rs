@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use super::{device::Device, refusal::Refusal, request::Request};
 use crate::{
     asked::{Asking, Named},
-    findings::summary::{NextSteps, Summary, SummaryPart},
+    findings::{
+        summary::{NextSteps, Summary},
+        summary_part::SummaryPart,
+    },
     question::answered,
     row::Maker,
 };
