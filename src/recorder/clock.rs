@@ -65,7 +65,7 @@ impl Counter {
     fn nanoseconds(&self, ticks: u64) -> u64 {
         match self {
             Counter::Measured(ns) => {
-                u64::try_from(u128::from(ticks) * u128::from(*ns) >> 30).unwrap_or(u64::MAX)
+                u64::try_from((u128::from(ticks) * u128::from(*ns)) >> 30).unwrap_or(u64::MAX)
             }
             Counter::Calibrated(clock) => clock.delta_as_nanos(0, ticks),
         }

@@ -438,12 +438,11 @@ fn a_heap_is_compared_with_the_heap_of_its_baseline() {
         let ledgers: Vec<_> = (0..=n_gpus).map(|device| recorder.ledger(DeviceId(device))).collect();
         for ledger in &ledgers {
             let bytes = if ledger.device() == DeviceId(n_gpus) { bytes } else { 1 << 19 };
-            ledger.segment_alloc(Address(0x20_0000), 1 << 20, StreamId::DEFAULT);
-            ledger.alloc(Address(0x20_0000), bytes, StreamId::DEFAULT);
+            ledger.segment_alloc(Address(0x20_0000), 1 << 20, StreamId::DEFAULT).unwrap();
+            ledger.alloc(Address(0x20_0000), bytes, StreamId::DEFAULT).unwrap();
         }
         let path = folder.path().join(format!("{n_gpus}.pickle"));
-        let all: Vec<_> = ledgers.iter().map(|ledger| ledger as &dyn Inventory).collect();
-        pickle::save(&snapshot::collect(&recorder, &all, Dialect::default()), &path).unwrap();
+        recorder.save(&path, &ledgers).unwrap();
         path.display().to_string()
     };
     let (before, now) = (saved(2, 1000), saved(1, 2000));
