@@ -70,7 +70,7 @@ impl Index {
     #[inline(always)]
     fn slot(&self, address: usize) -> &Slot {
         let mask = self.0.len() - 1;
-        let mut at = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32;
+        let mut at = ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
         loop {
             let slot = &self.0[at & mask];
             let found = slot.address.load(Ordering::Acquire);

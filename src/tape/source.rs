@@ -1,5 +1,7 @@
 //! The sources from which a tape is read: its file, or memory that has it mapped.
 
+#[cfg(target_family = "wasm")]
+use std::io::{Read, Seek, SeekFrom};
 #[cfg(unix)]
 use std::os::unix::fs::FileExt;
 #[cfg(windows)]
@@ -54,6 +56,11 @@ impl Source for File {
         let read = <File as FileExt>::read_at;
         #[cfg(windows)]
         let read = <File as FileExt>::seek_read;
+        #[cfg(target_family = "wasm")]
+        let read = |mut file: &File, buffer: &mut [u8], at| {
+            file.seek(SeekFrom::Start(at))?;
+            file.read(buffer)
+        };
         let mut n_bytes = 0;
         while n_bytes < buffer.len() {
             match read(self, &mut buffer[n_bytes..], at + n_bytes as u64) {

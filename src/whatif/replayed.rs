@@ -47,7 +47,10 @@ fn replayed_in(
     order: Order,
 ) -> Result<Snapshot> {
     // A ring of this capacity never loses an event, and grows only as it fills.
-    const UNBOUNDED: usize = 1 << 40;
+    const UNBOUNDED: usize = match 1_usize.checked_shl(40) {
+        Some(n) => n,
+        None => usize::MAX >> 6,
+    };
     let recorder = Recorder::new();
     recorder.record_history(&Recording::all().context(Context::None).max_entries(UNBOUNDED));
     let logs: Result<Vec<Log<'_>>> = requests

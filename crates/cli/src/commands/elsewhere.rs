@@ -49,6 +49,45 @@ pub(super) mod watch {
     }
 }
 
+#[cfg(target_family = "wasm")]
+fn not_in_a_page(name: &str) -> Result<Exit, Failure> {
+    Err(Failure::usage(format!(
+        "`memreel {name}` is a command of the installed program; this one is in a page"
+    )))
+}
+
+/// Serves the page, which is what shows this.
+#[cfg(target_family = "wasm")]
+pub(super) mod view {
+    use super::*;
+
+    pub(crate) fn run(_options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+        not_in_a_page("view")
+    }
+}
+
+/// Prints completion scripts: a page has no shell.
+#[cfg(target_family = "wasm")]
+pub(super) mod completions {
+    use super::*;
+    use crate::row::Program;
+
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+        not_in_a_page("completions")
+    }
+}
+
+/// Prints manual pages.
+#[cfg(target_family = "wasm")]
+pub(super) mod man {
+    use super::*;
+    use crate::row::Program;
+
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+        not_in_a_page("man")
+    }
+}
+
 /// Serves assistants: what a question may use is limited by Linux.
 #[cfg_attr(not(feature = "mcp"), allow(unused, reason = "it was built without the server"))]
 pub(super) mod mcp {

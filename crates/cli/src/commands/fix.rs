@@ -78,9 +78,11 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
     // The result is validated while it is written.
     let left = || -> Vec<Finding> { validate(&fixed.snapshot).into_iter().filter(is_error).collect() };
     let (written, left) = thread::scope(|scope| {
-        let left = scope.spawn(left);
+        let beside = thread::Builder::new().spawn_scoped(scope, left);
         let written = options.output.save(&fixed.snapshot, &name(file), out);
-        (written, left.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        // A page has no threads.
+        let found = beside.map(|beside| beside.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (written, found.unwrap_or_else(|_| left()))
     });
     bytes.retain(|finding| {
         matches!(finding.rule, Rule::PickleOpcodes | Rule::Integers | Rule::SharedRecords | Rule::Texts)

@@ -8,6 +8,7 @@
 
 mod at;
 mod churn;
+#[cfg(not(target_family = "wasm"))]
 mod completions;
 mod convert;
 mod diff;
@@ -21,6 +22,7 @@ mod flamegraph;
 mod fragmentation;
 mod gate;
 mod leaks;
+#[cfg(not(target_family = "wasm"))]
 mod man;
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 mod mcp;
@@ -38,6 +40,7 @@ mod timeline;
 mod top;
 pub(crate) mod torch;
 mod validate;
+#[cfg(not(target_family = "wasm"))]
 mod view;
 
 use crate::row::{Row, command, of_program, question};
@@ -46,6 +49,8 @@ use crate::{attach, record, watch};
 
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{attach, doctor, mcp, record, watch};
+#[cfg(target_family = "wasm")]
+use elsewhere::{completions, man, view};
 
 /// Returns the headings of `memreel --help`, each with its commands.
 pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {

@@ -2,8 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_family = "wasm"))]
 pub(crate) mod address_file;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) mod browser;
+#[cfg(not(target_family = "wasm"))]
 mod connections;
 #[cfg(target_os = "linux")]
 pub(crate) mod live;
@@ -11,5 +14,6 @@ pub(crate) mod live;
 pub(crate) mod metrics;
 #[cfg(target_os = "linux")]
 pub(crate) mod snapshot_page;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) mod token;
 pub(crate) mod view;

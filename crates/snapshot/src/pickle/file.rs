@@ -123,6 +123,10 @@ impl<'p> Source<'p> {
 
     /// Returns a map of a copy in the folder for temporary files, which the kernel makes.
     fn private_copy(&mut self) -> io::Result<Mmap> {
+        // Where there is no folder for temporary files, asking for it would end the program.
+        if cfg!(target_family = "wasm") {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let mut copy = tempfile::tempfile()?;
         let n_copied = io::copy(&mut (&self.file).take(self.n_bytes()), &mut copy)?;
         if n_copied < self.n_bytes() {

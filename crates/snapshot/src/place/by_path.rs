@@ -89,9 +89,10 @@ impl Place {
         let folder = self.0.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Reports a missing folder in the system's words.
         fs::metadata(folder)?;
+        // A page has no processes.
+        let process = if cfg!(target_family = "wasm") { 0 } else { std::process::id() };
         let mut builder = tempfile::Builder::new();
-        let begun =
-            builder.prefix(&format!(".memreel-{}-", std::process::id())).suffix(".tmp").tempfile_in(folder);
+        let begun = builder.prefix(&format!(".memreel-{process}-")).suffix(".tmp").tempfile_in(folder);
         let (file, temporary) = begun.map_err(|error| error.kind()).map(NamedTempFile::into_parts)?;
         Ok(Begun { place: self, temporary, file })
     }

@@ -70,7 +70,11 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
             progress.add(1);
         }
     };
-    thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+    match n_threads {
+        // Where no thread can be started, this is the only one.
+        ..=1 => work(),
+        _ => thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work)))),
+    }
     drop(progress);
     let found = found.into_iter().map(|found| {
         found.into_inner().unwrap_or_else(|| Err((Exit::Unreadable, "was not read".to_owned())))

@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     question::{Desk, Question},
-    reading::Source,
+    reading::{Source, read},
     recording::Recording,
     route::Files,
 };
@@ -48,7 +48,7 @@ pub(super) fn answer_about<R>(
     let is_read = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            read(&files);
+            read(files.sources, files.recordings);
             is_read.store(true, Ordering::Relaxed);
         });
         for queue in &queues.0 {
@@ -58,22 +58,6 @@ pub(super) fn answer_about<R>(
         }
         work(&is_read)
     })
-}
-
-/// Reads the files, one after the other.
-pub(super) fn read<'a>(files: &Files<'a>) {
-    for (source, recording) in files.sources.iter().zip(files.recordings) {
-        let defect = || "reading failed; this is a bug in memreel".to_owned();
-        // The other files are still shown.
-        let read = panic::catch_unwind(AssertUnwindSafe(|| {
-            source.read();
-            let Some(Ok(snapshot)) = source.snapshot.get() else { return };
-            recording.get_or_init(|| Recording::new(snapshot));
-        }));
-        if read.is_err() {
-            source.fail(defect());
-        }
-    }
 }
 
 fn answer(files: &Files<'_>, asked: &Mutex<Receiver<Question>>) {

@@ -10,7 +10,12 @@ use std::{
 
 use memreel_snapshot::pickle;
 
-use super::{answering::read, bundle, pack, reading::Source, recording::Recording, route::Files};
+use super::{
+    bundle, pack,
+    reading::{Source, read},
+    recording::Recording,
+    route::Files,
+};
 use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, row::Maker, text::Shown};
 
 /// Writes the page that is one file, which begins with a view: the whole of it or nothing.
@@ -31,7 +36,7 @@ fn html(paths: &[PathBuf], view: &str, make: Maker) -> Result<String, String> {
     let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
     let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
     let files = Files { sources: &sources, recordings: &recordings, make };
-    read(&files);
+    read(files.sources, files.recordings);
     let failed = sources.iter().find_map(|source| Some((source, source.failure()?)));
     if let Some((source, why)) = failed {
         return Err(format!("{}: {why}", source.name));

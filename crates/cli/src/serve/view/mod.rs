@@ -12,6 +12,7 @@
 
 mod action_filter;
 mod answer;
+#[cfg(not(target_family = "wasm"))]
 mod answering;
 mod block;
 mod bundle;
@@ -21,14 +22,17 @@ mod device;
 mod figures;
 mod groups;
 mod html_file;
+#[cfg(not(target_family = "wasm"))]
 mod http;
 mod icicle;
 mod in_use;
 mod list;
+#[cfg(not(target_family = "wasm"))]
 mod live;
 mod pack;
 mod page;
 mod picture;
+#[cfg(not(target_family = "wasm"))]
 mod question;
 mod raster;
 mod reading;
@@ -38,6 +42,7 @@ mod request;
 mod route;
 #[cfg(test)]
 mod samples;
+#[cfg(not(target_family = "wasm"))]
 mod server;
 mod sizes;
 mod state;
@@ -48,5 +53,7 @@ mod window;
 mod words;
 
 pub(crate) use html_file::save;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) use live::Live;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) use server::{Address, Serving, listener, refused, serve};

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -14,6 +15,7 @@ use memreel_snapshot::{
 };
 use serde_json::{Value, json};
 
+use super::recording::Recording;
 use crate::{
     failure::Failure,
     input::{name, parse, read_unmappable, recovered, unreadable},
@@ -21,6 +23,30 @@ use crate::{
 
 /// The most points of the first picture.
 const N_POINTS: usize = 1000;
+
+/// Reads the files, one after the other.
+pub(super) fn read<'a>(sources: &'a [Source], recordings: &[OnceLock<Recording<'a>>]) {
+    for (source, recording) in sources.iter().zip(recordings) {
+        read_one(source, recording, &|| {});
+    }
+}
+
+/// Reads a file, unless it has failed. Calls `heard` whenever more of it is read.
+pub(super) fn read_one<'a>(source: &'a Source, recording: &OnceLock<Recording<'a>>, heard: &dyn Fn()) {
+    if source.failure().is_some() {
+        return;
+    }
+    let defect = || "reading failed; this is a bug in memreel".to_owned();
+    // The other files are still shown.
+    let read = panic::catch_unwind(AssertUnwindSafe(|| {
+        source.read(heard);
+        let Some(Ok(snapshot)) = source.snapshot.get() else { return };
+        recording.get_or_init(|| Recording::new(snapshot));
+    }));
+    if read.is_err() {
+        source.fail(defect());
+    }
+}
 
 /// A file of the command line.
 pub(super) struct Source {
@@ -53,8 +79,8 @@ impl Source {
     }
 
     /// Reads the file.
-    pub(super) fn read(&self) {
-        let read = self.load().map(Arc::new).map_err(|failure| failure.to_string());
+    fn read(&self, heard: &dyn Fn()) {
+        let read = self.load(heard).map(Arc::new).map_err(|failure| failure.to_string());
         let _is_first = self.snapshot.set(read);
     }
 
@@ -68,14 +94,17 @@ impl Source {
         self.failed.get().or_else(|| self.snapshot.get()?.as_ref().err())
     }
 
-    fn load(&self) -> Result<Snapshot, Failure> {
+    fn load(&self, heard: &dyn Fn()) -> Result<Snapshot, Failure> {
         if let Some(tape) = recovered(&self.path)? {
             return Ok(tape.snapshot());
         }
         if let Some(bytes) = read_unmappable(&self.path)? {
             return parse(&bytes);
         }
-        let watch = |reading: Reading<'_>| self.far().take(&reading);
+        let watch = |reading: Reading<'_>| {
+            self.far().take(&reading);
+            heard();
+        };
         pickle::load_watched(&self.path, &watch).map_err(unreadable)
     }
 
