@@ -53,6 +53,7 @@ use text::{Printed, bytes, share, situations::SITUATIONS};
 
 pub use asked::Named;
 pub use question::{Answer, Refusal};
+pub use serve::view::{View, page_with};
 
 /// Keeps what the program has from its caller, for the program that `memreel record` starts. It is called before `main`.
 #[cfg(target_os = "linux")]

@@ -291,6 +291,33 @@ interface Source {
   end(): Promise<unknown>;
   is_offline?: boolean;
   note?(): Promise<string>;
+  /** Runs a command line on the files; only in a page that has memreel in it. */
+  command?(words: string[], options?: Options): Promise<Printed>;
+  /** Opens files in a page that has memreel in it: returns the first screen. */
+  web?: {connect(app: App, poll: () => void): HTMLElement};
+}
+
+// --- A page that has memreel in it.
+
+/** What a command line printed and wrote. */
+interface Printed {
+  status: number;
+  stdout: string;
+  stderr: string;
+  written: {name: string, bytes: Uint8Array<ArrayBuffer>}[];
+}
+
+/** A file that was dropped, under its own name. */
+interface Dropped {
+  name: string;
+  file: File;
+  /** Why it is not read. */
+  failed?: string;
+}
+
+/** The browser's, in workers. */
+declare class FileReaderSync {
+  readAsArrayBuffer(blob: Blob): ArrayBuffer;
 }
 
 // --- A page that is one file.

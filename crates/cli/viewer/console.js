@@ -20,6 +20,8 @@ export function offer(app, views) {
      * @param {number} event
      */
     goto: event => app.goto(event + 1),
+    /** Asks as the views do. */
+    source: app.source,
     /** Returns the times of the page's own painting, the bytes of its heap if the browser has them, and the number of pictures. */
     async stats() {
       const all = {frames_ms: [], heap_bytes: performance.memory?.usedJSHeapSize ?? null, n_pictures: 0};

@@ -3,6 +3,7 @@
 import {create as create_app} from "./app.js";
 import {create as create_source} from "./source.js";
 import {create as create_offline} from "./offline.js";
+import {create as create_web} from "./web.js";
 import {change_axis} from "./lens.js";
 import {current, follow, write} from "./address.js";
 import {COLOURINGS, is_dark} from "./colours.js";
@@ -34,9 +35,11 @@ const POLL_MS = 200;
 
 /** @template {string} Id @param {Id} id */
 const at = id => /** @type {Id extends keyof Places ? Places[Id] : HTMLElement} */ (document.getElementById(id));
-// A page that is one file has the answers in it.
-const pack = document.getElementById("pack")?.textContent;
-const app = create_app(pack ? create_offline(pack) : create_source());
+// A page that is one file has the answers in it, or memreel itself.
+const [pack, module, worker] = ["pack", "module", "worker"].map(id => document.getElementById(id)?.textContent ?? "");
+const app = create_app(pack ? create_offline(pack) : module ? create_web(module, worker) : create_source());
+/** What is shown where files are still to be opened. @type {HTMLElement | undefined} */
+let first;
 /** @type {Map<string, View>} */
 const loaded = new Map();
 /** @type {string | null} */
@@ -48,6 +51,7 @@ app.view = () => (shown === null ? null : loaded.get(shown) ?? null);
 /** @param {string} title @param {string} text @param {string} next What to do. */
 function fail(title, text, next) {
   document.documentElement.dataset.state = "error";
+  app.view()?.hide();
   const failure = element("div", "failure", null, [element("h2", "error", title), element("pre", "", text), element("p", "", next)]);
   at("view").replaceChildren(failure);
   failure.setAttribute("role", "alert");
@@ -78,6 +82,10 @@ async function open() {
   const mine = ++turn;
   const file = app.file();
   if (!app.files) return;
+  if (first && !app.all_files().length) {
+    document.documentElement.dataset.state = "first";
+    return at("view").replaceChildren(first);
+  }
   if (!file) return fail("There is no such file", `The page's address refers to file ${app.state.file}, counted from 0; the number of open files is ${app.all_files().length}.`, "Select a file in the bar above.");
   if (file.state === "failed") return fail(`${file.name} cannot be shown`, file.error ?? "", next_of(file.name));
   if (file.state === "ready" && !app.device()) return fail(`${file.name} has no device ${device_name(app.state.device)}`, "The snapshot has no entries for this device.", "Select a device in the bar above.");
@@ -113,7 +121,7 @@ function connect_bar() {
   const is_look = /\/look\/\d+\/$/.test(location.pathname) && !app.source.is_offline;
   at("follow").hidden = !is_look;
   // A look ends with the page that follows.
-  at("end").hidden = app.source.is_offline === true || is_look;
+  at("end").hidden = app.source.is_offline === true || app.source.web !== undefined || is_look;
   for (const [index, [name, title]] of VIEWS.entries()) {
     const tab = element("button", "", title);
     tab.type = "button";
@@ -268,6 +276,7 @@ function start() {
   offer(app, () => [...loaded.values()]);
   open_panels();
   refresh_bar();
+  first = app.source.web?.connect(app, poll);
   poll();
 }
 

@@ -11,9 +11,11 @@ export class Refusal extends Error {
 
 /**
  * Returns the source.
- * @returns {Source}
+ * @param {(url: string, options: RequestInit) => Promise<Response>} [get] @returns {Source}
  */
-export function create() {
+export function create(get = fetch) {
+  /** @param {string} name @param {Record<string, unknown>} params @param {Options & {method?: string}} options */
+  const ask = (name, params, options) => answer_of(get, name, params, options);
   /** @param {string} name @returns {Ask<any, any>} */
   const json = name => (params = {}, options = {}) => ask(name, params, options).then(answer => answer.json());
   return {
@@ -46,10 +48,10 @@ export function query_of(params) {
   return new URLSearchParams(given.map(([key, value]) => [key, String(value)]));
 }
 
-/** @param {string} name @param {Record<string, unknown>} params @param {Options & {method?: string}} options */
-async function ask(name, params, options) {
+/** @param {(url: string, options: RequestInit) => Promise<Response>} get @param {string} name @param {Record<string, unknown>} params @param {Options & {method?: string}} options */
+async function answer_of(get, name, params, options) {
   const text = query_of(params).toString();
-  const answer = await fetch(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal ?? null, cache: "no-store"});
+  const answer = await get(text ? `${name}?${text}` : name, {method: options.method || "GET", signal: options.signal ?? null, cache: "no-store"});
   if (answer.ok) return answer;
   let reason = `${name}: the server answered ${answer.status}`;
   try { reason = (await answer.json()).error || reason; } catch { /* not JSON: the status is all there is */ }

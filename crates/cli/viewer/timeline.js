@@ -104,7 +104,7 @@ export function create(app) {
   };
   const paint_minimap = () => {
     const picture = tiles.whole();
-    if (picture && is_shown) minimap.paint(picture, tiles.top(), inks, LEFT);
+    if (picture && is_shown && app.device()) minimap.paint(picture, tiles.top(), inks, LEFT);
   };
 
   // What is under the pointer.

@@ -15,7 +15,7 @@ use super::packages::packages;
 
 /// The packages that are in front of foreign callers, or call a driver.
 const PACKAGES: &[&str] =
-    &["crates/capi", "crates/hooks/cuda", "crates/hooks/malloc", "crates/cli/tests/cudarc"];
+    &["crates/capi", "crates/hooks/cuda", "crates/hooks/malloc", "crates/web", "crates/cli/tests/cudarc"];
 
 /// The rooms of the library that touch memory or foreign callers, and the helpers of unit tests, which load libraries.
 const MAY: &[&str] =

@@ -41,6 +41,7 @@ export default [
   js.configs.recommended,
   {rules},
   {files: ["crates/cli/viewer/*.js"], languageOptions: {globals: globals.browser}, rules: of_page},
+  {files: ["crates/cli/viewer/web_worker.js"], languageOptions: {sourceType: "script", globals: globals.worker}},
   {files: ["crates/cli/tests/**/*.mjs", "dev/scripts/*.mjs"], languageOptions: {globals: of_tests}},
   {files: ["dev/scripts/window-viewer"], languageOptions: {sourceType: "commonjs", globals: globals.node}},
 ];

@@ -2,22 +2,63 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
+use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
 use super::page;
+
+const ENDS_SCRIPT: &str = "a module of the page contains the end of a script";
 
 /// The module that starts the page.
 const MAIN: &str = "main.js";
 
 /// Returns the page with the answers in it, and the view to begin with: `pack` is what `offline.js` reads.
 pub(super) fn html(pack: &[u8], view: &str) -> Result<String, String> {
+    let pack = BASE64_STANDARD.encode(pack);
+    bundled(
+        &format!("<script type=\"text/plain\" id=\"pack\" data-start=\"#view={view}\">{pack}</script>"),
+        "",
+    )
+}
+
+/// The script of the page's workers.
+const WORKER: &str = "web_worker.js";
+
+/// Returns the page with memreel in it, which opens the files that a reader drops on it: `module` is `crates/web` as
+/// WebAssembly.
+///
+/// # Errors
+/// The page's modules cannot be bundled.
+pub fn page_with(module: &[u8]) -> Result<String, String> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let deflated = encoder.write_all(module).and_then(|()| encoder.finish());
+    let module = BASE64_STANDARD.encode(deflated.map_err(|error| error.to_string())?);
+    let worker = text(WORKER);
+    if worker.contains("</script") {
+        return Err(ENDS_SCRIPT.to_owned());
+    }
+    // Nothing leaves the browser: `default-src` forbids every connection.
+    let policy = " 'wasm-unsafe-eval'; worker-src blob:; connect-src 'none'";
+    bundled(
+        &format!(
+            "<script type=\"text/plain\" id=\"worker\">{worker}</script>\n\
+             <script type=\"text/plain\" id=\"module\">{module}</script>"
+        ),
+        policy,
+    )
+}
+
+/// Returns the page as one file, with some data in it. The policy has some more that its scripts may do.
+fn bundled(data: &str, more: &str) -> Result<String, String> {
     let script = script()?;
     let style: String = ["style.css", "views.css"].map(text).concat();
     let hash = |text: &str| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
     // Views are loaded by name, and everything else is in the file.
     let policy = format!(
-        "default-src 'none'; script-src {}; style-src {}; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src {}{more}; style-src {}; img-src data: blob:; base-uri 'none'; form-action 'none'",
         hash(&script),
         hash(&style)
     );
@@ -27,9 +68,7 @@ pub(super) fn html(pack: &[u8], view: &str) -> Result<String, String> {
     let (before, after) = (before.replace("<meta charset=\"utf-8\">", &head(&policy)), body);
     let (body, end) = after.rsplit_once("</body>").ok_or("the page has no body")?;
     Ok(format!(
-        "{before}<style>{style}</style>\n</head>{body}<script type=\"text/plain\" id=\"pack\" data-start=\"#view={view}\">{}</script>\n\
-         <script type=\"module\">{script}</script>\n</body>{end}",
-        BASE64_STANDARD.encode(pack)
+        "{before}<style>{style}</style>\n</head>{body}{data}\n<script type=\"module\">{script}</script>\n</body>{end}"
     ))
 }
 
@@ -52,7 +91,7 @@ fn script() -> Result<String, String> {
     }
     // A browser ends a script at this word, wherever it is.
     if out.contains("</script") {
-        return Err("a module of the page contains the end of a script".to_owned());
+        return Err(ENDS_SCRIPT.to_owned());
     }
     Ok(out)
 }
@@ -141,8 +180,8 @@ mod tests {
     #[test]
     fn the_modules_become_one_script() {
         let script = script().unwrap();
-        // The page that follows programs is another one.
-        let is_here = |name: &&str| name.ends_with(".js") && *name != "live.js";
+        // The page that follows programs is another one, and a worker's script has no imports.
+        let is_here = |name: &&str| name.ends_with(".js") && !["live.js", WORKER].contains(name);
         for name in page::names().filter(is_here) {
             assert!(script.contains(&format!("modules[\"{name}\"] = ")), "{name} is not in the script");
         }

@@ -18,6 +18,7 @@ mod block;
 mod bundle;
 mod choice;
 mod compare;
+mod detached;
 mod device;
 mod figures;
 mod groups;
@@ -52,6 +53,8 @@ mod tests;
 mod window;
 mod words;
 
+pub use bundle::page_with;
+pub use detached::View;
 pub(crate) use html_file::save;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use live::Live;

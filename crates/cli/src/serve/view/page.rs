@@ -62,6 +62,9 @@ files![
     "verdict.js",
     "views.css",
     "virtual.js",
+    "web.js",
+    "web_files.js",
+    "web_worker.js",
     "whatif.js",
     "windows.js"
 ];
