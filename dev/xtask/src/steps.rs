@@ -1,7 +1,14 @@
 //! The steps of the gate in the order in which they run, each of which can be run alone.
 #![forbid(unsafe_code)]
 
-use std::{env, error::Error, ffi::OsString, path::PathBuf, process::Command, thread};
+use std::{
+    env,
+    error::Error,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
 
 use xshell::cmd;
 
@@ -112,6 +119,12 @@ pub(crate) const STEPS: &[Step] = &[
         run: viewer,
     },
     Step { name: "browser", what: "memreel view in Chromium", is_beside: true, run: browser },
+    Step {
+        name: "web",
+        what: "the page with memreel in it, in Chromium and Firefox",
+        is_beside: false,
+        run: web,
+    },
     Step {
         name: "fleet",
         what: "memreel-fleet: its tests, other engines, object stores",
@@ -392,6 +405,24 @@ fn browser(checkout: &Checkout) -> Ended {
     let checks =
         cmd!(shell, "crates/cli/tests/browser/run {driver}").env("MEMREEL_PROGRAM", checkout.program()?);
     checks.env("MEMREEL_AXE", axe.unwrap_or_default()).env("MEMREEL_SNAPSHOTS", snapshots).run()?;
+    Ok(Outcome::Passed)
+}
+
+fn web(checkout: &Checkout) -> Ended {
+    let shell = &checkout.shell;
+    // A toolchain without rustup may have the target too.
+    let _ = cmd!(shell, "rustup target add wasm32-wasip1").quiet().ignore_stdout().ignore_stderr().run();
+    let libraries = cmd!(shell, "rustc --print target-libdir --target wasm32-wasip1").quiet().ignore_stderr();
+    if !libraries.read().is_ok_and(|folder| Path::new(&folder).is_dir()) {
+        return Ok(Outcome::Skipped("no wasm32-wasip1 (rustup target add wasm32-wasip1)".to_owned()));
+    }
+    let page = checkout.target.join("web");
+    cmd!(shell, "dev/scripts/web {page}").run()?;
+    let Some(driver) = checkout.tools.npm(shell, "puppeteer-core") else {
+        return Ok(Outcome::Skipped("no puppeteer-core, which npm has, to drive browsers with".to_owned()));
+    };
+    let checks = cmd!(shell, "crates/cli/tests/browser/run-web {page}/index.html {driver}");
+    checks.env("MEMREEL_PROGRAM", checkout.program()?).run()?;
     Ok(Outcome::Passed)
 }
 
