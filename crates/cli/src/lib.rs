@@ -37,7 +37,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, ErrorKind, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use clap::error::{ContextKind, ContextValue};
@@ -121,6 +121,12 @@ pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
 pub fn load(path: &Path) -> Result<Named, Refusal> {
     let opened = input::open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
     Ok(Named { name: opened.name, snapshot: opened.snapshot })
+}
+
+/// Returns the view of files, none of which is read yet: the answers of `memreel view` without its server.
+#[must_use]
+pub fn view(paths: &[PathBuf]) -> View {
+    View::open(paths, program::program)
 }
 
 /// Returns whether a file is a log with the message of a request that failed, which `memreel oom` explains.

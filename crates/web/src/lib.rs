@@ -24,7 +24,7 @@ unsafe extern "C" {
 static VIEW: OnceLock<View> = OnceLock::new();
 
 fn view() -> &'static View {
-    VIEW.get_or_init(|| View::open(env::args_os().skip(1).map(PathBuf::from).collect()))
+    VIEW.get_or_init(|| memreel_cli::view(&env::args_os().skip(1).map(PathBuf::from).collect::<Vec<_>>()))
 }
 
 /// Runs a command line: the arguments are its words. Returns the exit status.

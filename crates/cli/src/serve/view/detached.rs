@@ -10,6 +10,7 @@ use super::{
     request::Request,
     route::Files,
 };
+use crate::row::Maker;
 
 /// The answers of `memreel view` about some files, without its server: for a page that has memreel in it.
 ///
@@ -18,12 +19,11 @@ pub struct View(Files<'static>);
 
 impl View {
     /// Returns the view of files, none of which is read yet.
-    #[must_use]
-    pub fn open(paths: Vec<PathBuf>) -> View {
+    pub(crate) fn open(paths: &[PathBuf], make: Maker) -> View {
         let sources: Vec<Source> = paths.iter().map(|path| Source::new(path)).collect();
         let recordings: Vec<OnceLock<Recording<'_>>> = sources.iter().map(|_| OnceLock::new()).collect();
         // A recording borrows from its file, and both end with the program.
-        View(Files { sources: sources.leak(), recordings: recordings.leak() })
+        View(Files { sources: sources.leak(), recordings: recordings.leak(), make })
     }
 
     /// Reads a file, by its number. Calls `heard` whenever more of it is read.
@@ -64,7 +64,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("broken.pickle");
         std::fs::write(&path, "not a snapshot").unwrap();
-        let view = View::open(vec![path.clone(), path]);
+        let view = View::open(&[path.clone(), path], |_| unreachable!("no question is asked"));
         let text = |request: &str| {
             let (status, bytes) = view.answer(request);
             (status, String::from_utf8(bytes).unwrap())
