@@ -60,8 +60,9 @@ fn not_in_a_page(name: &str) -> Result<Exit, Failure> {
 #[cfg(target_family = "wasm")]
 pub(super) mod view {
     use super::*;
+    use crate::row::Program;
 
-    pub(crate) fn run(_options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
         not_in_a_page("view")
     }
 }
