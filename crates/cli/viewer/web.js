@@ -13,7 +13,7 @@ const STOPPED = "stopped";
 // After this time, what is computed can be stopped.
 const LONG_MS = 8000;
 // Answers over all blocks, which a picture does not wait for.
-const SLOW = /^(groups|icicle|list|whatif|diff)\b/;
+const SLOW = /^(answer|groups|icicle|list|whatif|diff)\b/;
 
 /** @typedef {{id: number, url: string, signal: AbortSignal | null, answer(of: Response): void, fail(error: Error): void}} Wish */
 
