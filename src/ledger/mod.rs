@@ -27,7 +27,7 @@ pub use contradiction::{Contradiction, Reason};
 ///
 /// A report that contradicts earlier ones (a free of an unknown address, an allocation over a live block)
 /// is not recorded, because viewers fail on such traces. The method then returns a [`Contradiction`], which says
-/// what is wrong and what to do, and converts to [`Error`]. Callers that cannot act on it may ignore it:
+/// what is wrong and what to do, and converts to [`Error`](crate::Error). Callers that cannot act on it may ignore it:
 /// [`Ledger::n_contradictions`] counts it.
 ///
 /// Do not report blocks of memreel's own allocator on the same device: they would be recorded twice.
