@@ -403,9 +403,21 @@ impl Processes {
             is_minor: false,
         };
         run.not_recorded.extend(others.into_iter().filter(|(n, _)| *n > 0).map(other));
+        run.not_recorded.extend(self.saved.iter().filter(|recorded| recorded.is_running).map(unended));
         run.failures.clone_from(&self.failures);
         run.failed_calls = told::failed_calls(&self.folder);
         run
+    }
+}
+
+/// Returns what the file of the run says of a process that outlives it: a limit was not checked on what it does later.
+fn unended(recorded: &Recorded) -> NotRecorded {
+    let name = fs::read_to_string(format!("/proc/{}/comm", recorded.tape.process));
+    NotRecorded {
+        name: name.ok().map(|name| name.trim_end().to_owned()),
+        n_processes: 1,
+        why: "it was still running when the run ended, so only its beginning is recorded".to_owned(),
+        is_minor: false,
     }
 }
 

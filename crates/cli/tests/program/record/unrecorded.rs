@@ -267,6 +267,20 @@ fn many_helpers_are_one_line_and_one_folder() {
     }
 }
 
+/// What a child does after the end of its launcher is not measured.
+#[test]
+fn a_process_that_outlives_the_run_fails_the_gate() {
+    let script = "sleep 60 >/dev/null 2>&1 & echo $!; while ! grep -qs memreel $MEMREEL_RECORD/$!-*.tape; do ls >/dev/null; done";
+    let run = record(&FILE, &["sh", "-c", script]).run();
+    let process = run.out.trim().to_owned();
+    let (status, text) = gate(&run, &["--max-peak", "1GiB"]);
+    assert!(std::process::Command::new("kill").arg(&process).status().unwrap().success());
+    let why =
+        "sleep ran unrecorded: it was still running when the run ended, so only its beginning is recorded";
+    assert!(status == Some(4) && text.contains(why), "{text}{}", run.err);
+    assert_eq!(gate(&run, &["--max-peak", "1GiB", "--allow-unrecorded"]).0, Some(0));
+}
+
 #[test]
 fn a_run_of_nothing_is_no_success() {
     let run = record(&FILE, &["true"]).run();
