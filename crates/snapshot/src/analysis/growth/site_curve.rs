@@ -130,6 +130,7 @@ impl SiteCurve {
                 .is_some_and(|first| ups.len() == n - first && *first * 4 <= n && !self.is_replaced(*first));
             return if is_steady { self.of_repeats(&ups, GrowthKind::Steady) } else { None };
         }
+        let ups: Vec<usize> = ups.into_iter().filter(|at| at + 1 < n || self.ends_above(*at)).collect();
         if self.leaks(&ups) {
             return self.of_repeats(&ups, GrowthKind::Steady);
         }
@@ -143,6 +144,12 @@ impl SiteCurve {
     fn kept_before(&self, repeat: usize) -> u64 {
         let least = self.kept.first().copied().unwrap_or(0);
         repeat.checked_sub(1).map_or(self.start.bytes.min(least), |before| self.kept[before])
+    }
+
+    /// Returns whether it holds more at the end of a repeat than at any moment of the one before. Of the last repeat no later
+    /// lows are known: a ring that replaces its blocks may have one more of them at the end than at its lowest.
+    fn ends_above(&self, repeat: usize) -> bool {
+        repeat.checked_sub(1).is_none_or(|before| self.levels[repeat].bytes > self.most[before].bytes)
     }
 
     /// Returns whether it allocates and gives memory back, so that it is part of a loop.

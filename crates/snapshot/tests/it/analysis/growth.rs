@@ -1,5 +1,7 @@
 //! Which sites grew: leaks, bursts and larger steps, and what is none of them.
 
+use std::collections::VecDeque;
+
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{Claim, DeviceHistory, GrowthKind},
@@ -200,6 +202,23 @@ fn a_cache_with_random_eviction_is_no_leak() {
     let steady: Vec<u64> =
         found.iter().filter(|of| of.1 == GrowthKind::Steady).map(|(line, ..)| *line).collect();
     assert_eq!(steady, [7], "{found:?}");
+}
+
+/// A ring is filled once. From then on each request frees the oldest block before it allocates, so that the last moment is
+/// the only one from which on the ring is never below full.
+#[test]
+fn a_ring_that_replaces_its_blocks_is_no_leak() {
+    let mut program = with_weights();
+    let mut ring = VecDeque::new();
+    for _ in 0..5000 {
+        let scratch = program.alloc(20, MIB / 2);
+        if ring.len() == 100 {
+            program.free(ring.pop_front().unwrap(), MIB);
+        }
+        ring.push_back(program.alloc(30, MIB));
+        program.free(scratch, MIB / 2);
+    }
+    assert_eq!(grown(&program.snapshot()), Some(Vec::new()));
 }
 
 /// Each captured graph keeps what it was captured with; that is no leak, however many graphs there are.
