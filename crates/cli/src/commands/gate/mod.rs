@@ -59,8 +59,8 @@ depend on the machine's speed, though they may depend on how threads overlap.
 is still allocated at the end. Fragmentation is the share of reserved memory
 that is not in any block at the moment when reserved memory peaks.
 
-A baseline is an older run: its snapshot, or FILE.json, which has a few lines and
-is meant for a repository. Peak, live and reserved may exceed it by the
+A baseline is an older run: its snapshot, or FILE.json, which has a few lines
+and is meant for a repository. Peak, live and reserved may exceed it by the
 tolerance. A heap's reserved memory differs from run to run and is not compared.
 The gate fails if a device is missing from the baseline. --max-owner limits
 memory allocated from the device, as listed by `memreel owners`; with

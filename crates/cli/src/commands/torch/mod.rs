@@ -26,7 +26,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Returns the row of the command.
 pub(super) fn row() -> Row {
-    Row::group("torch", "Print what PyTorch's own tool prints: stats, trace, segments, memory", line, ready)
+    Row::group("torch", "Print like PyTorch's own tool: stats, trace, segments, memory", line, ready)
 }
 
 /// The part of the help after the list of commands.
