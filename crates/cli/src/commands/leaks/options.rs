@@ -18,8 +18,8 @@ and `live`: the size and number of its blocks that are still live at that point;
 `freed`: how many of its blocks were allocated and freed, within the history or,
 for a heap recorded with `memreel record`, over the whole run.
 
-Given several files, which must be snapshots of one program in chronological
-order, it lists the sites that hold more in each file than in the one before.
+Given several snapshots of one program, it lists the sites that hold more in
+each file than in the one before, in the order of the files' last events.
 
 If a scope occurs several times, refer to it by number: step#0 is the first
 scope `step` on the device, step#1 the second, and so on in the order in which

@@ -47,6 +47,13 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
     if opened.len() < 2 {
         return Ok(worst);
     }
+    let is_sorted = opened.is_sorted_by_key(last_us);
+    if !is_sorted && opened.iter().all(|file| last_us(file) > 0) {
+        opened.sort_by_key(last_us);
+        if !options.input.json {
+            print_text("note: the files are compared in the order of their last events", out)?;
+        }
+    }
     let all: Vec<Histories<'_>> = opened.iter().map(|file| Histories::new(&file.snapshot)).collect();
     let devices: Vec<BTreeSet<DeviceId>> = opened
         .iter()
@@ -72,6 +79,12 @@ pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write)
         }
     }
     Ok(worst)
+}
+
+/// Returns the time of the last event of a file, in microseconds; 0 if it is not known. A shell sorts `-10` before `-9`.
+fn last_us(file: &Opened) -> i64 {
+    let last = file.snapshot.device_traces.iter().filter_map(|trace| trace.last());
+    last.map(|entry| entry.time_us).max().unwrap_or(0)
 }
 
 /// A device of the files. Only what the answer needs is kept of each history.
