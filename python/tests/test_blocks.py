@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -75,8 +77,9 @@ def given(torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RANK", raising=False)
     shutil.copytree(FIXTURES / "ranks", "snapshots")
-    for name in ("snapshot.pickle", "baseline.pickle"):
-        shutil.copy(FIXTURES / "snapshots" / "resnet18_python_stacks.pickle", name)
+    shutil.copy(FIXTURES / "snapshots" / "resnet18_python_stacks.pickle", "snapshot.pickle")
+    update = ["gate", "--baseline", "baseline.json", "--update-baseline", "snapshot.pickle"]
+    subprocess.run([sys.executable, "-m", "memreel", *update], check=True)
     return {"memreel": memreel, "snapshot": memreel.load("snapshot.pickle"), "train": lambda: torch.empty(1 << 20)}
 
 
