@@ -70,7 +70,7 @@ async function one_number(page, file) {
   const facts = await page.$eval(".details dl", of => of.textContent);
   if (from === "before") return;
   check(facts.includes(`Allocatedevent ${from}`), `${file}: the row says ${from}, the details ${facts}`);
-  await page.click('.details button:text-is("To its allocation")');
+  await page.click('.details button:text-is("Go to its allocation")');
   await page.click('#tabs [data-view="state"]');
   await page.waitForFunction(event => document.getElementById("totals").textContent.startsWith(`After event ${event} of`), from, {timeout: 10000}).catch(() => {});
   const below = await page.textContent("#totals");
