@@ -42,9 +42,7 @@ fn a_report_goes_where_it_is_asked_to() {
         "{text}"
     );
     // It has the colours of the page for light and dark, fits a phone, shows its picture, and no row is empty.
-    for part in
-        ["--ground: light-dark(", "name=\"viewport\"", "<details open><summary>Memory over time"]
-    {
+    for part in ["--ground: light-dark(", "name=\"viewport\"", "<details open><summary>Memory over time"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     assert!(!text.contains("<th></th>"), "{text}");
