@@ -86,10 +86,13 @@ async function replace(page, address) {
   });
 }
 
-/** Waits until the page is ready or says an error; returns which. */
+/** Waits until the page is ready or says an error; returns which. It may load again at once, as when another file is read. */
 export async function settled(page, timeout = 120000) {
-  await page.waitForFunction(() => document.documentElement.dataset.state !== "loading" && window.memreel, null, {timeout, polling: 20});
-  return page.evaluate(() => document.documentElement.dataset.state);
+  const state = await page.waitForFunction(() => {
+    const {state} = document.documentElement.dataset;
+    return window.memreel && state !== "loading" && state;
+  }, null, {timeout, polling: 20});
+  return state.jsonValue();
 }
 
 /** Returns all faults of a page, violations of the policy included. */
