@@ -39,7 +39,8 @@ pub const TICK: &str = "MEMREEL_TICK";
 /// What reads the counter, and how long its ticks are.
 #[derive(Debug)]
 enum Counter {
-    /// The processor's, measured by another process of this machine: the nanoseconds of 2^30 ticks.
+    /// The processor's, measured by another process of this machine: the nanoseconds of 2^30 ticks. A wrong value, such as
+    /// one from another host, misplaces events only in recordings shorter than [`CALIBRATED_NS`].
     Measured(u64),
     /// quanta takes 3 ms to measure a tick, which is longer than a short program runs.
     Calibrated(quanta::Clock),

@@ -411,7 +411,7 @@ fn a_small_baseline_has_some_lines_and_names_what_grew() {
     }
     assert_eq!(grown.lines().count(), 4, "a heading, two sites and a note: {over}");
     assert!(!over.contains("see what grew: memreel diff"), "{over}");
-    // It is no snapshot, and what is not such a file says so.
+    // A baseline is not a snapshot, and a file that is not a baseline is rejected as one.
     let asked = run(&["top", &small]);
     assert_eq!(asked.status.code(), Some(3));
     assert!(stderr(&asked).contains("a baseline of memreel gate, for --baseline"), "{}", stderr(&asked));

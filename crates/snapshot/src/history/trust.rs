@@ -71,7 +71,7 @@ pub struct Trust {
     /// How many captures of a stack found the table of stacks full. Their events have one frame that reports it. It
     /// limits which callers can be named, but not the figures.
     pub n_stacks_refused: u64,
-    /// Why there is no history, or hardly any.
+    /// Why the history is missing or has hardly any events.
     #[serde(skip)]
     pub absence: Option<Absence>,
     /// Mean sampling interval in bytes of a heap whose bytes are estimates of all allocations, from the sampled ones;

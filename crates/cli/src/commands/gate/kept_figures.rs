@@ -30,7 +30,7 @@ pub(super) struct KeptFigures {
     reserved_bytes: u64,
     /// The most bytes that each owner held from the device.
     owners: BTreeMap<String, u64>,
-    /// Why there is no history, or hardly any.
+    /// Why the history is missing or has hardly any events.
     pub(super) absence: Option<String>,
     pub(super) doubts: Doubts,
     /// The largest call sites at the peak.

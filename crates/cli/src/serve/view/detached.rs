@@ -1,4 +1,4 @@
-//! The answers to the page where there is no server.
+//! The view of files without a server: the page calls it directly and gets the answers that `memreel view` would send.
 
 #![forbid(unsafe_code)]
 
