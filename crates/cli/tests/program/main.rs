@@ -34,6 +34,7 @@ mod every_command;
 mod files;
 mod fit;
 mod gate;
+mod gate_baseline;
 mod host;
 mod hostile;
 mod json_lines;
