@@ -83,7 +83,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH")]
     strip_prefix: Vec<String>,
 
-    /// Replace the names of functions, files and scopes with numbers
+    /// Replace the program's names of functions, files and scopes with numbers; those of PyTorch and CUDA stay
     #[arg(long)]
     anonymise: bool,
 

@@ -48,7 +48,13 @@ fn a_report_goes_where_it_is_asked_to() {
     assert!(!text.contains("<th></th>"), "{text}");
     run(&["report", "--anonymise", RANK_1, "-o", &hidden]);
     let text = fs::read_to_string(&hidden).unwrap();
-    assert!(text.contains("grew: ") && !text.contains("fsdp") && !text.contains("rank1"), "{text}");
+    assert!(
+        text.contains("grew: ")
+            && !text.contains("fsdp_ranks")
+            && !text.contains("/home")
+            && !text.contains("rank1"),
+        "{text}"
+    );
     for _ in 0..2 {
         let mut command = memreel(&["report", "--summary", RANK_1]);
         let output = command.env("GITHUB_STEP_SUMMARY", &summary).output().unwrap();

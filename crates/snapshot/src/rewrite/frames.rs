@@ -3,7 +3,7 @@
 use std::{io, ops::Range};
 
 use crate::{
-    analysis::{disguised, is_mark, is_shown},
+    analysis::{disguised, folder, is_mark, is_shown},
     model::{
         Frame, FrameIndex, Shape, ShapeId, Shapes, Slot, Snapshot, SnapshotSource, StackIndex, StackTable,
         Text, TraceEntry, UseCounts, Value, forget_allocated, forget_mapped, frame_value, stack_from_value,
@@ -267,6 +267,7 @@ impl FrameOptions {
 struct Names {
     functions: SeededMap<Text, Text>,
     files: SeededMap<Text, Text>,
+    packages: SeededMap<Text, Text>,
     texts: SeededMap<Text, Text>,
 }
 
@@ -280,13 +281,13 @@ impl Names {
         if is_mark(frame) {
             return Names::hide_rest(frame, shapes);
         }
-        // The roles of frames do not identify the program: an allocator's frame stays one, and Python stays
-        // Python.
         let function = number(&mut self.functions, &frame.name, "function");
         let file = match &*frame.filename {
             unknown @ ("" | "??") => unknown.into(),
             _ => number(&mut self.files, &frame.filename, "file"),
         };
+        let folder = folder(frame, |name| number(&mut self.packages, &name.into(), "package").to_string());
+        let file = format!("{folder}{file}");
         let (name, filename) = disguised(frame, &function, &file);
         (frame.name, frame.filename) = (name.into(), filename.into());
         Names::hide_rest(frame, shapes);

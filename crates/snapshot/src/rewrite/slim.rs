@@ -75,8 +75,9 @@ impl Slim {
         self
     }
 
-    /// Sets whether to replace the names of functions, files and scopes by numbers, the same name by the same
-    /// number, and to leave out unknown keys with texts. Lines, sizes, times and settings stay.
+    /// Sets whether to replace the program's names of functions, files and scopes by numbers, the same name by the
+    /// same number, and to leave out unknown keys with texts. Lines, sizes, times, settings and the names of public
+    /// frameworks stay, so that the answers about the snapshot stay the same.
     /// Default: false.
     pub fn anonymise(mut self, anonymise: bool) -> Self {
         self.frames.anonymise = anonymise;

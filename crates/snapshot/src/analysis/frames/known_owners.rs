@@ -119,6 +119,11 @@ pub(super) fn of_package(package: &str) -> &str {
     named(|owner| owner.packages.contains(&package)).unwrap_or(package)
 }
 
+/// Returns whether a Python package is one of a known owner.
+pub(super) fn is_known_package(package: &str) -> bool {
+    OWNERS.iter().any(|owner| owner.packages.contains(&package))
+}
+
 fn named(is: impl Fn(&Owner) -> bool) -> Option<&'static str> {
     OWNERS.iter().find(|owner| is(owner)).map(|owner| owner.name)
 }

@@ -226,7 +226,7 @@ fn in_python(filename: &str) -> Says {
 
 /// Returns whether a path with slashes belongs to the standard library: `/usr/lib/python3.12/ctypes/__init__.py`, or
 /// `C:/Python312/Lib/ctypes/__init__.py`.
-fn is_standard_library(filename: &str) -> bool {
+pub(super) fn is_standard_library(filename: &str) -> bool {
     let on_windows = |before: &str| {
         let folder = before.rsplit('/').next().unwrap_or_default();
         folder.get(..6).is_some_and(|name| name.eq_ignore_ascii_case("python"))
