@@ -43,7 +43,11 @@ impl Made {
     /// Returns what a stack's blocks are according to its frames: the innermost frame that shows it decides.
     #[must_use]
     pub fn of(shown: &ShownFrames<'_>, stack: StackIndex) -> Option<Made> {
-        shown.marked(stack).find_map(|marked| Made::by(marked.frame))
+        let shows = |frame: &Frame| match is_workspace(frame) {
+            true => Some(None),
+            false => Made::by(frame).map(Some),
+        };
+        shown.marked(stack).find_map(|marked| shows(marked.frame)).flatten()
     }
 
     /// Returns what a call creates.
@@ -88,6 +92,19 @@ impl Made {
     }
 }
 
+/// Returns whether a frame requests the workspace of a library's function, such as a convolution of cuDNN: the pass that it
+/// is part of does not decide what the block is.
+fn is_workspace(frame: &Frame) -> bool {
+    const WORKSPACES: [&str; 5] = [
+        "run_conv_plan",
+        "Workspace::Workspace",
+        "getNewWorkspace",
+        "setWorkspaceForHandle",
+        "BlasLtWorkspace",
+    ];
+    WORKSPACES.iter().any(|part| frame.name.contains(part))
+}
+
 /// Returns whether a frame is of Python's call of a backward.
 pub(crate) fn is_backward(frame: &Frame) -> bool {
     let of_file = |file: &str| with_slashes(&frame.filename).ends_with(file);
@@ -121,5 +138,29 @@ impl fmt::Display for Made {
 impl Serialize for Made {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Snapshot;
+
+    #[test]
+    fn the_workspace_of_a_convolution_is_no_gradient() {
+        let backward = "torch::autograd::generated::ConvolutionBackward0::apply(std::vector<at::Tensor>&&)";
+        let made = |names: &[&str]| {
+            let mut snapshot = Snapshot::default();
+            let frame =
+                |name: &&str| Frame { name: (*name).into(), filename: "??".into(), ..Frame::default() };
+            let members: Vec<_> =
+                names.iter().map(|name| snapshot.stacks.intern_frame(frame(name))).collect();
+            let stack = snapshot.stacks.intern_stack(&members);
+            Made::of(&ShownFrames::new(&snapshot), stack)
+        };
+        assert_eq!(made(&["at::native::empty_cuda(long)", backward]), Some(Made::Gradients));
+        for workspace in ["at::native::run_conv_plan(cudnnContext*)", "at::cuda::getNewWorkspace()"] {
+            assert_eq!(made(&[workspace, backward]), None, "{workspace}");
+        }
     }
 }

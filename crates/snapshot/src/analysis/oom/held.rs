@@ -78,10 +78,12 @@ impl Explanation<'_, '_> {
     fn first_step_words(&self) -> &'static str {
         let is_first = self.steps.first().is_some_and(|step| self.report.entry < step.entries.end);
         let has_states = || self.live.iter().any(|group| self.made(group) == Some(Made::OptimizerStates));
+        // What the file lacks may be the states.
+        let is_whole = || self.history.trust().is_whole();
         let is_training = || self.live.iter().any(|group| self.made(group) == Some(Made::Gradients));
         match is_first {
             true => " in the first step",
-            false if self.steps.is_empty() && is_training() && !has_states() => {
+            false if self.steps.is_empty() && is_whole() && is_training() && !has_states() => {
                 " before the first step of the optimizer"
             }
             false => "",
