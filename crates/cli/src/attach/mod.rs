@@ -40,20 +40,21 @@ use target::Target;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`memreel attach` records a running process without a restart: it injects a short
-script, which turns PyTorch's history on. The snapshot is written after --for,
-at Ctrl-C, or when the program ends; then the history is turned off again, if it
-was off before. memreel leaves nothing in the process, except a page of 4 KiB if
-gdb was needed.
+`memreel attach` records a running process without restarting it: it injects a
+short script that turns PyTorch's history on. The snapshot is written after
+--for, on Ctrl-C, or when the program ends; then, if the history was off before,
+it is turned off again. memreel leaves nothing in the process, except a 4 KiB
+page if gdb was needed.
 
-CPython 3.14 and later needs an interpreter of the same version; earlier
-versions, and processes in a container seen from outside, need gdb. Both need
-the right to trace the process: run as its user, or as root in a container or if
+For CPython 3.14 and later, memreel needs an interpreter of the same version;
+for earlier versions, and for processes in a container when memreel runs
+outside, it needs gdb. In both cases, it must be allowed to trace the process:
+run it as the user of the process, or as root in a container or if
 kernel.yama.ptrace_scope is not 0.
 
-Blocks allocated before that have no stack, and what other libraries hold is
-only known as one sum, as the device reports it; the output includes both.
-`memreel record` shows them in detail.
+Blocks allocated before memreel attached have no stack, and what other libraries
+hold is known only as one sum, which the device reports; the output includes
+both. `memreel record` shows them in detail.
 
 Examples:
   memreel attach 4711 --for 60s
@@ -66,7 +67,8 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write it after this time, for example 60s or 5min, unless Ctrl-C or the end of the process comes first
+    /// Write the snapshot after this time, for example 60s or 5min, unless Ctrl-C or the end of the process
+    /// comes first
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
 
@@ -78,7 +80,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(2..))]
     ring: u32,
 
-    /// Reject a snapshot larger than this, because the process could send data without end
+    /// Reject a snapshot larger than this, in case the process never stops sending data
     #[arg(long, value_name = "SIZE", value_parser = bytes::parse, default_value = "8GiB")]
     max_size: u64,
 
@@ -86,7 +88,7 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     deputy: bool,
 
-    /// The process
+    /// The process to record
     #[arg(value_name = "PID")]
     process: u32,
 }

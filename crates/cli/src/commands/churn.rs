@@ -24,10 +24,10 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A cycle is an alloc and its completed free, both in the history. A site with
-many short cycles of one size could reuse one buffer instead. Stacks with the
-same calls are one site, as in `memreel top`. Columns: the number of `cycles`,
-the `size` of each block, and the mean number of `events` from a block's
-allocation to its completed free.
+many short cycles of the same size could instead reuse one buffer. Stacks with
+the same calls belong to one site, as in `memreel top`. Columns: the number of
+`cycles`, the `size` of each block, and the mean number of `events` from a
+block's allocation to its completed free.
 
 Examples:
   memreel churn snapshot.pickle

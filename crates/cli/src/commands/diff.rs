@@ -35,20 +35,20 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each snapshot's state is reconstructed from its segments and its history, so
-blocks allocated before both histories began do not show up as differences. Two
-stacks count as the same if the calls that identify the allocating code have the
-same names, files and lines. Each line of code therefore appears as one change,
-and the changes add up to the total difference. Stacks with the same functions
-also match if their files are in another folder or their line numbers changed,
-provided that they hold as much as before, or that their lines moved as far as
-others did.
+blocks that were already allocated before either history started do not show up
+as differences. Two stacks belong to the same site if the frames that `memreel
+top` shows have the same names, files and lines. Each line of code therefore
+appears as one change, and the changes add up to the total difference. Stacks
+with the same functions also match if their files were moved to another folder.
+If the line numbers changed, such stacks match if they hold exactly as much as
+before, or if other lines of the same files moved by the same distance.
 
-Sites that grew come first, then sites that shrank, each list with the largest
-change first. `added` marks a site that only the later snapshot has, `gone` one
-that only the earlier has. Devices are matched by number. If each file has only
-one device, or only one GPU with blocks, those two are compared whatever their
-numbers, as with two ranks. To compare the memory of other GPUs that a rank has
-mapped, use --device N.
+Sites that grew are listed first, then sites that shrank, both with the largest
+change first. `added` marks a site that is only in the later snapshot, `gone`
+one that is only in the earlier. Devices are matched by number. If each file has
+only one device, or only one GPU with blocks, these two are compared whatever
+their numbers, for example when the files are from two ranks. If a rank has also
+mapped memory on other GPUs, use --device N to compare that memory.
 
 Examples:
   memreel diff before.pickle after.pickle
@@ -62,11 +62,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 
-    /// Compare stacks, or the owners of device memory
+    /// Compare by stack, or by owner of device memory
     #[arg(long, value_enum, default_value = "stack")]
     by: Grouping,
 
-    /// Select a device, the heap, or all devices that have memory
+    /// Select a device, the heap, or all devices with recorded memory
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 

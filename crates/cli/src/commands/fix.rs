@@ -28,21 +28,21 @@ use crate::{
 #[command(after_help = "\
 `memreel fix` prints one line for each kind of change. The output is always
 protocol 4 in small batches with shared stacks, which every viewer reads.
-Missing events are added at the latest place where they can have happened;
+Missing events are added at the latest point at which they can have happened;
 events that contradict the segments are removed. Without -o, nothing is written.
 The whole file is repaired; to extract one device, use `memreel split`.
 
 Two of the repairs are only for older viewers, such as a copy from 2025: since
 June 2026, the viewer at pytorch.org/memory_viz reads pickle protocol 5, and
-categories none of which is \"unknown\". The others are for files that break or
-mislead every viewer: events that skip_actions left out, rings out of order,
-missing lists.
+files in which no category is \"unknown\". The other repairs are for files that
+break or mislead every viewer: events left out by skip_actions, rings out of
+order, missing lists.
 
 Examples:
   memreel fix snapshot.pickle -o fixed.pickle
 
-Exit status: 0 done; 1 errors remain that it cannot repair; 2 usage error; 3 a
-file cannot be read or written.")]
+Exit status: 0 done; 1 some errors cannot be repaired; 2 usage error; 3 a file
+cannot be read or written.")]
 pub(crate) struct Options {
     #[command(flatten)]
     output: Output,

@@ -16,9 +16,9 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each block in use counts with its requested bytes. Stacks run from the outermost
-call inward, with the frames that `memreel top` shows. The devices of a file are
-drawn side by side.
+Blocks in use are counted by their requested bytes. Stacks run from the
+outermost call inward, with the frames that `memreel top` shows. The devices of
+a file are drawn side by side.
 
 Examples:
   memreel flamegraph snapshot.pickle -o peak.svg
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Select a device, the heap, or all devices that have memory
+    /// Select a device, the heap, or all devices with recorded memory
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 

@@ -32,20 +32,21 @@ use crate::{
 memory not in any block, internal waste is what rounding adds to blocks; `in
 use` is explained in `memreel top --help`. The rows show the moment when the
 most was reserved, the moment when the external waste was largest, and the
-moment of --at. For blocks that are freed before the end, only the least
-rounding is known, so before the end the internal waste may be higher and the
-external lower.
+moment of --at. For blocks that are freed before the end, only the smallest
+possible rounding is known, so at earlier moments the internal waste may be
+higher than shown and the external waste lower.
 
-A pinned segment has both free bytes and blocks at the moment of --at. If a
-request failed, only segments that it could have used are listed (those of its
-stream, its pool and its size of blocks, small or large); otherwise those for
-the largest request after --at, if there is one.
+A pinned segment contains both free memory and blocks at the --at moment. If a
+request failed, only segments that it could have used are listed: those of its
+stream, its pool and its block size (small or large). Otherwise, the listed
+segments are those for the largest request made after --at, if there is one.
 
-Rows by stream: a free block can only serve requests of its own stream. Rows by
-pool, if there are any besides the default one: (n, 0) belongs to a captured
-graph, (0, n) is a MemPool of the program; empty_cache returns only the default
-pool's memory. A graph's pool that no block uses is listed, because PyTorch up
-to 2.13 keeps the memory of a captured graph forever if the capture failed.
+Free memory is also listed by stream, because a free block can only be reused by
+requests on its own stream, and by pool if there are pools other than the
+default one: (n, 0) belongs to a captured graph, and (0, n) is a MemPool of the
+program. empty_cache returns only the default pool's memory. A graph's pool is
+listed even if no block uses it, because PyTorch up to 2.13 never releases the
+memory of a captured graph if the capture failed.
 
 Examples:
   memreel fragmentation snapshot.pickle

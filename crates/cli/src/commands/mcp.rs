@@ -19,7 +19,7 @@ use crate::{
 until the client closes standard input. Each command that answers questions is a
 tool, with its options as parameters. Files are only read. Each question runs in
 its own process, which is killed if it takes too long or uses too much memory.
-An answer that is longer than --max-answer is cut, with a note of what is
+An answer longer than --max-answer is cut off, with a note about what is
 missing.
 
 The client starts the server. In its configuration, set the command to `memreel`
@@ -32,7 +32,7 @@ Examples:
 Exit status: 0 the client closed the session; 2 usage error; 3 the session could
 not start.")]
 pub(crate) struct Options {
-    /// Only answer about files below this folder; may be repeated
+    /// Only answer questions about files in this folder or its subfolders; may be repeated
     #[arg(long, value_name = "FOLDER")]
     root: Vec<PathBuf>,
 

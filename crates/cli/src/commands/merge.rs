@@ -25,12 +25,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 If every file name contains a rank (rank3, rank_3, rank-3), the rank becomes the
-device number, and the viewer's device menu selects it. Otherwise devices keep
-their numbers; if two files have the same number, devices are numbered in the
-order of the files. To leave out devices, use `memreel split --device` first.
-Each file is listed with its devices. Settings come from the first file, and
-differing ones are listed; what a file lost or left out is recorded for its
-devices, so warnings stay with them.
+device number, so you can select it in the viewer's device menu. Otherwise
+devices keep their numbers; if two files use the same number, devices are
+numbered in the order of the files. To leave out devices, use `memreel split
+--device` first. Each file is listed with its devices. Settings are taken from
+the first file, and differences from the other files' settings are listed. What
+a file lost or left out is recorded for its devices, so warnings still apply to
+the right ones.
 
 Examples:
   memreel merge snapshot_rank*.pickle -o all.pickle

@@ -58,7 +58,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Getting started:",
             vec![
-                question("summary", "Describe a snapshot; `memreel FILE` is short for it", summary::run),
+                question("summary", "Describe a snapshot (short form: `memreel FILE`)", summary::run),
                 of_program("view", "Explore snapshots in a browser, offline", view::run),
                 command(
                     "report",
@@ -66,8 +66,8 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                     report::run,
                 ),
                 of_program("record", "Run a program and record the memory that it allocates", record::run),
-                of_program("attach", "Record PyTorch in a running process", attach::run),
-                command("watch", "Show, live, the memory that recorded programs hold", watch::run),
+                of_program("attach", "Record PyTorch's memory in a running process", attach::run),
+                command("watch", "Watch the memory of recorded programs while they run", watch::run),
             ],
         ),
         (
@@ -96,17 +96,17 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 command("flamegraph", "Draw a flame graph of what holds the memory", flamegraph::run),
                 question(
                     "churn",
-                    "List sites that repeatedly allocate and free blocks of one size",
+                    "List sites that repeatedly allocate and free same-size blocks",
                     churn::run,
                 ),
-                question("diff", "Compare two snapshots, and list the stacks that grew or shrank", diff::run),
+                question("diff", "Compare two snapshots and list the sites that grew or shrank", diff::run),
                 of_program("ranks", "Compare the ranks of a run and find the outliers", ranks::run),
             ],
         ),
         (
             "Over time and by address:",
             vec![
-                question("timeline", "Plot memory in use and reserved over time", timeline::run),
+                question("timeline", "Plot memory in use and reserved memory over time", timeline::run),
                 question("at", "Show the allocator's state after an event", at::run),
                 torch::row(),
             ],

@@ -38,16 +38,16 @@ use crate::{
 `memreel oom` explains why the last failed request failed. `segment needed` is
 how much the allocator had to take from the device to satisfy it. `free in this
 pool` is free memory in the request's stream and pool; `free elsewhere` is free
-memory in others. `would fit if compacted`: would the request fit if all of
-`free in this pool` and `free on the device` were in one piece? `pending` is
-freed memory that cannot be reused until a stream has finished with it.
+memory in others. `would fit if compacted` says whether the request would fit if
+all of `free in this pool` and `free on the device` were in one piece. `pending`
+is freed memory that cannot be reused until a stream has finished with it.
 
 `with expandable segments` comes from a replay of the history up to the request.
-It says yes or no only if the history is complete and the result does not depend
-on the addresses that the device returns; otherwise it says perhaps. Run
+It is `yes` or `no` only if the history is complete and the result does not
+depend on the addresses that the device returns; otherwise it is `perhaps`. Run
 `memreel replay --conf expandable_segments:True --limit BYTES` for the figures.
-With --json, this answer is the field `with_expandable_segments`;
-`fits_expandable` is null if the answer is not known.
+With --json, the answer is in the field `with_expandable_segments`, and in
+`fits_expandable` as true, false or null (not known).
 
 Act on the causes in the order shown. The first is the verdict (`verdict` and
 `why` with --json): growth, free but unusable memory, memory held by others, a
@@ -57,8 +57,9 @@ limit, or simply the amount in use.
                      max_split_size_mb or a private pool that is not in the
                      file, or because it was freed only while the request was
                      waiting
-  fragmented         enough was free in this stream and pool, alone or together
-                     with the device's free memory, but not in one piece
+  fragmented         this stream and pool had enough free memory, by itself or
+                     together with the device's free memory, but not in one
+                     piece
   rounded up         counting the device's free memory, enough was free for the
                      request itself, but not for the larger segment that it
                      needs
@@ -74,12 +75,12 @@ limit, or simply the amount in use.
                      not show which)
   full               all free memory together is smaller than the request; the
                      output shows what is in use and what to reduce
-  addresses          the request was for address space, and the process has
+  addresses          the request was for address space, and the process had
                      already reserved too much of it
 
-Given a log, it explains the last out-of-memory message from the figures in it.
-It understands messages from PyTorch, JAX, TensorFlow, CuPy, llama.cpp and
-memreel, from one rank or many.
+Given a log, `memreel oom` explains its last out-of-memory message, using the
+figures in the message. It understands messages from PyTorch, JAX, TensorFlow,
+CuPy, llama.cpp and memreel, in logs of one rank or many.
 
 Examples:
   memreel oom snapshot.pickle
@@ -95,7 +96,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     listing: Listing,
 
-    /// Take from this log what the snapshot lacks: the device's size and what else holds memory
+    /// Read what the snapshot lacks from this log: the device's size, and what else holds memory
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

@@ -24,18 +24,18 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The owner of memory is the first library in the stack of the request that does
-not belong to the driver or a runtime, or else the program. `driver:` rows are
-memory that the driver took for itself. `now` is the last report of the device
-in the files, `peak` the one with the most used bytes. The rows add up to what
-the device reports as used: `unexplained` is the difference between that and the
-sum of the rows above it, and is negative if these add up to more. It includes
-other processes if they are not visible.
+The owner of memory is the first library in the request's stack that is not part
+of the driver or a runtime or, if there is none, the program. `driver:` rows
+show memory that the driver allocated for itself. `now` is the device's last
+report in the files, and `peak` is its report with the most used bytes. The rows
+add up to what the device reports as used: `unexplained` is the difference
+between that and the sum of the rows above it, and is negative if these add up
+to more. It includes the memory of other processes if they are not visible.
 
-If you give several files, they are the processes of one run, one file each.
-Each device has one table for all of them; devices are matched by UUID, or
-without UUIDs by number. Managed memory is outside the sum, because it may be on
-the host; so is imported memory, because it is counted where it is exported.
+If you give several files, each is taken to be one process of the same run. Each
+device has one table for all of them; devices are matched by UUID or, without
+UUIDs, by number. Managed memory is not part of the sum, because it may be on
+the host. Nor is imported memory, because it is counted where it is exported.
 
 Examples:
   memreel owners run-1234.pickle

@@ -24,19 +24,20 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A tape is the file set by MEMREEL_TAPE=FILE, or by Recording::tape in the
-library. It has every event whose record call has returned, even after SIGKILL
-or abort. Names are looked up in the program and its libraries, which must be
-those that ran; what is missing is listed, and its frames stay addresses with
-the library and the offset. All other commands also read tapes.
+A tape is the file that a program records into, set by MEMREEL_TAPE=FILE or, in
+the library, by Recording::tape. Even after SIGKILL or abort, it contains every
+event whose record call has returned. Names are looked up in the program and its
+libraries, which must be the ones that ran. Those that are missing are listed,
+and their frames remain addresses with the library and the offset. All other
+commands also read tapes.
 
 The tape is not changed, and a process that is still recording is not disturbed.
 With --follow, the snapshot is written repeatedly until the process ends. A tape
 must be a file, not standard input or a pipe.
 
---torch takes what torch.cuda.memory._dump_snapshot wrote in the same process,
-and puts its blocks into the driver's segments. The driver's events after the
-dump are kept.
+--torch takes a snapshot that torch.cuda.memory._dump_snapshot wrote in the same
+process, and puts its blocks into the driver's segments. The driver's events
+that follow the dump are kept.
 
 Examples:
   memreel recover run.tape -o snapshot.pickle --follow 5
@@ -48,11 +49,11 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Write it every SECONDS until the process ends
+    /// Write the snapshot every SECONDS seconds until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     follow: Option<u64>,
 
-    /// Add PyTorch's blocks, from PyTorch's snapshot of the same process
+    /// Add PyTorch's blocks from this snapshot, which PyTorch wrote in the same process
     #[arg(long, value_name = "PICKLE", conflicts_with = "follow")]
     torch: Option<PathBuf>,
 

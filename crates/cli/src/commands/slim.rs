@@ -26,14 +26,15 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A window keeps the state correct: its end becomes the end of the file, and
-blocks allocated before it are kept without their alloc events, as after a ring
-that wrapped. Without -o, `memreel slim` only prints how much would be left. All
-devices are kept; to extract one, use `memreel split --device`.
+If you keep only a window of the history, the state remains correct: the end of
+the window becomes the end of the file, and blocks allocated before the window
+are kept without their alloc events, as if the ring had dropped these events.
+Without -o, `memreel slim` only prints how much would be left. All devices are
+kept; to extract one, use `memreel split --device`.
 
 `--scope step#7` keeps number 7 of the scopes named step, counted from 0 in the
-order in which they start; `memreel leaks --between` counts in the same way. If
-a scope is itself named step#7, it takes precedence.
+order in which they start; `memreel leaks --between` uses the same numbers. A
+scope whose own name is step#7 takes precedence.
 
 Examples:
   memreel slim --time 10s..12s --min-size 1MiB snapshot.pickle -o small.pickle
@@ -54,12 +55,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|heap|all", requires = "events", value_parser = device)]
     device: Option<Devices>,
 
-    /// Keep the events in a time range after the first event, such as 1.5s..3s or 200ms.., or between
-    /// timestamps as in `time_us`
+    /// Keep the events in this range of times after the first event, such as 1.5s..3s or 200ms.., or of
+    /// timestamps in microseconds, as in `time_us`
     #[arg(long, value_name = "A..B", value_parser = times, group = "window")]
     time: Option<Range<Instant>>,
 
-    /// Keep a scope; if several have this name, from the first to the last. NAME#N is like --nth N
+    /// Keep the events of this scope; if several scopes have the name, from the first to the last. NAME#N
+    /// is the same as --nth N
     #[arg(long, value_name = "NAME", group = "window")]
     scope: Option<String>,
 
@@ -67,15 +69,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "scope")]
     nth: Option<usize>,
 
-    /// Remove blocks below a size: 1MiB, 512KiB or a number of bytes
+    /// Remove blocks smaller than this: 1MiB, 512KiB or a number of bytes
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     min_size: Option<u64>,
 
-    /// Keep at most N frames per stack, the innermost; frames that viewers hide do not count
+    /// Keep at most the N innermost frames of each stack; frames that viewers hide do not count
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 
-    /// Remove frames whose file path contains this; may be repeated
+    /// Remove frames whose file path contains this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     drop_path: Vec<String>,
 

@@ -25,16 +25,16 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each device with events or segments gets a file NAME.deviceN.pickle in the -o
-folder, and keeps its number in it. Pinned host memory goes with the first
-device. For standard input, NAME is `snapshot`. Without -o, nothing is written,
-and the lines show which files would be.
+For each device with events or segments, a file NAME.deviceN.pickle is written
+to the -o folder; the device keeps its number. Pinned host memory is written
+with the first device. For standard input, NAME is `snapshot`. Without -o,
+nothing is written; the output shows which files would be.
 
 Examples:
   memreel split all.pickle -o devices/
 
 Exit status: 0 done; 2 usage error; 3 a file cannot be read or written, or has
-no device to split off.")]
+no devices.")]
 pub(crate) struct Options {
     /// Write the files to this folder, which must exist
     #[arg(short, long, value_name = "FOLDER")]

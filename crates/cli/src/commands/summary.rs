@@ -27,10 +27,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The output shows who wrote the file, its devices, whether their histories are
+The output shows what wrote the file, its devices, whether their histories are
 complete, the memory at the peak and at the end, why the last request failed,
-the sites that grow, and the largest holders at the peak, followed by the
-commands that show more. A log is explained as by `memreel oom`.
+the sites that grow, the largest sites at the peak, and the commands that show
+more. For a log, the output is the same as that of `memreel oom`.
 
 Examples:
   memreel summary snapshot.pickle

@@ -20,10 +20,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-On the terminal: █ allocated, ▓ pending (a free that waits for a stream), ░
-reserved; the first two together are in use (active in --csv and --json). Each
-column shows the highest figures of its part of the history. --csv prints every
-event. Allocated and pending are requested bytes.
+Symbols on the terminal: █ allocated, ▓ pending (a free that waits for a
+stream), ░ reserved; the first two together are in use (active in --csv and
+--json). Each column shows the highest figures in its part of the history. --csv
+prints every event. Allocated and pending are requested bytes.
 
 Examples:
   memreel timeline snapshot.pickle
@@ -45,11 +45,11 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     csv: bool,
 
-    /// Draw to this file; with several devices or files, to numbered ones
+    /// Draw to this file; for several devices or files, to numbered files
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
 
-    /// Draw this many columns; by default, the terminal's width, or 100; --json prints a point for each
+    /// Draw this many columns [default: the terminal's width, or 100]; --json prints one point per column
     #[arg(long, value_name = "COUNT")]
     width: Option<usize>,
 

@@ -24,17 +24,17 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each finding is a line `FILE: E21 PLACE: TEXT`: the severity and number of the
-broken rule (see schema/snapshot.md), where, and what. E: some reader fails or
-shows wrong figures. W: misleading pictures. P: harmless difference from what
-PyTorch writes.
+Each finding is printed as `FILE: E21 PLACE: TEXT`: the severity and number of
+the broken rule (see schema/snapshot.md), where it is broken, and how. E: some
+reader fails or shows wrong figures. W: viewers draw misleading pictures. P: a
+harmless difference from what PyTorch writes.
 
 Examples:
   memreel validate --severity w snapshot.pickle
 
-JSON as the viewer loads it is also read; rules 3 and 5, about the bytes of a
-pickle, do not apply to it. There is no --device, because viewers read a file as
-a whole.
+JSON in the viewer's format is also read; rules 3 and 5 are about the bytes of a
+pickle and do not apply to it. There is no --device, because viewers read a file
+as a whole.
 
 Exit status: 0 no E finding; 1 at least one E finding; 2 usage error; 3 a file
 cannot be read or is not a snapshot. With several files, it is the highest of

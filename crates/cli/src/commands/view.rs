@@ -27,18 +27,18 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page is served on 127.0.0.1, and only to those who know its address: other
-users of the machine cannot read it. It works offline, and opens while the file
-is still being read. If you give several files, they are shown as the ranks of
-one run; two files can also be compared.
+The page is served on 127.0.0.1, and only to clients that know its full address,
+so other users of the machine cannot read it. It works offline, and opens while
+the file is still being read. If you give several files, they are shown as the
+ranks of one run; two files can also be compared.
 
 --html writes one self-contained file, which opens offline without memreel. It
-contains pictures of the whole history, and full detail around the peak, failed
-requests and the end; the page says what has been left out.
+contains an overview of the whole history, and full detail around the peak,
+failed requests and the end; the page says what has been left out.
 
---live follows running programs that are being recorded by `memreel record` or
-to a tape; FILE is then a run folder, a PID or a tape. `Pause and explore` opens
-all views with the events recorded so far.
+--live follows running programs that are recorded by `memreel record` or into a
+tape; FILE is then a PID, a tape, or the folder of a run. `Pause and explore`
+opens all views with the events recorded so far.
 
 Stop the server with Ctrl-C or from the page's menu; --idle stops it after a
 period without requests.
@@ -54,15 +54,15 @@ Examples:
 Exit status: 0 stopped normally; 2 usage error; 3 a file is missing, or the port
 is in use.")]
 pub(crate) struct Options {
-    /// Snapshots or tapes, or folders and patterns of them; `-` is standard input
+    /// Snapshots or tapes, folders that contain them, or glob patterns; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Follow running programs, each given as a run folder, a PID or a tape
+    /// Follow running programs, each given as a PID, a tape, or the folder of a run
     #[arg(long, conflicts_with = "html")]
     live: bool,
 
-    /// Listen on this port instead of any free one
+    /// Listen on this port [default: any free port]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
@@ -76,7 +76,7 @@ pub(crate) struct Options {
     #[arg(long)]
     print_address: bool,
 
-    /// Write a self-contained page to this file instead of serving it; at most 20 MB
+    /// Write a self-contained page of at most 20 MB to this file instead of serving it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "print_address", "idle"])]
     html: Option<PathBuf>,
 

@@ -34,7 +34,7 @@ pub(crate) struct FoldedForm {
     #[arg(long)]
     folded: bool,
 
-    /// Draw a flame graph into this file
+    /// Draw a flame graph to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

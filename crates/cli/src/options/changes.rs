@@ -9,18 +9,18 @@ use crate::{failure::Failure, text::clean};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Changes {
-    /// Leave out the requests made inside this call, given as memreel prints it or in part, such as
-    /// `layer (model.py:70)`; may be repeated
+    /// Leave out the requests made inside this call. Name it as memreel does, for example `layer
+    /// (model.py:70)`, or give part of the name; may be repeated
     #[arg(long, value_name = "CALL", action = ArgAction::Append)]
     without: Vec<String>,
 
-    /// Multiply the size of the requests made inside a call, for example `logits (loss.py:12)=0.5` for
-    /// half precision; may be repeated
+    /// Multiply the sizes of the requests made inside a call; for example, `logits (loss.py:12)=0.5`
+    /// simulates half precision; may be repeated
     #[arg(long, value_name = "CALL=FACTOR", action = ArgAction::Append)]
     scale: Vec<String>,
 
-    /// When this call returns, free what it left allocated, and request it again in the backward pass,
-    /// as a checkpoint around the call would; may be repeated
+    /// When this call returns, free the blocks that it left allocated, and request them again in the
+    /// backward pass, as a checkpoint around the call would; may be repeated
     #[arg(long, value_name = "CALL", action = ArgAction::Append)]
     free_after_use: Vec<String>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Input {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Select a device, the heap, or all devices that have memory
+    /// Select a device, the heap, or all devices with recorded memory
     #[arg(long, value_name = "N|heap|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     pub(crate) device: Devices,
 

@@ -51,7 +51,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) heap: bool,
 
-    /// Record Python frames, compiled-code frames, all frames, or none
+    /// Record these frames: python, native (compiled code), all or none
     #[arg(long, value_name = "KIND")]
     pub(super) stacks: Option<String>,
 
@@ -59,7 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIGNAL")]
     pub(super) signal: Option<String>,
 
-    /// Write a snapshot at this interval: a time such as 30s, or allocated bytes such as 10GiB
+    /// Write a snapshot each time this much time has passed, such as 30s, or this much has been allocated,
+    /// such as 10GiB
     #[arg(long, value_name = "INTERVAL")]
     pub(super) every: Option<String>,
 
@@ -79,15 +80,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics: Option<String>,
 
-    /// Include this many sites per device in the metrics, by name
+    /// Include this many call sites per device, with their names, in the metrics
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     pub(super) metrics_sites: usize,
 
-    /// Require the token in this file for the metrics, as `Authorization: Bearer TOKEN`
+    /// Serve metrics only to clients that send the token in this file, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(super) metrics_token: Option<PathBuf>,
 
-    /// Serve a page that shows what PROGRAM and its children hold while they run, and open it in a browser
+    /// Serve a page that shows live what PROGRAM and its child processes hold, and open it in a browser
     #[arg(long, group = "page")]
     pub(super) live: bool,
 
@@ -96,7 +97,7 @@ pub(crate) struct Options {
     #[arg(long, requires = "page")]
     pub(super) print_address: bool,
 
-    /// Open the page of `memreel view` on PROGRAM's snapshot when PROGRAM has ended
+    /// Open PROGRAM's snapshot in `memreel view` when PROGRAM ends
     #[arg(long, group = "page")]
     pub(super) view: bool,
 
@@ -104,15 +105,16 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) no_torch: bool,
 
-    /// Keep the tapes, from which snapshots are made, in this folder while PROGRAM runs
+    /// Put the tapes, from which snapshots are made, into this folder while PROGRAM runs
     #[arg(long, value_name = "FOLDER")]
     pub(super) tapes: Option<PathBuf>,
 
-    /// Stop recording new processes while tapes of this total size are waiting to be saved [default: 16GiB]
+    /// Do not record new processes while the tapes that are not yet saved as snapshots exceed this total
+    /// size [default: 16GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse)]
     pub(super) tape_space: Option<u64>,
 
-    /// Keep the tapes, next to the snapshot
+    /// Do not delete the tapes when PROGRAM ends, but put them next to the snapshot
     #[arg(long)]
     pub(super) keep_tape: bool,
 

@@ -30,17 +30,18 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`memreel watch` reads the tapes while they grow, so the programs are not
-affected. Without arguments, it watches all recorded processes of this user on
-this machine, including those that start later.
+`memreel watch` reads the tapes that the programs record into, so the programs
+are not affected. Without arguments, it watches all recorded processes of this
+user on this machine, including those that start later.
 
 On a terminal it shows a screen; press `?` for its keys. Otherwise it prints one
-line per second for each device of each process, until all have ended. Growth is
-counted from the start of the watch, or over the last minute.
+line per second for each device of each process, until all processes have ended.
+Growth is measured from the moment when `memreel watch` started, or over the
+last minute.
 
---metrics serves metrics for Prometheus instead, and prints the address, until
-all named processes have ended. The watched programs need neither a port nor a
-thread for it.
+--metrics serves metrics for Prometheus instead, and prints their address. It
+stops when all named processes have ended. The watched programs need neither a
+port nor an additional thread.
 
 Examples:
   memreel watch
@@ -67,11 +68,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["once", "json", "n"])]
     metrics: Option<String>,
 
-    /// Include this many sites per device in the metrics, by name
+    /// Include this many call sites per device, with their names, in the metrics
     #[arg(long, value_name = "COUNT", requires = "metrics", default_value_t = 0, hide_default_value = true)]
     metrics_sites: usize,
 
-    /// Require the token in this file for the metrics, as `Authorization: Bearer TOKEN`
+    /// Serve metrics only to clients that send the token in this file, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "FILE", requires = "metrics")]
     metrics_token: Option<PathBuf>,
 

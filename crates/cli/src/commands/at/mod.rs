@@ -35,17 +35,19 @@ use crate::{
 #[command(after_help = "\
 `memreel at` shows the state after the event: the segments, how full each one
 is, and the stacks that hold the most. `in use` is explained in `memreel top
---help`; `in blocks` is the same plus rounding. Before the end of the history, a
-block that is freed later counts with the least that rounding can have added.
-The map of a segment shows its addresses from left to right: █ full, ▓ less than
-half free, ░ more than half free, · free. Blocks in no segment appear in the
-trace, but their segment is missing from the file.
+--help`; `in blocks` is the same plus rounding. At a moment before the end, the
+rounding of a block that is freed later is not known exactly, so the smallest
+possible value is used. The map of a segment shows its addresses from left to
+right: █ full, ▓ less than half free, ░ more than half free, · free. Blocks
+outside all segments appear in the trace, but their segment is missing from the
+file.
 
---address lists every block that covered an address, or a byte of a range, with
-the stacks of the allocations and the segments around it. It then lists what
-covers it at the given moment: a block, a free that waits for a stream, a
-segment, and a private pool: (n, 0), which a captured graph writes to on every
-replay, or (0, n), a MemPool of the program.
+--address lists every block that has covered an address, or any byte of a range,
+with the stacks that allocated these blocks and the segments around them. It
+then lists what covers the address at the given moment: a block, a free that
+waits for a stream, a segment, and a private pool. Pool (n, 0) belongs to a
+captured graph, which writes to it on every replay; pool (0, n) is a MemPool of
+the program.
 
 Examples:
   memreel at 1500 snapshot.pickle
@@ -56,7 +58,8 @@ Examples:
 Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// The moment: an event number, start, peak or end; with one file, it may be left out, which means the end
+    /// The moment: an event number, start, peak or end. If only one file is given, it may be left out; it
+    /// is then the end
     #[arg(value_name = "WHEN", value_parser = |text: &str| Ok::<_, Infallible>(Word::read(text)))]
     at: Option<Word>,
 
@@ -64,7 +67,7 @@ pub(crate) struct Options {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Show which blocks used this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
+    /// Show which blocks have used this address: 0x7f3a2c000400, a range 0x…..0x…, or 0x…+4KiB
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     address: Option<Range<Address>>,
 
@@ -72,7 +75,7 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 20)]
     n: usize,
 
-    /// Select a device, the heap, or all devices that have memory
+    /// Select a device, the heap, or all devices with recorded memory
     #[arg(long, value_name = "N|heap|all", default_value = "all", allow_negative_numbers = true, value_parser = device)]
     device: Devices,
 

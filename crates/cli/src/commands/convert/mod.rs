@@ -54,7 +54,8 @@ Examples:
 
 Exit status: 0 done; 2 usage error; 3 a file cannot be read or written.")]
 pub(crate) struct Options {
-    /// The format; by default taken from the extension of -o (.json, .pickle, .pb, .folded, .csv), else json
+    /// The output format [default: from the extension of -o (.json, .pickle, .pb, .folded or .csv),
+    /// otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<To>,
 
@@ -70,11 +71,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Write a file of any size; by default, the limit is 1 GB and 100 times the snapshot's size
+    /// Write a file of any size; by default, the limit is 1 GB plus 100 times the snapshot's size
     #[arg(long)]
     allow_large: bool,
 
-    /// Print one JSON object per file written, one per line; needs -o, which frees standard output
+    /// Print one JSON object per file written, one per line; requires -o, because the data would otherwise
+    /// go to standard output
     #[arg(long, requires = "output")]
     json: bool,
 

@@ -31,26 +31,26 @@ Which batch size, sequence length or number of layers fits? Record the program
 at two sizes that fit, for two or three steps each, starting before the model is
 built. memreel matches up the requests of the runs and works out how each one
 scales with the size: constant, linear, quadratic, or the sum of two of these.
-It then replays the requests for another size, including the allocator's
+It then replays the requests at another size, including the allocator's
 rounding, caching and fragmentation.
 
 A size is one number, such as a batch size, or two, such as a batch size and a
 sequence length: `4=a.pickle`, `4,512=a.pickle`, or with names `--size
-batch=4,seq=512 a.pickle`. With two numbers, --limit searches for the largest
-first number and takes the second from --at or, without --at, from the largest
-run.
+batch=4,seq=512 a.pickle`. If sizes have two numbers, --limit maximises the
+first; the second comes from --at or, without --at, from the largest run.
 
 --without, --scale and --free-after-use simulate a change to the program: they
 remove requests, change their sizes, or add a checkpoint.
 
-With three sizes, each is checked by predicting it from the others. The
-confidence depends on how far the bounds lie from the best estimate. The bounds
-allow for requests that follow no pattern, and for three random orders of the
-frees made by one call. A distance of up to 1 % is rated certain, up to 3 %
-high, up to 10 % fair, and more than that low. A prediction for more than eight
-times the size of the nearest run is rated fair at best.
+With three sizes, memreel also checks itself: it predicts each size from the
+other two. The confidence depends on how far the bounds are from the best
+estimate: it is `certain` up to 1 %, `high` up to 3 %, `fair` up to 10 %, and
+`low` above that. The bounds account for requests that follow no pattern, and
+for the order in which a call frees its blocks (three random orders are tried).
+The confidence is `fair` at best for more than eight times the size of the
+nearest run.
 
-Under --limit the allocator releases its cache before a request fails, as
+With --limit, the allocator releases its cache before a request fails, as
 PyTorch does, so a size may fit even if its peak without a limit is higher.
 --limit applies only to what PyTorch's allocator reserves. The CUDA context,
 NCCL and other processes need additional memory: for runs recorded with `memreel
@@ -92,7 +92,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     changes: Changes,
 
-    /// Select a device, or the heap; `all` stands for the only one that every run has
+    /// Select a device, or the heap; `all` selects the one device that all runs have in common
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 

@@ -53,44 +53,46 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Peaks are computed from the recorded events, in requested bytes, so they do not
-depend on the machine's speed, though they may depend on how threads overlap.
+Peaks are computed from the recorded events, in requested bytes. They do not
+depend on the machine's speed, but may depend on how threads are scheduled.
 `peak` is the most memory in use (see `memreel top --help`), and `live` is what
-is still allocated at the end. Fragmentation is the share of reserved memory
-that is not in any block at the moment when reserved memory peaks.
+is still allocated at the end. Fragmentation is the percentage of reserved
+memory that is not in any block when reserved memory peaks.
 
-A baseline is an older run: its snapshot, or FILE.json, which has a few lines
-and is meant for a repository. Peak, live and reserved may exceed it by the
-tolerance. A heap's reserved memory differs from run to run and is not compared.
-The gate fails if a device is missing from the baseline. --max-owner limits
-memory allocated from the device, as listed by `memreel owners`; with
---baseline, each owner is also compared with its figure in the baseline. A
-missing owner counts as 0 bytes, and a note says so.
+A baseline contains the figures of an older run. It is either that run's
+snapshot or FILE.json, a summary of a few lines that is meant to be committed.
+Peak, live and reserved may exceed the baseline by the tolerance. A heap's
+reserved memory is not compared, because it differs from run to run. The gate
+fails if a device is missing from the baseline. --max-owner limits what an owner
+has allocated from the device, as listed by `memreel owners`; with --baseline,
+each owner given is also compared with its figure in the baseline. A missing
+owner counts as 0 bytes, and a note says so.
 
-FILE may also be a whole run: the file STEM.memreel that `memreel record` writes
-next to its snapshots, or the folder that contains it. Every process of the run
-is then checked against the limits. Small helper processes are not listed unless
-one fails. The gate also fails if any process was not recorded; with
---allow-unrecorded, it checks only those that were.
+FILE may also be a run: the file STEM.memreel that `memreel record` writes next
+to its snapshots, or the folder that contains it. The limits then apply to each
+process of the run. Small helper processes are listed only if they fail a check.
+The gate also fails if any process was not recorded; with --allow-unrecorded, it
+checks only those that were.
 
 The gate fails for a file without a history, because nothing was measured; with
 --allow-no-history, it checks the memory at the end. It also fails if a limit
-names a scope that does not occur in the file. --baseline FILE fails if FILE
-does not exist. To create it, add --update-baseline with a run that you trust,
-and commit the file; it is written only if the run is within the other limits.
+names a scope that does not occur in the file. If the --baseline file does not
+exist, the command fails. To create it, run the command with --update-baseline
+on a run that you trust, and commit the file; it is written only if the run is
+within the other limits.
 
-A history is complete if nothing was held on the device when it started, no
+A history is complete if nothing was allocated on the device when it started, no
 events were lost, every allocation and free was recorded (no min_size,
 sample_every or skip_actions), and it is consistent. An incomplete history may
-hide a higher peak, and a program that failed, or had a request fail, may need
-more memory than it had. With --strict, the gate fails in these cases, including
-when such a file is the baseline; otherwise it checks the known figures, and a
-note says what is not known. If the ring lost events, or the file covers only
-part of a history, the peak of the missing part is unknown, and the gate fails;
-with --allow-partial, it checks what is there. For a heap recorded with `memreel
-record`, --max-peak still covers the whole run. A program counts as failed if
-its exit status was not 0; the status is stored in the snapshot of the program
-that `memreel record` started.
+hide a higher peak, and a program that failed, or in which a request failed, may
+need more memory than it had. In these cases, the gate checks the figures that
+are known, and a note says what is not; with --strict, it fails instead. The
+same applies if the baseline is such a file. If the ring (the bounded list of
+events) lost events, or the file covers only part of a history, the peak in the
+missing part is unknown, and the gate fails; with --allow-partial, it checks
+what is there. For a heap recorded with `memreel record`, --max-peak still
+covers the whole run. A program failed if its exit status was not 0; the status
+is stored in the snapshot of the program that `memreel record` started.
 
 Sizes: KiB, MiB and GiB, and K, M and G alone, are multiples of 1024, as in
 PyTorch's settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are multiples
@@ -123,20 +125,21 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
-    /// Allow at most this share of reserved memory to be outside any block when reserved memory peaks
+    /// Allow at most this percentage of reserved memory to be unused (not in any block) when reserved
+    /// memory peaks
     #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 
-    /// Allow an owner at most this much device memory at any moment, such as nccl=1GiB; may be repeated
+    /// Allow an owner at most this much device memory at any moment, for example nccl=1GiB; may be repeated
     #[arg(long, value_name = "OWNER=BYTES", value_parser = owner)]
     max_owner: Vec<(String, u64)>,
 
-    /// Use the figures of this older run as limits: a snapshot, or FILE.json from --update-baseline
+    /// Use an older run's figures as limits: its snapshot, or FILE.json from --update-baseline
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Write the --baseline file instead of comparing: the figures and the largest call sites if its
-    /// name ends in .json, otherwise the snapshot with 20 frames per stack
+    /// Write the --baseline file instead of comparing with it. If its name ends in .json, it contains the
+    /// figures and the largest call sites; otherwise, it is the snapshot with up to 20 frames per stack
     #[arg(long, requires = "baseline")]
     update_baseline: bool,
 
@@ -156,7 +159,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if figures may be too low: a history is incomplete, or the program or a request failed
+    /// Fail if the figures may be too low, because a history is incomplete, or the program or a request
+    /// failed
     #[arg(long)]
     strict: bool,
 

@@ -10,21 +10,23 @@ Without options, `memreel leaks` lists the sites that hold blocks at the end.
 First come leaks: sites that grew in each of at least three steps, or throughout
 a long history, and freed none of what they added. Next come sites that hold
 more than in any earlier step, and then possible leaks, each with the reason why
-it may not be one. Weights, caches, warm-up allocations, blocks that are due to
-a larger step, and what a single call allocates do not count as any of these.
+it may not be one. None of these include weights, caches, warm-up allocations,
+extra blocks that a step needs only because it is larger than earlier ones, or
+what a single call allocates.
 
-Columns: `share`: the site's share of all memory allocated at the end; `bytes`
-and `live`: the size and number of its blocks that are still live at that point;
-`freed`: how many of its blocks were allocated and freed, within the history or,
-for a heap recorded with `memreel record`, over the whole run.
+Columns: `share` is the site's share of all memory allocated at the end, `bytes`
+and `live` are the total size and the number of its blocks that are still
+allocated at that point, and `freed` is how many of its blocks were freed,
+during the history or, for a heap recorded with `memreel record`, during the
+whole run.
 
-Given several snapshots of one program, it lists the sites that hold more in
-each file than in the one before, in the order of the files' last events.
+Given several snapshots of one program, it sorts them by the time of their last
+events and lists the sites that hold more in each file than in the one before.
 
 If a scope occurs several times, refer to it by number: step#0 is the first
 scope `step` on the device, step#1 the second, and so on in the order in which
-they start. `memreel slim --scope` counts in the same way. If a scope is itself
-named step#1, it takes precedence.
+they start. `memreel slim --scope` uses the same numbers. A scope whose own name
+is step#1 takes precedence.
 
 Examples:
   memreel leaks snapshot.pickle
@@ -38,7 +40,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) input: Input,
 
-    /// Show blocks allocated after the end of the first scope and held at the end of the second
+    /// Show blocks allocated after the end of the first scope and still held at the end of the second
     #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
     pub(super) between: Vec<String>,
 

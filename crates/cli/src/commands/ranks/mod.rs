@@ -32,22 +32,22 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The first lines name the rank that differs most, and say why. Then comes a line
-for each rank: its peak of memory in use, and the scope and time of the peak;
-the most reserved memory, and what no block used at the peak; how many requests
-failed; the first step (or time) in which its peak differs; the owner with the
-most memory, if the stacks name owners. Ranks that differ from the median rank
-come first, each with the reasons: its peaks, the first step that differs, the
-sites and the owners at the peak. A figure differs if it is more than 5 % of the
-median peak away from the median, and more than four times as far as ranks
-usually are. With two ranks, one whose requests failed is compared with the
-other.
+The first lines name the rank that differs most, and why. Then follows a line
+for each rank: its peak memory in use, with the scope and time of the peak; its
+peak reserved memory, and how much of it was not in any block; how many requests
+failed; the first step (or time) in which its peak differs; and the owner with
+the most memory, if the stacks name owners. Ranks that differ from the median
+rank come first, each with the reasons: its peaks, the first step that differs,
+and the sites and owners at the peak. A figure differs if its distance from the
+median is more than 5 % of the median peak and more than four times the median
+distance. If there are two ranks and requests failed on one of them, that rank
+is compared with the other.
 
 FILE may be a folder or a pattern in quotes; the rank is the number after `rank`
 in the name of a file or its folder. Ranks are aligned by their outermost scopes
 (step#0, step#1 and so on), or without scopes by the time since their first
-event. A rank is compared by the GPUs on which it has blocks; --device N
-compares its other memory. A file that cannot be read gets its own line.
+event. Ranks are compared by the memory on the GPUs where they have blocks; use
+--device N to compare other memory. A file that cannot be read has its own line.
 
 Examples:
   memreel ranks snapshots/
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
     n: usize,
 
-    /// Print one line per step instead, with the lowest and the highest rank
+    /// Print one line per step instead, with the ranks that have the lowest and the highest peak
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<By>,
 

@@ -31,44 +31,43 @@ use crate::{
 #[command(after_help = "\
 `memreel replay` runs the requests of the recorded history through an allocator
 that behaves like PyTorch's, under each setting. PyTorch's best-fit search
-breaks ties by address, so each setting is replayed twice: with new segments at
-rising and at falling addresses.
+breaks ties by address, so each setting is replayed twice: once with new
+segments at rising addresses, and once at falling addresses.
 
 Each replay starts with the segments and blocks that the recorded run had at the
-first event, so another setting acts as if it were switched on at that moment.
-Without --limit, if the recorded run ever ran out of memory or had to release
-its cache to continue, the limit is the most that it was able to reserve.
+first event, as if the setting had been changed at that moment. Without --limit,
+if the recorded run ran out of memory or had to release its cache to continue,
+the limit is the most that it was able to reserve.
 
-As a baseline, memreel replays the recorded setting and compares it with the
-recorded run, event by event; the simulated device refuses the same requests as
-the real one did. The largest deviation determines the confidence of every
-answer: with no deviation it is certain, with up to 1 % of the recorded peak
-high, with up to 5 % fair, and otherwise low.
+As a baseline, memreel replays the recorded setting and compares the replay with
+the recorded run, event by event; the simulated device refuses the same requests
+as the real one did. The largest deviation determines the confidence of every
+answer: `certain` if there is none, `high` up to 1 % of the recorded peak,
+`fair` up to 5 %, and `low` above that.
 
---sweep prints the best setting first: the one with the fewest failed requests;
-among those whose worst case is within 5 % of the lowest, the one with the
-fewest device allocs and frees; then the one with the lower peak; then the one
-with the fewest options. A setting whose range of peaks lies within that of the
-recorded setting is not considered better and is listed after it. Settings with
-the same result share a row.
+--sweep prints the best setting first. The settings are sorted by their number
+of failed requests. Of those with the same number, the ones whose worst case is
+within 5 % of the lowest come first, sorted by their number of device allocs and
+frees, then by peak, then by their number of options. A setting whose range of
+peaks overlaps that of the recorded setting is not considered better and is
+listed after it. Settings with the same result share a row.
 
---from switches settings during the run: the first --conf applies at first, the
-second from that moment on; with one --conf, the recorded setting applies before
-it. If a scope occurs several times, refer to it by number, as in `memreel leaks
---between`.
+--from switches settings during the run: the first --conf applies until that
+moment, and the second from then on. If only one --conf is given, the recorded
+setting applies until that moment. If a scope occurs several times, refer to it
+by number, as for `memreel leaks --between`.
 
 --without, --scale and --free-after-use simulate a change to the program:
-requests made inside a call are left out, resized, or freed when the call
-returns and requested again in the backward pass, as with a checkpoint around
-the call.
+requests made inside a call are left out or resized, or their blocks are freed
+when the call returns and requested again in the backward pass, as with a
+checkpoint around the call.
 
 Columns:
-  peak reserved   the most bytes reserved at once, by the best estimate (with
-                  falling addresses, or the recorded ones)
-  worst case      the same with the least favourable addresses
-  peak allocated  the most bytes allocated in blocks at once, with what rounding
-                  adds
-  unused at peak  bytes not in any block when reserved memory peaks
+  peak reserved   the most bytes reserved at once: the best estimate (with the
+                  recorded addresses if they fit, otherwise with falling ones)
+  worst case      the same, with the addresses that give the highest peak
+  peak allocated  the most bytes allocated in blocks at once, including rounding
+  unused at peak  reserved bytes not in any block when reserved memory peaks
   device allocs   segments, or ranges of pages, taken from the device
   device frees    segments, or ranges of pages, returned to the device
   retries         requests that released the cache and tried the device again
@@ -97,8 +96,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     limit: Option<u64>,
 
-    /// Switch to the second --conf at this moment: an event number, a scope such as step#3, or a time
-    /// such as 1.5s after the first event
+    /// Switch to the second --conf at this moment: an event number, a scope such as step#3, or a time after
+    /// the first event such as 1.5s
     #[arg(long, value_name = "MOMENT", requires = "conf", conflicts_with_all = ["sweep", "output"])]
     from: Option<String>,
 
@@ -110,7 +109,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     frames: usize,
 
-    /// Replay this device, the heap, or all devices that have a history
+    /// Replay this device, the heap, or all devices with a history
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
@@ -121,7 +120,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     changes: Changes,
 
-    /// Write the replayed history to this file as a snapshot; needs exactly one setting and one file
+    /// Write the replayed history to this file as a snapshot; requires exactly one setting and one file
     #[arg(short, long, value_name = "FILE", conflicts_with = "sweep")]
     output: Option<PathBuf>,
 

@@ -26,13 +26,14 @@ use page::{Part, html, markdown};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The report shows why a request failed or what grew, the figures at that moment,
-the largest sites with their paths, the memory over time, the settings that were
-tried, and how it was recorded: at most 60 lines of Markdown per device, some of
-them folded. For a file with several devices, it covers those whose requests
-failed, or the one with the highest peak. If the output path ends in .html, the
-report is a self-contained HTML page; for any other path it is Markdown.
+the largest call sites with their callers, the memory over time, the settings
+that were tried, and how the snapshot was recorded: at most 60 lines of Markdown
+per device, some of them folded. If a file has several devices, the report
+covers those on which requests failed or, if there are none, the one with the
+highest peak. If the output path ends in .html, the report is a self-contained
+HTML page; for any other path it is Markdown.
 
---summary adds the Markdown to the file that GITHUB_STEP_SUMMARY names, which
+--summary appends the Markdown to the file named by GITHUB_STEP_SUMMARY, which
 GitHub shows on the job's page.
 
 Examples:
@@ -64,7 +65,7 @@ pub(crate) struct Options {
     #[arg(long)]
     check: bool,
 
-    /// Add the report to the job summary, the file that GITHUB_STEP_SUMMARY names
+    /// Append the report to the job summary (the file named by GITHUB_STEP_SUMMARY)
     #[arg(long)]
     summary: bool,
 }

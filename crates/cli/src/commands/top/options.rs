@@ -13,32 +13,33 @@ use crate::options::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The peak is the first moment with the most bytes in use, as in the viewer's
-timeline. In every command, a block is in use from its allocation until its free
-is complete: it is allocated (live, held) until the free is requested, and then
-pending while the free waits for a stream. `in use` (PyTorch and --json: active)
-is allocated plus pending, in requested bytes; reserved is what the allocator
-has taken from the device and not returned.
+The peak is the moment when the most bytes are in use (the first, if there are
+several), as in the viewer's timeline. In every command, a block is in use from
+its allocation until it is completely freed: it is allocated (also called live
+or held) until the free is requested, and then pending while the free waits for
+a stream. `in use` (PyTorch and --json: active) is allocated plus pending, in
+requested bytes; reserved is what the allocator has taken from the device and
+not returned.
 
 When blocks are grouped by function, file or line, `own bytes` is what the
-function, file or line allocated itself, `with callees` adds what the functions
-that it called allocated, and the share is of its own bytes. A row shows the
-Python frames of a stack, or its compiled frames if it has no Python frames,
-without those of allocators, operators, interpreters and standard libraries.
-Stacks whose shown frames have the same names, files and lines are one group.
-For each group, --json prints the number of stacks and all frames of the stack
-with the most bytes, and marks the frames that the table shows. --tree shows the
-outermost 1024 calls of a stack and says how many more there are.
+function, file or line allocated itself, `with callees` includes what its
+callees allocated, and `share` is based on own bytes. A row shows the Python
+frames of a stack, or its native frames if it has no Python frames, without
+those of allocators, operators, interpreters and standard libraries. Stacks form
+one group if the frames shown have the same names, files and lines. For each
+group, --json prints the number of stacks and all frames of the stack with the
+most bytes, and marks the frames that the table shows. --tree shows the
+outermost 1024 calls of a stack and the number of further calls.
 
 --new counts only blocks allocated after --since, and prints the most bytes that
-they held at once and what is left of them at the end. A block counts until its
+they occupied at once and how many are left at the end. A block counts until its
 free is requested, so the figures do not depend on when the GPU finishes its
-work. With --new, `--at peak` means the peak of these blocks; other moments work
-as usual.
+work. With --new, `--at peak` selects the peak of these blocks; other moments
+work as usual.
 
 --allocated counts all blocks that were allocated, including freed ones. For a
 heap recorded with `memreel record`, the sums cover the whole run, even if the
-ring lost events, and `peak` is the most that was live at once; for other
+ring lost events, and `peak` is the most bytes that were live at once; for other
 memory, the sums cover only the events in the file.
 
 Examples:
@@ -58,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     pub(super) at: At,
 
-    /// Group blocks by this
+    /// Group blocks by what they have in common
     #[arg(long, value_enum, default_value = "stack")]
     pub(super) by: Grouping,
 
@@ -71,12 +72,12 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["tree", "by", "at", "new"])]
     pub(super) allocated: bool,
 
-    /// Count only blocks allocated after --since, each until the program frees it
+    /// Count only blocks allocated after --since; a block counts until the program frees it
     #[arg(long, conflicts_with = "tree")]
     pub(super) new: bool,
 
-    /// Start --new at a time after the first event, such as 1.5s or 200ms, or at a timestamp as in `time_us`
-    /// [default: the start]
+    /// Start --new at this time: a time after the first event, such as 1.5s or 200ms, or a timestamp in
+    /// microseconds, as in `time_us` [default: the start]
     #[arg(long, value_name = "TIME", value_parser = instant::parse, requires = "new")]
     pub(super) since: Option<Instant>,
 

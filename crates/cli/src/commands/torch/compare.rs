@@ -27,8 +27,9 @@ use crate::{
 #[command(after_help = "\
 Two segments are the same if they have the same device, address and size.
 PyTorch's `_memory_viz.py compare` has never worked from the command line;
---pytorch prints its output when called from Python, with the segments in the
-order of the files. For changes inside segments, use `memreel diff`.
+--pytorch prints the output that it produces when called from Python, with the
+segments in the order of the files. For changes inside segments, use `memreel
+diff`.
 
 Examples:
   memreel compare before.pickle after.pickle
@@ -40,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pytorch: bool,
 
-    /// Select a device, the heap, or all devices that have memory
+    /// Select a device, the heap, or all devices with recorded memory
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device, conflicts_with = "pytorch")]
     device: Devices,
 

@@ -20,9 +20,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without options, `memreel memory` prints the bytes of each stream's blocks by
-state. With --folded, it prints the same lines as PyTorch's `_memory_viz.py
-memory`, byte for byte: stream, state and stack of each block, with its bytes.
+Without options, `memreel memory` prints, for each stream, the bytes in blocks
+of each state. With --folded, it prints the same lines as PyTorch's
+`_memory_viz.py memory`, byte for byte: stream, state and stack of each block,
+with its bytes.
 
 Examples:
   memreel memory snapshot.pickle

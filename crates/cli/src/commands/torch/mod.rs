@@ -26,12 +26,12 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Returns the row of the command.
 pub(super) fn row() -> Row {
-    Row::group("torch", "Print like PyTorch's own tool: stats, trace, segments, memory", line, ready)
+    Row::group("torch", "Print PyTorch-style reports: stats, trace, segments, memory", line, ready)
 }
 
 /// The part of the help after the list of commands.
 const AFTER_HELP: &str = "\
-The commands are also known without the word torch: memreel stats FILE.
+The word torch can be left out: memreel stats FILE.
 
 Examples:
   memreel torch stats snapshot.pickle

@@ -22,10 +22,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without options, `memreel segments` prints a table of the segments, the fullest
-last; `in blocks` and `%` count the blocks in use, with what rounding adds to
-them. With --folded, it prints the same lines as PyTorch's `_memory_viz.py
-segments`, byte for byte: stream, segment, state and stack of each block, with
-its bytes.
+last; `in blocks` and `%` count the blocks in use, including rounding. With
+--folded, it prints the same lines as PyTorch's `_memory_viz.py segments`, byte
+for byte: stream, segment, state and stack of each block, with its bytes.
 
 Examples:
   memreel segments snapshot.pickle

@@ -24,10 +24,11 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Blocks and segments have short names, which are reused once they are free; TOTAL
-MEM is what is in use at the end. PyTorch's `_memory_viz.py trace` never reuses
-a name, searches freed segments, and computes TOTAL MEM wrongly; --pytorch
-prints its text, byte for byte.
+Blocks and segments have short names, which are reused once the blocks and
+segments are freed; TOTAL MEM is what is in use at the end. PyTorch's
+`_memory_viz.py trace` never reuses a name, searches freed segments, and
+computes TOTAL MEM wrongly; --pytorch prints the same text as that tool, byte
+for byte.
 
 Examples:
   memreel trace snapshot.pickle | less
