@@ -27,7 +27,7 @@ def snapshot():
         (lambda s: s.top(by="colour"), "by='colour': not one of stack, function, file, line, scope, name, stream, pool, owner"),
         (lambda s: s.top(n=-1), "n=-1: not a whole number from 0 on"),
         (lambda s: s.top(n=True), "n needs a value"),
-        (lambda s: s.new(since="x"), 'since=\'x\': "x" is not a time; use for example 1.5s, 200ms, 70us, or a number as in time_us'),
+        (lambda s: s.new(since="x"), 'since=\'x\': "x" is not a time; use for example 1.5s, 200ms, 70us, or a timestamp in microseconds as in time_us'),
         (lambda s: s.new(by="owner"), f"{FILE}: new counts blocks, which have no owners; leave out by='owner'"),
         (lambda s: s.at("--json"), '"--json": not a moment; use an event number, start, peak or end'),
         (lambda s: s.leaks_older_than("x"), "events='x': not a whole number from 0 on"),

@@ -24,7 +24,7 @@ pub(super) fn say_begun(target: &Target, interpreter: &Interpreter, begun: &Begu
     };
     let until = time.map_or_else(String::new, |time| format!("in {} s, ", time.as_secs_f64()));
     eprintln!(
-        "memreel: {} {records} (CPython 3.{}, PyTorch {}); the snapshot is written {until}at Ctrl-C or at its end",
+        "memreel: {} {records} (CPython 3.{}, PyTorch {}); the snapshot is written {until}on Ctrl-C or when it ends",
         target.name(),
         interpreter.minor,
         clean(&begun.torch),
@@ -68,13 +68,12 @@ impl Answer<'_> {
             let (others, used) = (Bytes(used_bytes.saturating_sub(*reserved_bytes)), Bytes(*used_bytes));
             writeln!(
                 out,
-                "device {device} at the end: {others} of the {used} that the device reports as used is not \
-                 PyTorch's"
+                "device {device} at the end: {others} of the {used} that the device reports as used does not belong to PyTorch"
             )?;
         }
         writeln!(
             out,
-            "Older blocks have no stack; what is not PyTorch's belongs to other libraries and processes."
+            "Older blocks have no stack; what does not belong to PyTorch belongs to other libraries and processes."
         )?;
         writeln!(out, "{history}\nnext: memreel {path}")
     }
@@ -83,7 +82,7 @@ impl Answer<'_> {
     fn history(&self) -> String {
         match &*self.ended.history {
             "off" => "PyTorch's history is off, as before".to_owned(),
-            "theirs" => "PyTorch's history is as the program set it".to_owned(),
+            "theirs" => "PyTorch's history is left as the program set it".to_owned(),
             other => format!("PyTorch's history is {}", clean(other)),
         }
     }

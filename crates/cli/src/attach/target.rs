@@ -45,11 +45,10 @@ impl Target {
         Target::read(process).map_err(|error| {
             refused(match error.kind() {
                 ErrorKind::NotFound if state(process).is_err() => format!("there is no process {process}"),
-                ErrorKind::NotFound => format!("process {process} has ended, or is a thread of the system"),
+                ErrorKind::NotFound => format!("process {process} has ended, or is a kernel thread"),
                 ErrorKind::PermissionDenied => {
                     format!(
-                        "no permission to inspect process {process}: it belongs to another user, or to a \
-                         user with more rights; run this as root"
+                        "no permission to inspect process {process}: it belongs to another user, or to a more privileged user; run this as root"
                     )
                 }
                 _ => format!("cannot inspect process {process}: {error}"),

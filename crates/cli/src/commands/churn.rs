@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             return Ok(Exit::Fine);
         }
         if found.is_empty() {
-            writeln!(out, "no sites repeatedly allocated and freed blocks of one size")?;
+            writeln!(out, "no sites repeatedly allocated and freed blocks of the same size")?;
         } else {
             let (cycles, sites) = (count(n_cycles, "cycle"), count(found.len(), "site"));
             let repeat = if found.len() == 1 { "repeats" } else { "repeat" };

@@ -113,8 +113,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
                 let (one, other) = (of(one, before), of(other, after));
                 let is_only = |opened: &Opened| opened.devices(Devices::All).is_ok_and(|all| all.len() == 1);
                 let are_only = both.iter().all(is_only);
-                let why = if are_only { "each the only one in its file" } else { "the GPU of each" };
-                print_text(format!("{one} and {other}, {why}"), out)?;
+                let why = if are_only { "the only device in each file" } else { "the only GPU in each file" };
+                print_text(format!("comparing {one} with {other} ({why})"), out)?;
             }
             [device, _] if has_several => writeln!(out, "device {device}")?,
             _ => {}

@@ -89,8 +89,15 @@ fn print(
     out: &mut impl Write,
 ) -> io::Result<()> {
     print_warnings(history, out)?;
-    let mut table =
-        Table::new(&["when", "reserved", "in use", "external", "% of reserved", "internal", "event"]);
+    let mut table = Table::new(&[
+        "when",
+        "reserved",
+        "in use",
+        "external waste",
+        "% of reserved",
+        "internal waste",
+        "event",
+    ]);
     let at = match found.totals.moment {
         moment if moment == history.end() => "at the end".to_owned(),
         moment => {

@@ -244,11 +244,7 @@ impl<'a> Summary<'a> {
         let at = if has_events { "peak" } else { "end" };
         let place = Place::moment("stacks", if has_events { self.peak.moment } else { self.end.moment });
         parts.add(Topic::Sites, Some(place), |out| {
-            writeln!(
-                out,
-                "\n{bold}largest at the {at} ({} in all){bold:#}",
-                count(self.holders.len(), "site")
-            )?;
+            writeln!(out, "\n{bold}largest sites at the {at} ({} in all){bold:#}", self.holders.len())?;
             writeln!(out, "{}", Sites::heading())?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)

@@ -65,8 +65,8 @@ impl Opened {
         value.as_text().map(|text| &**text)
     }
 
-    /// Returns the program that wrote the file, as far as the file shows it: `of memreel 0.1.0`,
-    /// `in PyTorch 2.5 to 2.7 format`.
+    /// Returns the program that wrote the file, as far as the file shows it: `of memreel 0.1.0`, `in the
+    /// format of PyTorch 2.5 to 2.7`.
     pub(crate) fn writer(&self) -> String {
         match (
             self.setting("memreel_version"),
@@ -75,7 +75,7 @@ impl Opened {
         ) {
             (Some(version), ..) if !version.is_empty() => format!("of memreel {}", clean(version)),
             (_, SettingsReader::Other(Some(writer)), _) => format!("of {writer}, in PyTorch's format"),
-            (_, _, Some(releases)) => format!("in {releases} format"),
+            (_, _, Some(releases)) => format!("in the format of {releases}"),
             (_, _, None) => "in PyTorch's format".to_owned(),
         }
     }

@@ -13,8 +13,11 @@ pub(crate) enum Instant {
 
 /// Reads a time after the first event, such as `1.5s`, `200ms` or `70us`, or a number as in `time_us`.
 pub(crate) fn parse(text: &str) -> Result<Instant, String> {
-    let refuse =
-        || format!("{text:?} is not a time; use for example 1.5s, 200ms, 70us, or a number as in time_us");
+    let refuse = || {
+        format!(
+            "{text:?} is not a time; use for example 1.5s, 200ms, 70us, or a timestamp in microseconds as in time_us"
+        )
+    };
     if let Ok(time) = text.parse() {
         return Ok(Instant::Since1970(time));
     }

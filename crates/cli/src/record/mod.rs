@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
     let mut variables = environment::variables(options, &asked, &libraries, folder.path());
     let unrecorded = preloadable::why_not(&options.program[0]);
     if let Some(Unrecorded { why, refuses }) = &unrecorded {
-        say(&format!("{why}; it runs unrecorded"));
+        say(&format!("{why}; it is not recorded"));
         // Its children may be recorded, unless its loader would stop at the libraries.
         if *refuses {
             variables.clear();

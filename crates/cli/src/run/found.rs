@@ -61,8 +61,7 @@ fn refused(process: u32, error: &io::Error) -> Failure {
         ErrorKind::NotFound => format!("there is no process {process}"),
         ErrorKind::PermissionDenied => {
             format!(
-                "no permission to inspect process {process}: it belongs to another user, or to a user with \
-                 more rights"
+                "no permission to inspect process {process}: it belongs to another user, or to a more privileged user"
             )
         }
         _ => format!("cannot inspect process {process}: {error}"),

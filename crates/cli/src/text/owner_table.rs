@@ -65,10 +65,10 @@ fn print_table(
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
-        print_text("the figures count blocks, because a heap's segments are not requested one by one", out)?;
+        print_text("the figures are sums of blocks, because a heap's segments are not recorded", out)?;
     } else if !table.rows.is_empty() {
         print_text(
-            "the device's usage was not recorded, so the peak is the moment with the most recorded bytes",
+            "the device's total usage was not recorded, so `peak` is the moment with the most recorded bytes",
             out,
         )?;
     }
@@ -101,7 +101,7 @@ fn print_table(
         )?;
     }
     if !table.outside.is_empty() {
-        writeln!(out, "outside the sum:")?;
+        writeln!(out, "not part of the sum:")?;
         let stacks = stacks_of(&table.outside, shown);
         let mut rows = table.outside.iter().zip(&stacks);
         rows.try_for_each(|(row, stacks)| form.row(row, stacks, out))?;
@@ -120,7 +120,7 @@ fn below_zero_line(table: &DeviceOwners) -> Option<String> {
     };
     let most = below.into_iter().filter_map(bytes).max()?;
     Some(format!(
-        "the rows have {} more than the device reports: memory was counted twice, or is not in the GPU's \
+        "the rows add up to {} more than the device reports: memory was counted twice, or is not in the GPU's \
          memory, or this process is checkpointed (cuCheckpointProcessCheckpoint), which returns its memory \
          without a free",
         Bytes(most)
@@ -220,8 +220,7 @@ fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
     (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "of what malloc keeps, {} is in {} of threads: MALLOC_ARENA_MAX=1 would save up to {}, but \
-             threads would wait for each other",
+            "of the unused memory that malloc keeps, {} is in {} for threads: MALLOC_ARENA_MAX=1 would save up to {}, but threads would wait for each other",
             Bytes(kept),
             count(host.n_arenas, "arena"),
             Bytes(saved)

@@ -24,7 +24,7 @@ pub(super) const KEYS: [(&str, &str); 9] = [
     ("up, down, k, j", "select a process"),
     ("page up, page down", "scroll"),
     ("o", "order by bytes, allocations or rank"),
-    ("/", "show only what contains a text; Esc cancels"),
+    ("/", "show only lines that contain a text; Esc cancels"),
     ("f, space", "freeze or resume the screen"),
     ("s", "write a snapshot of the process"),
     ("p", "write a snapshot and open its page"),

@@ -109,7 +109,7 @@ other processes  not visible  not visible
 sum                 2.40 GiB     2.40 GiB  96.0 %
 unexplained       102.00 MiB   102.00 MiB   4.0 %
 used                2.50 GiB     2.50 GiB 100.0 %
-outside the sum:
+not part of the sum:
 memory:managed     64.00 MiB    64.00 MiB   2.5 %  forward (train.py:13)
 memory:imported    32.00 MiB    32.00 MiB   1.2 %  forward (train.py:14)
 "
@@ -159,7 +159,7 @@ fn several_files_have_one_table_a_device() {
         "{}",
         stdout(&text)
     );
-    let line = "the rows have 104.00 MiB more than the device reports: memory was counted twice, or is not \
+    let line = "the rows add up to 104.00 MiB more than the device reports: memory was counted twice, or is not \
                 in the GPU's";
     assert!(stdout(&text).replace("\n  ", " ").contains(line), "{}", stdout(&text));
     let positive = run(&folder, &["owners", "one.pickle"]);

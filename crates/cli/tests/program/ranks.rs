@@ -280,7 +280,7 @@ fn the_first_difference_has_a_column() {
         let begin = first["begin"].as_str().unwrap();
         let place = if scope.is_some() { "of" } else { "after" };
         assert!(
-            out.contains(&format!("  the first difference, in the peak {place} {begin}: 30.00 MiB, ")),
+            out.contains(&format!("  first difference, in the peak {place} {begin}: 30.00 MiB, ")),
             "{out}"
         );
         assert!(lines(&json)[0]["whys"].as_array().unwrap().contains(first), "{json}");
@@ -455,7 +455,7 @@ fn ranks_are_compared_by_the_gpu_of_each() {
     let (out, err, status) = ranks(&[text(folder.path())]);
     assert_eq!(status, Some(1), "{out}{err}");
     let site =
-        "rank 2 differs from the others: forward (train.py:7) holds 200.00 MiB more than in the other ranks";
+        "rank 2 differs from the others: forward (train.py:7) holds 200.00 MiB more than on the other ranks";
     assert!(joined(&out).starts_with(site), "{out}");
     assert!(out.contains("4 ranks in 4 files, 1 outlier; peaks from 500.00 MiB to 700.00 MiB"), "{out}");
     assert!(joined(&out).contains("note: device 4 is host memory and is not compared"), "{out}");
@@ -486,6 +486,10 @@ fn a_difference_of_two_ranks_is_that_of_the_gpu_of_each() {
     // A device that is named is that of both files.
     assert_eq!(answers(&["--device", "1"])[0]["before_peak_bytes"], 0);
     let out = memreel(&["diff", text(&one), text(&other)]).output().unwrap();
-    let head = format!("device 0 of {} and device 1 of {}, the GPU of each", text(&one), text(&other));
+    let head = format!(
+        "comparing device 0 of {} with device 1 of {} (the only GPU in each file)",
+        text(&one),
+        text(&other)
+    );
     assert!(joined(stdout(&out)).starts_with(&joined(&head)), "{}", stdout(&out));
 }

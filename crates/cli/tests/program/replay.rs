@@ -80,8 +80,8 @@ fn a_recording_out_of_memory_brings_its_limit() {
         String::from_utf8(output.stdout).unwrap()
     };
     let inferred = text(&["oom_fragment.pickle"]);
-    let limit = "\nlimit: 2.00 GiB; when a request failed, the process was limited to between 2.00 GiB and 2.03 GiB, \
-                 although the device had more free (same as --limit 2046MiB; use --limit to change it)\n";
+    let limit = "\nlimit: 2.00 GiB; a request failed although the device had more memory free, so the process was limited \
+                 to between 2.00 GiB and 2.03 GiB (same as --limit 2046MiB; use --limit to change it)\n";
     assert!(inferred.contains(limit), "{inferred}");
     assert!(!text(&["--limit", "2145386496", "oom_fragment.pickle"]).contains("\nlimit: "));
     assert!(!text(&["resnet18_python_stacks.pickle"]).contains("\nlimit: "), "nothing failed");
@@ -100,7 +100,7 @@ fn the_baseline_is_the_recorded_run() {
     {
         let text = String::from_utf8(replay(&[file]).stdout).unwrap();
         let baseline = format!(
-            "\nbaseline: the replay reproduces the recorded peak of {peak} and every change on the way; confidence: certain\n"
+            "\nbaseline: the replay reproduces the recorded peak of {peak} and every change in reserved memory; confidence: certain\n"
         );
         assert!(text.contains(&baseline), "{text}");
         let [line] = &lines(&replay(&["--json", file]))[..] else { panic!("one line") };
@@ -156,8 +156,8 @@ fn an_out_of_memory_request_has_its_number_and_stack() {
 fn a_sweep_names_the_least() {
     let output = replay(&["--sweep", "-n", "100", "--limit", "2GiB", "oom_fragment.pickle"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = "best: expandable_segments:True satisfies every request, including 1 that failed under (defaults), and \
-                    needs 1.97 GiB reserved instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead \
+    let expected = "best: expandable_segments:True satisfies every request, including 1 that failed with the default \
+                    settings, and reserves 1.97 GiB instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead \
                     of 72 and 2";
     let printed: Vec<&str> = text.lines().collect();
     // Above it are the recorded run and an empty line.
@@ -202,8 +202,8 @@ fn a_sweep_names_the_recorded_setting_if_it_is_the_best() {
 #[test]
 fn a_sweep_compares_with_what_was_recorded() {
     let text = String::from_utf8(replay(&["--sweep", "oom_fragment.pickle"]).stdout).unwrap();
-    let best = "\nbest: expandable_segments:True satisfies every request, including 1 that failed under (defaults), and needs \
-                1.97 GiB reserved instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead of 72 \
+    let best = "\nbest: expandable_segments:True satisfies every request, including 1 that failed with the default settings, \
+                and reserves 1.97 GiB instead of 2.00 GiB (-1.3 %), with 67 device allocs and 0 device frees instead of 72 \
                 and 2\n";
     assert!(text.contains(best), "{text}");
     assert!(text.contains("\n(defaults) (recorded setting) "), "{text}");
@@ -250,7 +250,7 @@ fn a_difference_of_addresses_alone_is_not_a_better_setting() {
 fn of_near_peaks_the_one_with_the_fewest_device_calls_is_the_best() {
     let best = "expandable_segments:True,roundup_power2_divisions:16";
     let text = String::from_utf8(replay(&["--sweep", "resnet18_python_stacks.pickle"]).stdout).unwrap();
-    assert!(text.contains(&format!("\nbest: {best} needs 398.00 MiB reserved ")), "{text}");
+    assert!(text.contains(&format!("\nbest: {best} reserves 398.00 MiB instead of ")), "{text}");
     assert!(text.contains(&format!("\n  PYTORCH_ALLOC_CONF={best}\n")), "{text}");
     let confs: Vec<String> =
         places("resnet18_python_stacks.pickle").into_iter().map(|(_, conf)| conf).collect();
@@ -261,7 +261,7 @@ fn of_near_peaks_the_one_with_the_fewest_device_calls_is_the_best() {
 fn a_sweep_in_which_every_setting_fails() {
     let text =
         String::from_utf8(replay(&["--sweep", "--limit", "300MiB", "oom_fragment.pickle"]).stdout).unwrap();
-    let best = " lets 101 requests fail instead of 111 under (defaults), and needs 300.00 MiB reserved instead of 300.00 MiB \
+    let best = " lets 101 requests fail instead of 111 with the default settings, and reserves 300.00 MiB instead of 300.00 MiB \
                 (+0.0 %), ";
     assert!(text.contains(best), "{text}");
     assert!(text.contains("\nno setting that was tried satisfies every request\n"), "{text}");

@@ -70,7 +70,7 @@ fn memory_that_streams_keep_is_said_without_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let summary = asked(&["summary"], &world(), folder.path());
     for part in [
-        "16 streams keep 64.00 MiB each, allocated by ",
+        "16 streams keep 64.00 MiB of free memory each, allocated by ",
         "at most 128.00 MiB was in use there at once; their memory grew by 128.00 MiB in each of 7 steps: \
          create the streams once and reuse them, or use one stream",
     ] {
@@ -85,14 +85,14 @@ fn memory_that_streams_keep_is_said_without_a_failure() {
         "stream reserved in blocks free empty segments 0 150.00 MiB 0 B 150.00 MiB 150.00 MiB 3 allocated by ",
         " 0x64 64.00 MiB 0 B 64.00 MiB 64.00 MiB 1 ",
         " and 14 more with 896.00 MiB free ",
-        " 16 streams keep 64.00 MiB each, ",
+        " 16 streams keep 64.00 MiB of free memory each, ",
     ] {
         assert!(fragmentation.contains(part), "{part}: {fragmentation}");
     }
     // Blocks without stacks are told apart by their size.
     let summary = asked(&["summary"], &bare(world()), folder.path());
     assert!(
-        summary.contains("16 streams keep 64.00 MiB each, allocated by (no stack) 64.00 MiB each,"),
+        summary.contains("16 streams keep 64.00 MiB of free memory each, allocated by (no stack) 64.00 MiB each,"),
         "{summary}"
     );
 }

@@ -191,7 +191,7 @@ fn state(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, moment: Moment
     }
     lines.extend(found.held.iter().map(held));
     if found.held.is_empty() {
-        lines.push("held from the device: no".to_owned());
+        lines.push("held from the device: nothing".to_owned());
     }
     lines.extend(found.private_pools.iter().map(|pool| private(*pool)));
     lines
@@ -201,8 +201,7 @@ fn state(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, moment: Moment
 fn private(pool: PoolId) -> String {
     match PoolOf::id(pool) {
         PoolOf::Program => format!(
-            "note: pool {pool} is private: a MemPool of the program, which only serves requests within \
-             torch.cuda.use_mem_pool"
+            "note: pool {pool} is private: a MemPool of the program, which is used only for requests within torch.cuda.use_mem_pool"
         ),
         _ => format!(
             "note: pool {pool} is private: a captured graph that uses it reads and writes here on every \

@@ -16,8 +16,7 @@ const DRIVER: &str = "libcuda.so.1";
 /// The library that reports a device's used memory, and by which processes.
 const MANAGEMENT: &str = "libnvidia-ml.so.1";
 
-const OF_CONTAINER: &str = "on a machine with NVIDIA's driver, start the container with --gpus all and \
-                            NVIDIA_DRIVER_CAPABILITIES=compute,utility";
+const OF_CONTAINER: &str = "use a machine with NVIDIA's driver, and start a container on it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility";
 
 pub(super) fn driver() -> Finding {
     const PART: &str = "GPU driver";
@@ -26,7 +25,7 @@ pub(super) fn driver() -> Finding {
         Err(error) => Finding::unknown(PART, format!("{DRIVER} was not tested: {error}"), ""),
         Ok(Err(_)) if devices.is_empty() => {
             let what_to_do = format!(
-                "recording heaps and reading files work without it; to record GPU memory {OF_CONTAINER}"
+                "nothing, if you only record heaps or read files. To record GPU memory, {OF_CONTAINER}"
             );
             Finding::fails(PART, format!("neither {DRIVER} nor a device was found"), &what_to_do)
         }
@@ -69,9 +68,7 @@ pub(super) fn management() -> Finding {
         }
         Ok(Ok(())) => Finding::works(PART, format!("{MANAGEMENT} (NVML) loads")),
         Ok(Err(_)) => {
-            let what_to_do = "nothing, if there is no GPU. If there is one, start the container with \
-                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; without that, the memory of \
-                              other processes is shown as unexplained";
+            let what_to_do = "nothing, if there is no GPU. If there is one, start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility; otherwise, the memory of other processes is shown as unexplained";
             Finding::fails(PART, format!("{MANAGEMENT} (NVML) was not found"), what_to_do)
         }
     }

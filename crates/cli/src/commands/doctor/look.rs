@@ -36,7 +36,7 @@ pub(super) fn processes() -> Finding {
     let what_to_do = "mount /proc in the container; without it, a heap's table shows only blocks";
     match read {
         Ok(text) if !text.is_empty() => {
-            Finding::works(PART, "the mappings of a child process can be read from /proc")
+            Finding::works(PART, "a child process's mappings can be read from /proc")
         }
         Ok(_) => Finding::fails(PART, format!("{maps} is empty"), what_to_do),
         Err(error) => Finding::fails(PART, format!("{maps} cannot be read: {error}"), what_to_do),

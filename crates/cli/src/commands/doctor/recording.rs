@@ -61,7 +61,7 @@ pub(super) fn program(program: &OsStr) -> Finding {
         Some(unrecorded) => Finding::fails(
             PART,
             unrecorded.why,
-            "record another build of it, or a program that it starts; this one runs unrecorded",
+            "record another build of it, or a program that it starts; this one cannot be recorded",
         ),
     }
     .needed()

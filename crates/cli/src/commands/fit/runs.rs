@@ -104,7 +104,7 @@ impl Runs {
         if let Some(other) = named.iter().find(|of| !of.written.is_like(of_first)) {
             let (one, other) = (first.path.display().to_string(), other.path.display().to_string());
             let what = format!(
-                "the sizes of {} and {} differ in their count of numbers, or in their names",
+                "the sizes of {} and {} have different numbers of values, or different names",
                 clean(&one),
                 clean(&other)
             );

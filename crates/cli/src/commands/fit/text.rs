@@ -56,7 +56,7 @@ impl Report<'_> {
                 let (size, bytes) = (self.answer.runs.words(size), Bytes(bytes));
                 format!("{what}: {bytes} in this process, in the run of {size}")
             }
-            None => format!("{what}; how much they take is not in these files"),
+            None => format!("{what}; how much they use is not in these files"),
         }
     }
 
@@ -160,7 +160,7 @@ impl Report<'_> {
         }
         let constant = of.peak_parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.constant_bytes));
         let (size, constant) = (self.answer.runs.words(of.size), Bytes(constant));
-        format!("at the peak of {size}: {}; {constant} of it is the same at every size", parts.join(", "))
+        format!("at the peak of {size}: {}; {constant} of this is the same at every size", parts.join(", "))
     }
 
     /// Returns why a guess may be wrong, and which run would settle it.
@@ -172,7 +172,7 @@ impl Report<'_> {
         let size = self.answer.runs.words(of.size);
         let spread = of.reserved_peak_bytes.spread().max(of.requested_peak_bytes.spread());
         if spread > 0.03 {
-            let what = "because of requests that follow no pattern, and of the order of frees";
+            let what = "because of requests that follow no pattern, and because of the order of frees";
             doubts.push(format!("{size}: the peak may be {:.0} % off, {what}", spread * 100.0));
         }
         if of.alone_share > 0.03 {
@@ -180,7 +180,7 @@ impl Report<'_> {
             doubts.push(format!("{size}: {:.0} % {what}", of.alone_share * 100.0));
         }
         if of.times > 8.0 {
-            doubts.push(format!("{size}: {:.0} times the size of the nearest run is far from it", of.times));
+            doubts.push(format!("{size} is {:.0} times the size of the nearest run", of.times));
         }
         if !of.is_unanimous {
             doubts.push(format!("{size}: whether it fits depends on the order of frees"));
@@ -191,7 +191,7 @@ impl Report<'_> {
     }
 }
 
-/// Returns what is reserved at the peak of a size that fits, and how certain that is.
+/// Returns what is reserved at the peak of a size that fits, with the confidence.
 fn peak(fits: &Prediction) -> String {
     let released = match fits.num_alloc_retries {
         0 => "",

@@ -82,9 +82,7 @@ impl SmallBaseline {
         let read = file.take(MAX_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| unreadable(format!("cannot be read: {error}")))?;
         let small: SmallBaseline = serde_json::from_slice(&bytes).map_err(|error| {
-            unreadable(format!(
-                "not a baseline of memreel gate, whose name --update-baseline can write: {error}"
-            ))
+            unreadable(format!("not a readable baseline; write it again with --update-baseline: {error}"))
         })?;
         match small.memreel_baseline {
             VERSION => Ok(Some(small)),

@@ -408,7 +408,9 @@ fn print(
         return Sites::new(&stacks, 4).print_groups(&groups[..groups.len().min(5)], peak.bytes, out);
     }
     let (moment, sites) = (over.moment(figures, history), Sites::new(history, 4));
-    writeln!(out, "the largest sites {}:\n{heading}", crate::options::moment::words(history, moment))?;
+    let when = crate::options::moment::words(history, moment);
+    let that = if moment == history.end() { "" } else { "at that moment, " };
+    writeln!(out, "the largest sites {that}{when}:\n{heading}")?;
     let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
         true => sum(&groups).0,

@@ -63,7 +63,7 @@ impl<'a> Between<'a> {
     fn new(names: [&'a str; 2], history: &DeviceHistory<'_>) -> Result<Between<'a>, Failure> {
         let [first, second] = names;
         if first == second {
-            let what = "--between needs two scopes; if several have one name, give for example";
+            let what = "--between needs two scopes; if several have the same name, use for example";
             return Err(Failure::usage(format!("{what} {first}#0 {first}#1")));
         }
         let scopes = history.scopes();
@@ -144,7 +144,7 @@ fn print_older(
     }
     let older = match n {
         0 => "no blocks at the end are older than that".to_owned(),
-        n => format!("{} in {} from before it may be that old", Bytes(bytes), count(n, "block")),
+        n => format!("{} in {} allocated before it may be that old", Bytes(bytes), count(n, "block")),
     };
     print_text(format!("note: the history has only {}; {older}", count(n_entries, "event")), out)
 }

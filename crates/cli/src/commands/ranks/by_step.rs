@@ -57,7 +57,7 @@ pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
         )?;
         return below(all, out);
     }
-    let mut table = Table::new(&["step", "ranks", "median peak", "lowest", "of", "highest", "of"]);
+    let mut table = Table::new(&["step", "ranks", "median peak", "lowest", "rank", "highest", "rank"]);
     for step in &steps {
         let [Some((lowest, low)), Some((highest, high))] = [step.peaks.first(), step.peaks.last()] else {
             continue;

@@ -120,7 +120,7 @@ impl All {
         notes.extend(self.clocks());
         if (1..MIN_RANKS).contains(&self.ranks.len()) && self.n_outliers() == 0 {
             let of_two = match self.mostly_failed().is_empty() {
-                true => "; of two, a rank only differs if its requests failed",
+                true => "; of two ranks, one differs only if its requests failed",
                 false => "",
             };
             notes.push(format!("with fewer than {MIN_RANKS} ranks, no figure is typical{of_two}"));

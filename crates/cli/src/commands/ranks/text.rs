@@ -112,7 +112,7 @@ fn finding(all: &All) -> Option<String> {
         }
         Why::Site { name, bytes, usual_bytes } if bytes > usual_bytes => {
             let more = Bytes(bytes - usual_bytes);
-            Some(format!("{} holds {more} more than in the other ranks", clean(first_call(name))))
+            Some(format!("{} holds {more} more than on the other ranks", clean(first_call(name))))
         }
         _ => None,
     });
@@ -138,7 +138,7 @@ fn first_call(site: &str) -> &str {
 fn table(ranks: &[Compared]) -> Table {
     let has_owners = ranks.iter().any(|one| !one.figures.owners.is_empty());
     let mut headings =
-        vec!["rank", "peak", "in scope", "at", "reserved", "waste", "OOMs", "first difference"];
+        vec!["rank", "peak", "peak in scope", "peak at", "reserved", "waste", "OOMs", "first difference"];
     if has_owners {
         headings.push("owners");
     }

@@ -118,11 +118,11 @@ impl Report<'_> {
                 "the most that the recorded run was able to reserve when a request failed".to_owned()
             }
             (true, true) => format!(
-                "when a request failed, the process was limited to between {limit} and {}, although the device had more free",
+                "a request failed although the device had more memory free, so the process was limited to between {limit} and {}",
                 Bytes(found.at_most_bytes)
             ),
             (true, false) => format!(
-                "the device was full and left the recorded run between {limit} and {}",
+                "the device was full and left between {limit} and {} to the recorded run",
                 Bytes(found.at_most_bytes)
             ),
         };
@@ -271,7 +271,7 @@ fn baseline(requests: &Requests) -> String {
         }
     };
     let deviation = match (baseline.deviation_bytes, baseline.deviation_entry) {
-        (0, _) => "and every change on the way".to_owned(),
+        (0, _) => "and every change in reserved memory".to_owned(),
         (bytes, entry) => {
             let (bytes, percent) = (signed(bytes.into()), baseline.deviation_percent());
             let at = entry.map_or("at the start".to_owned(), |entry| format!("at event {entry}"));
@@ -290,10 +290,15 @@ fn full_name(answer: &Answer) -> String {
     }
 }
 
+/// Returns a setting after "under", or words for the default settings.
+fn under(conf: &str) -> String {
+    if conf.is_empty() { "with the default settings".to_owned() } else { format!("under {conf}") }
+}
+
 /// Compares the best answer with that of the recorded setting: what failed, what is reserved, and the calls to the
 /// device. A recorded peak that is not that of the replay comes first.
 fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> String {
-    let under = name(&before.conf);
+    let under = under(&before.conf);
     let [(peak, n_failed, calls), old] = [best, before].map(|answer| {
         let outcome = &answer.outcome;
         let calls = (outcome.num_device_alloc, outcome.num_device_free);
@@ -301,10 +306,10 @@ fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> Stri
     });
     let served = match n_failed {
         n if n == old.1 => String::new(),
-        0 => format!("satisfies every request, including {} that failed under {under}, and ", old.1),
-        n => format!("lets {} fail instead of {} under {under}, and ", count(n, "request"), old.1),
+        0 => format!("satisfies every request, including {} that failed {under}, and ", old.1),
+        n => format!("lets {} fail instead of {} {under}, and ", count(n, "request"), old.1),
     };
-    let under = if served.is_empty() { format!(" under {under}") } else { String::new() };
+    let under = if served.is_empty() { format!(" {under}") } else { String::new() };
     #[allow(clippy::cast_precision_loss)]
     let percent = |of: u64| format!("({:+.1} %)", (peak as f64 / of.max(1) as f64 - 1.0) * 100.0);
     let replayed = format!("{}{under} {}", Bytes(old.0), percent(old.0));
@@ -321,7 +326,7 @@ fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> Stri
             format!(", with {allocs} and {frees} instead of {} and {}", old.0, old.1)
         }
     };
-    format!("{served}needs {} reserved instead of {instead}{calls}", Bytes(peak))
+    format!("{served}reserves {} instead of {instead}{calls}", Bytes(peak))
 }
 
 /// Returns all frames of a failed request.

@@ -43,7 +43,7 @@ impl Answer {
         let NewBlocks { since, peak, peak_bytes, n_at_peak, left_bytes, n_left, .. } = self.new;
         let of = if since == Moment::START { "" } else { &format!(" since {}", since_words(since)) };
         let peak = format!(
-            "{} allocated{of} and held in {} at the peak, {}; {} in {} left at the end",
+            "{} allocated{of} and held in {} at the peak, {}; {} in {} is left at the end",
             Bytes(peak_bytes),
             count(n_at_peak, "block"),
             words(history, peak),

@@ -70,7 +70,7 @@ fn fit(request: &Request, asked: &Asked<'_>) -> Result<Value, Refusal> {
     }
     let mut named = Vec::new();
     for pair in request.text("sizes").unwrap_or_default().split(',') {
-        let wrong = || Refusal::usage("give each file its size, such as the batch");
+        let wrong = || Refusal::usage("give each file its size, such as the batch size");
         let (file, size) = pair.split_once('=').ok_or_else(wrong)?;
         let of = (asked.named)(file.parse().map_err(|_| wrong())?)?;
         words.extend(["--size".to_owned(), size.to_owned(), of.name.clone()]);

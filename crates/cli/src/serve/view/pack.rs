@@ -139,7 +139,7 @@ fn note(pack: &Pack, devices: &[Of<'_>]) -> String {
         left_out += &format!(" details of the {n_kept} largest of {n_all} blocks;");
     }
     if pack.n_left_out > 0 {
-        left_out += &format!(" {} pictures and states did not fit;", pack.n_left_out);
+        left_out += &format!(" {} drawings and states did not fit;", pack.n_left_out);
     }
     format!(
         "Written by memreel view --html. Exact around the peak, failed requests and the end;{left_out} see \

@@ -167,7 +167,8 @@ fn the_only_devices_of_two_files_are_compared() {
     memreel_snapshot::pickle::save(&snapshot, &second).unwrap();
     let second = second.to_str().unwrap();
     let text = answer(&["diff", first, second]);
-    let head = format!("device 0 of {first} and device 1 of {second}, each the only one in its file\n");
+    let head =
+        format!("comparing device 0 of {first} with device 1 of {second} (the only device in each file)\n");
     assert!(
         text.starts_with(&head) && text.ends_with("no change: every site holds as much as before\n"),
         "{text}"

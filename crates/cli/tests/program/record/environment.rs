@@ -128,7 +128,7 @@ fn a_static_program_runs_unrecorded() {
     assert_eq!((run.status, &*run.out), (Some(5), "0\n"));
     assert_eq!(
         run.err,
-        "memreel: ./alone is statically linked, so no library can be preloaded; it runs unrecorded\n\
+        "memreel: ./alone is statically linked, so no library can be preloaded; it is not recorded\n\
          memreel: alone allocated nothing to record\n"
     );
     assert_eq!(run.files(), ["alone"]);
@@ -176,7 +176,7 @@ fn a_program_with_rights_of_its_own_runs_unrecorded() {
         assert_eq!(
             run.err,
             "memreel: ./owned runs with its own privileges (setuid, setgid or capabilities), so no library \
-             can be preloaded; it runs unrecorded\n\
+             can be preloaded; it is not recorded\n\
              memreel: owned allocated nothing to record\n"
         );
         assert_eq!(run.files(), ["owned"]);

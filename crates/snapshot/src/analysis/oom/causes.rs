@@ -92,7 +92,7 @@ impl Explanation<'_, '_> {
             bytes: self.report.reserved_address_bytes.unwrap_or(0),
             finding: self.report.why(),
             advice: Some(
-                "free address ranges that nothing is mapped in (cuMemAddressFree); each import of an \
+                "release address ranges in which nothing is mapped (cuMemAddressFree); each import of an \
                  expandable segment reserves more than the whole device, so import it once and keep it"
                     .to_owned(),
             ),

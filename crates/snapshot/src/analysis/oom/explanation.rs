@@ -171,10 +171,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
             .chain([report.free_here_bytes, report.free_elsewhere_bytes])
             .fold(report.totals.reserved_bytes, u64::saturating_sub);
         if rounded_bytes > report.totals.reserved_bytes / 100 {
-            rows.push((
-                "rounded up",
-                format!("{} in blocks that are larger than requested", Bytes(rounded_bytes)),
-            ));
+            rows.push(("rounded up", format!("{} added to blocks by rounding", Bytes(rounded_bytes))));
         }
         let largest = Bytes(report.largest_free_bytes);
         rows.extend([
@@ -193,7 +190,7 @@ impl<'h, 'a> Explanation<'h, 'a> {
     fn with_expandable_text(&self) -> String {
         match self.tried.with_expandable {
             _ if self.report.is_expandable => "no; they were on".to_owned(),
-            _ if self.report.is_freed_late => "not needed: repeating the request is enough".to_owned(),
+            _ if self.report.is_freed_late => "not needed: retrying the request is enough".to_owned(),
             fit => match self.reader.line("expandable_segments:True") {
                 None if matches!(self.reader, SettingsReader::Other(_)) => {
                     "unknown: the file does not show which PyTorch wrote it".to_owned()

@@ -49,8 +49,8 @@ impl Explanation<'_, '_> {
         let line = self.reader.line(&format!("per_process_memory_fraction:{fraction}"));
         let also = line.map_or_else(String::new, |line| format!(" or {line}"));
         format!(
-            "a limit of {} would have been enough for this request: \
-             torch.cuda.set_per_process_memory_fraction({fraction}){also}",
+            "a limit of {} would have been enough for this request \
+             (torch.cuda.set_per_process_memory_fraction({fraction}){also})",
             Bytes(needed_bytes),
         )
     }

@@ -20,8 +20,7 @@ impl Explanation<'_, '_> {
             conf,
         };
         if verdict == Verdict::Unused && report.is_freed_late {
-            let advice =
-                "repeat the request, which then succeeds, or call torch.cuda.synchronize() before it";
+            let advice = "retry the request, which then succeeds, or call torch.cuda.synchronize() before it";
             return Some(cause(report.why_of(verdict), "", Some(advice.to_owned()), None));
         }
         let why = match verdict {
@@ -38,7 +37,7 @@ impl Explanation<'_, '_> {
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
-                "{} would {}have satisfied {}{}, with {} reserved at the peak and {} calls to the device",
+                "{} would {}have satisfied {}{}, with a peak of {} reserved and {} device allocs and frees",
                 self.reader.line(&setting.conf).unwrap_or_else(|| "the default settings".to_owned()),
                 if self.tried.is_certain { "" } else { "perhaps " },
                 requests(setting.served),

@@ -151,23 +151,28 @@ impl fmt::Display for Why {
                 if !site.is_empty() {
                     write!(f, " by {site}")?;
                 }
-                let ranks = if *n_others == 1 { "rank" } else { "ranks" };
-                return write!(f, "; none on the {n_others} other {ranks}");
+                return match *n_others {
+                    1 => f.write_str("; none on the other rank"),
+                    n => write!(f, "; none on the {n} other ranks"),
+                };
             }
-            Why::Peak { .. } => f.write_str("the peak")?,
+            Why::Peak { .. } => f.write_str("peak")?,
             Why::Reserved { .. } => f.write_str("reserved memory")?,
             Why::Waste { .. } => f.write_str("reserved memory not in any block")?,
-            Why::End { .. } => f.write_str("the memory at the end")?,
+            Why::End { .. } => f.write_str("memory at the end")?,
             Why::Step { .. } => {
-                write!(f, "the first difference, in the peak of {}", self.begin().unwrap_or_default())?
+                write!(f, "first difference, in the peak of {}", self.begin().unwrap_or_default())?
             }
             Why::Clock { .. } => {
-                write!(f, "the first difference, in the peak after {}", self.begin().unwrap_or_default())?;
+                write!(f, "first difference, in the peak after {}", self.begin().unwrap_or_default())?;
             }
             Why::Site { name, .. } => write!(f, "held at the peak by {name}")?,
             Why::Owner { name, .. } => write!(f, "reserved at the peak by {name}")?,
         }
         let (bytes, usual_bytes) = self.figures().unwrap_or_default();
+        if usual_bytes == 0 && bytes > 0 {
+            return write!(f, ": {}, none on a typical rank", Bytes(bytes));
+        }
         let side = match bytes.cmp(&usual_bytes) {
             Ordering::Less => "less",
             _ => "more",

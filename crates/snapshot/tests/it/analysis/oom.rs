@@ -197,7 +197,7 @@ fn a_block_that_the_request_waited_for_is_named() {
         let causes = Explanation::new(&history, history.oom().unwrap()).causes();
         (
             causes[0].kind,
-            causes[0].advice.as_ref().is_some_and(|advice| advice.starts_with("repeat the request")),
+            causes[0].advice.as_ref().is_some_and(|advice| advice.starts_with("retry the request")),
         )
     };
     let unused = CauseKind::Unusable(Verdict::Unused);

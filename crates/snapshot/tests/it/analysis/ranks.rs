@@ -139,7 +139,7 @@ fn the_planted_outliers_are_found_and_no_others() {
         }
         let place = if has_scopes { "of" } else { "after" };
         assert!(
-            first.to_string().starts_with(&format!("the first difference, in the peak {place} {begin}: "))
+            first.to_string().starts_with(&format!("first difference, in the peak {place} {begin}: "))
         );
         assert_eq!(
             found[2].whys.iter().filter(|why| why.begin().is_some()).collect::<Vec<_>>(),

@@ -57,7 +57,7 @@ fn streams_that_are_made_in_each_step_keep_its_memory() {
     assert_eq!(idle.most_in_use_bytes, 2 * 64 * MIB);
     assert!(name(&history, &idle.site).contains("pack"));
     let text = idle.finding("pack (a.py:1)");
-    assert!(text.starts_with("16 streams keep 64.00 MiB each, allocated by pack (a.py:1), "), "{text}");
+    assert!(text.starts_with("16 streams keep 64.00 MiB of free memory each, allocated by pack (a.py:1), "), "{text}");
     // The default stream has what a step needs, and is none of them.
     let uses = history.stream_uses(history.end());
     assert_eq!(uses.len(), 17);
@@ -122,7 +122,7 @@ fn streams_are_the_cause_of_a_failure() {
     let (at, cause) = elsewhere(&failed(6, 64 * MIB)).expect("a cause");
     assert_eq!((at, cause.bytes), (0, 6 * 62 * MIB));
     let finding = &cause.finding;
-    assert!(finding.starts_with("6 streams keep 62.00 MiB each, allocated by "), "{finding}");
+    assert!(finding.starts_with("6 streams keep 62.00 MiB of free memory each, allocated by "), "{finding}");
     assert!(finding.contains("pack") && finding.contains("; 2.00 MiB blocks from "), "{finding}");
     assert!(
         finding.contains("checksum") && finding.contains(" pin 6 segments with 372.00 MiB free"),

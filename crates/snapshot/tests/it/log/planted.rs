@@ -105,7 +105,7 @@ fn planted() -> Vec<Planted> {
             "PyTorch 2.2 to 2.4",
         ),
         torch("2.6 occupied", 6, &occupied, &["occupied"], "end these processes", "PyTorch 2.5 or later"),
-        torch("2.6 refused", 6, &refused, &["limited"], "repeat the request", "PyTorch 2.5 or later"),
+        torch("2.6 refused", 6, &refused, &["limited"], "retry the request", "PyTorch 2.5 or later"),
         torch("2.7 in a container", 7, &in_container, &["full"], "a smaller batch", "PyTorch 2.5 or later"),
         torch("2.10 graphs", 10, &graphs, &["free elsewhere"], "graphs share a pool", "PyTorch 2.9 or later"),
         torch(

@@ -28,7 +28,7 @@ impl LoggedOom<'_> {
                  as 40G"
                     .to_owned()
             }
-            _ if self.message.limit_bytes.is_none() => "repeat the request: another process may have held \
+            _ if self.message.limit_bytes.is_none() => "retry the request: another process may have held \
                                                         the memory briefly. If it fails again, the system \
                                                         limits this process: WDDM on Windows, a slice of the \
                                                         GPU, a container"
