@@ -43,7 +43,7 @@ export function create(app) {
     const names = file_names(app.all_files());
     if (JSON.stringify(names) === built) return;
     built = JSON.stringify(names);
-    sizes = names.map(name => field(`Size of ${plain(name, 80)}`, "", "The size of this run, such as its batch"));
+    sizes = names.map(name => field(`Size of ${plain(name, 80)}`, "", "The size of this run, such as its batch size"));
     const go = element("button", "primary", "Predict");
     go.type = "submit";
     form.replaceChildren(...sizes.map((input, index) => labelled(`Size of ${plain(names[index], 40)}`, input)), labelled("Limit", limit), labelled("At size", at), go);
@@ -60,9 +60,9 @@ export function create(app) {
     form.hidden = question !== "fit" || app.all_files().length < 2 || app.source.is_offline === true;
     if (question === "fit") {
       build();
-      if (form.hidden) return say("What fits is predicted from runs of other sizes: open two or more of them, memreel view FIRST SECOND.");
+      if (form.hidden) return say("memreel predicts what fits from runs at other sizes; open two or more of them: memreel view FIRST SECOND.");
       const given = sizes.map((input, index) => [index, input.value.trim()]).filter(([, size]) => size);
-      if (given.length < 2) return say("Give two or more runs their size, such as the batch, and a limit, such as the memory of the GPU.");
+      if (given.length < 2) return say("Enter a size for two or more runs, such as the batch size, and a limit, such as the GPU's memory.");
       return show(question, {sizes: given.map(of => of.join("=")).join(","), limit: limit.value.trim(), at: at.value.trim()});
     }
     return show(question, {});

@@ -25,7 +25,7 @@ export function create(text) {
   const json_at_moment = name => async params => {
     const {moments} = await kept_of(params);
     if (params.moment === undefined || moments.includes(params.moment)) return json(name)({...params, colour: null});
-    throw new Refusal(`the file has the state after the events ${moments.map(at => at - 1).join(", ")}; use memreel view for the others`);
+    throw new Refusal(`the file contains the state after the events ${moments.map(at => at - 1).join(", ")}; use memreel view for the others`);
   };
   return {
     is_offline: true,
@@ -44,7 +44,7 @@ export function create(text) {
       const kept = await kept_of(params);
       const found = "life" in params ? kept.blocks[params.life] : block_at(kept, params.address, params.moment);
       if (found) return found;
-      if ("life" in params) throw new Refusal("this block was left out of the file, which only has the largest ones");
+      if ("life" in params) throw new Refusal("this block was left out of the file, which contains only the largest ones");
       throw new Refusal(`none of the blocks in the file was ever at ${params.address}`);
     },
     totals: async params => totals(await kept_of(params), params.moment),
@@ -62,7 +62,7 @@ export function create(text) {
       /** @type {Difference} */
       const found = await json("diff")(params);
       if ([null, found.before.moment].includes(moment) && [null, found.after.moment].includes(other_moment)) return found;
-      throw new Refusal("the file only has the difference between the peaks: remove the moments, or use memreel view");
+      throw new Refusal("the file contains only the difference between the peaks; remove the moments, or use memreel view");
     },
     async whatif() { throw new Refusal("a replay needs the recording itself: memreel view FILE"); },
     async answer(params) {

@@ -67,7 +67,7 @@ export function create(app) {
       const answer = await ask(app.source.answer, app.query());
       if (answer) show(answer);
     } catch (error) {
-      lines.replaceChildren(element("p", "error", `Cannot say what was found: ${plain(reason_of(error), 500)}`));
+      lines.replaceChildren(element("p", "error", `Cannot show what was found: ${plain(reason_of(error), 500)}`));
     }
   }
 

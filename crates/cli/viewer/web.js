@@ -99,7 +99,7 @@ export function create(module, script) {
     const own = trap === STOPPED ? trap : null;
     if (file) files = files.map(of => of === file ? {...of, failed: own ?? (is_full ? TOO_LARGE : `${DEFECT}: ${fault}`)} : of);
     else if (running) {
-      const why = own ?? (is_full ? "this answer needs more memory than a page can have" : `memreel stopped at this question; this is a bug in memreel: ${fault}`);
+      const why = own ?? (is_full ? "this answer needs more memory than a page can have" : `memreel stopped while answering this; it is a bug in memreel: ${fault}`);
       refused.set(running.url, why);
       running.fail(new Refusal(why));
       running = null;

@@ -27,17 +27,17 @@ export function create(app, add, command, is_long, stop) {
   });
   const choose = () => input.click();
   connect_drop(add);
-  const stopping = button("Stop", "Stop what is computed for long", stop);
+  const stopping = button("Stop", "Stop the computation in progress", stop);
   stopping.hidden = true;
   setInterval(() => { stopping.hidden = !is_long(); }, 1000);
   document.getElementById("copy")?.before(element("span", "web", null, [
-    button("Open…", "Open more snapshots: ranks of the run, or another to compare with", choose), downloads(app, command), stopping, input,
+    button("Open…", "Open more snapshots: other ranks of the run, or one to compare with", choose), downloads(app, command), stopping, input,
   ]));
   return element("div", "first", null, [
     element("h2", "", "Open a memory snapshot"),
-    button("Drop snapshots here, or choose files", "Choose files of this computer", choose, "primary"),
-    element("p", "", "Files of torch.cuda.memory._dump_snapshot, pages of PyTorch's trace_plot, JSON, memreel's tapes. Several files are the ranks of one run, or two to compare."),
-    element("p", "quiet", "The files stay on this computer: memreel is in this page, and the page can connect to nothing."),
+    button("Drop snapshots here, or choose files", "Choose files on this computer", choose, "primary"),
+    element("p", "", "Files from torch.cuda.memory._dump_snapshot, pages from PyTorch's trace_plot, JSON, and memreel tapes. Several files are shown as the ranks of one run; two can also be compared."),
+    element("p", "quiet", "The files stay on this computer: memreel runs in this page, and the page cannot connect to anything."),
   ]);
 }
 
