@@ -87,7 +87,7 @@ fn meaning(status: ExitStatus, is_endless: bool, limits: &Limits) -> (String, bo
         Some(0) => return (String::new(), false),
         Some(1) => return ("status 1: the data has a finding".to_owned(), false),
         Some(4) => return ("status 4: a limit is exceeded".to_owned(), false),
-        Some(2) => "status 2: the question is wrong".to_owned(),
+        Some(2) => "status 2: the question is invalid".to_owned(),
         Some(3) => "status 3: a file cannot be read or is not a snapshot".to_owned(),
         Some(other) => format!("status {other}: memreel failed; this is a bug in memreel"),
         None => {

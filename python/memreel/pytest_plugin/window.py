@@ -23,7 +23,7 @@ from memreel.snapshot import Moment, Snapshot, load
 MARGIN_S = 0.001
 # The stacks that a failure prints.
 N_STACKS = 5
-LATE = "the test itself imported PyTorch, which was recorded from then on; import it at the top of the file"
+LATE = "the test itself imported PyTorch, which was recorded only from that point on; import it at the top of the file"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Preloaded:
 
     def _check(self, status: int) -> None:
         if status != 0:
-            why = self._library.memreel_preload_error() or b"a call of the driver is under way on this thread"
+            why = self._library.memreel_preload_error() or b"a driver call is in progress on this thread"
             raise RecordingError(why.decode(errors="replace"))
 
     def start(self, stacks: Stacks, max_entries: int | None) -> None:

@@ -59,7 +59,7 @@ class Library:
 
     def error(self) -> str:
         """Returns why this thread's latest call failed."""
-        text: bytes = self._library.memreel_error() or b"memreel did not say why"
+        text: bytes = self._library.memreel_error() or b"memreel gave no reason"
         return text.decode(errors="replace")
 
     def call(self, name: str, *arguments: object) -> Any:

@@ -68,7 +68,8 @@ impl Answer<'_> {
             let (others, used) = (Bytes(used_bytes.saturating_sub(*reserved_bytes)), Bytes(*used_bytes));
             writeln!(
                 out,
-                "device {device} at the end: {others} of the {used} that the device reports as used does not belong to PyTorch"
+                "device {device} at the end: {others} of the {used} that the device reports as used does \
+                 not belong to PyTorch"
             )?;
         }
         writeln!(

@@ -48,7 +48,8 @@ impl Target {
                 ErrorKind::NotFound => format!("process {process} has ended, or is a kernel thread"),
                 ErrorKind::PermissionDenied => {
                     format!(
-                        "no permission to inspect process {process}: it belongs to another user, or to a more privileged user; run this as root"
+                        "no permission to inspect process {process}: it belongs to another user, or to a \
+                         more privileged user; run this as root"
                     )
                 }
                 _ => format!("cannot inspect process {process}: {error}"),

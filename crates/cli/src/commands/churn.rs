@@ -56,8 +56,11 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
             writeln!(out, "no sites repeatedly allocated and freed blocks of the same size")?;
         } else {
             let (cycles, sites) = (count(n_cycles, "cycle"), count(found.len(), "site"));
-            let repeat = if found.len() == 1 { "repeats" } else { "repeat" };
-            print_text(format!("{cycles} of alloc and free at {sites} that {repeat} one size"), out)?;
+            let each = if found.len() == 1 { "with" } else { "each with" };
+            print_text(
+                format!("{cycles} of alloc and free at {sites}, {each} blocks of the same size"),
+                out,
+            )?;
         }
         print_warnings(asked.history(), out)?;
         let listed = &found[..found.len().min(options.listing.n)];

@@ -28,13 +28,13 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`reserved` = `in use` + `external` + `internal`: external waste is reserved
-memory not in any block, internal waste is what rounding adds to blocks; `in
-use` is explained in `memreel top --help`. The rows show the moment when the
-most was reserved, the moment when the external waste was largest, and the
-moment of --at. For blocks that are freed before the end, only the smallest
-possible rounding is known, so at earlier moments the internal waste may be
-higher than shown and the external waste lower.
+`reserved` = `in use` + `external waste` + `internal waste`: external waste is
+reserved memory that is not in any block, and internal waste is what rounding
+adds to blocks; `in use` is explained in `memreel top --help`. The rows show the
+moment when the most was reserved, the moment when the external waste was
+largest, and the moment of --at. For blocks that are freed before the end, only
+the smallest possible rounding is known, so at earlier moments the internal
+waste may be higher than shown and the external waste lower.
 
 A pinned segment contains both free memory and blocks at the --at moment. If a
 request failed, only segments that it could have used are listed: those of its

@@ -67,7 +67,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     let tables = of_device(owners(&snapshots), options.input.device)?;
     if !options.input.json && !snapshots.iter().any(|snapshot| Owners::are_known(snapshot)) {
         print_text(
-            "note: the stacks have no native frames, so owners are inferred from the paths of Python files; record with `memreel record` to see which libraries hold a device's memory",
+            "note: the stacks have no native frames, so owners are inferred from the paths of Python \
+             files; record with `memreel record` to see which libraries hold a device's memory",
             out,
         )?;
     }

@@ -22,7 +22,8 @@ pub(crate) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
         return grown;
     }
     if history.is_sampled() {
-        return "no leak found, but the heap is sampled, and one file is not enough; compare three snapshots: memreel leaks FIRST SECOND THIRD"
+        return "no leak found, but the heap is sampled, and one file is not enough; compare three \
+                snapshots: memreel leaks FIRST SECOND THIRD"
             .to_owned();
     }
     let n_growing = sites.iter().filter(|site| site.is_growing && site.made.is_none()).count();

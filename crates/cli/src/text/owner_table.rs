@@ -132,8 +132,8 @@ fn rounded_line(table: &DeviceOwners) -> Option<String> {
     let unused_bytes = table.rounded_bytes / 2;
     (unused_bytes >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "{} of PyTorch, {} in total, have sizes that are powers of two: PyTorch rounds requests up to \
-             them, so up to {} may be unused. With {} larger requests keep their sizes",
+            "PyTorch has {} with a power of two as size, {} in total: it rounds requests up to such sizes, \
+             so up to {} may be unused. With {} larger requests keep their sizes",
             count(table.n_rounded, "block"),
             Bytes(table.rounded_bytes),
             Bytes(unused_bytes),
@@ -220,7 +220,8 @@ fn arena_line(host: &HostFigures) -> Option<String> {
     let (kept, saved) = (host.arena_unused_bytes, host.one_arena_saves_bytes);
     (saved >= LEAST_ADVICE_BYTES).then(|| {
         format!(
-            "of the unused memory that malloc keeps, {} is in {} for threads: MALLOC_ARENA_MAX=1 would save up to {}, but threads would wait for each other",
+            "of the unused memory that malloc keeps, {} is in {} for threads: MALLOC_ARENA_MAX=1 would \
+             save up to {}, but threads would wait for each other",
             Bytes(kept),
             count(host.n_arenas, "arena"),
             Bytes(saved)

@@ -11,14 +11,14 @@ CUDA out of memory in PyTorch: save a snapshot in the `finally:` of a `try:`
   torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")         in the finally:
   memreel oom snapshot.pickle
 
-The memory of a server grows
+A server's memory grows
   memreel record --signal USR2 -- ./server                    --heap for its heap
   memreel leaks FILE                                          for each FILE that it wrote
 
 A job must stay below a limit
   memreel gate --max-peak 10GiB snapshot.pickle
 
-A run of many ranks
+A run with many ranks
   memreel ranks snapshots/                                    a folder with a file for each rank
 
 `memreel FILE` describes any snapshot, and `memreel --help` lists all commands.

@@ -76,7 +76,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "metrics")]
     metrics_token: Option<PathBuf>,
 
-    /// Tapes, run folders or PIDs
+    /// PIDs, tapes, or the folders of runs
     #[arg(value_name = "RUN|PID|TAPE")]
     sources: Vec<String>,
 }

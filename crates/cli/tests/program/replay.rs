@@ -100,7 +100,8 @@ fn the_baseline_is_the_recorded_run() {
     {
         let text = String::from_utf8(replay(&[file]).stdout).unwrap();
         let baseline = format!(
-            "\nbaseline: the replay reproduces the recorded peak of {peak} and every change in reserved memory; confidence: certain\n"
+            "\nbaseline: the replay reproduces the recorded peak of {peak} and every change in reserved \
+             memory; confidence: certain\n"
         );
         assert!(text.contains(&baseline), "{text}");
         let [line] = &lines(&replay(&["--json", file]))[..] else { panic!("one line") };

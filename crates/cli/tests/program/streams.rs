@@ -92,7 +92,9 @@ fn memory_that_streams_keep_is_said_without_a_failure() {
     // Blocks without stacks are told apart by their size.
     let summary = asked(&["summary"], &bare(world()), folder.path());
     assert!(
-        summary.contains("16 streams keep 64.00 MiB of free memory each, allocated by (no stack) 64.00 MiB each,"),
+        summary.contains(
+            "16 streams keep 64.00 MiB of free memory each, allocated by (no stack) 64.00 MiB each,"
+        ),
         "{summary}"
     );
 }

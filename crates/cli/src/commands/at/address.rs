@@ -201,7 +201,8 @@ fn state(history: &DeviceHistory<'_>, found: &AddressHistory<'_>, moment: Moment
 fn private(pool: PoolId) -> String {
     match PoolOf::id(pool) {
         PoolOf::Program => format!(
-            "note: pool {pool} is private: a MemPool of the program, which is used only for requests within torch.cuda.use_mem_pool"
+            "note: pool {pool} is private: a MemPool of the program, which is used only for requests \
+             within torch.cuda.use_mem_pool"
         ),
         _ => format!(
             "note: pool {pool} is private: a captured graph that uses it reads and writes here on every \

@@ -20,8 +20,9 @@ allocated at that point, and `freed` is how many of its blocks were freed,
 during the history or, for a heap recorded with `memreel record`, during the
 whole run.
 
-Given several snapshots of one program, it sorts them by the time of their last
-events and lists the sites that hold more in each file than in the one before.
+Given several snapshots of one program, `memreel leaks` sorts them by the time
+of their last events and lists the sites that hold more in each file than in the
+one before.
 
 If a scope occurs several times, refer to it by number: step#0 is the first
 scope `step` on the device, step#1 the second, and so on in the order in which

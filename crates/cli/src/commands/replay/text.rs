@@ -118,7 +118,8 @@ impl Report<'_> {
                 "the most that the recorded run was able to reserve when a request failed".to_owned()
             }
             (true, true) => format!(
-                "a request failed although the device had more memory free, so the process was limited to between {limit} and {}",
+                "a request failed although the device had more memory free, so the process was limited to \
+                 between {limit} and {}",
                 Bytes(found.at_most_bytes)
             ),
             (true, false) => format!(

@@ -58,7 +58,8 @@ impl fmt::Display for Doubt {
             Doubt::NothingRepeated => f.write_str("no step or request repeats in the history"),
             Doubt::FewSamples(n) => write!(
                 f,
-                "the heap is sampled, and {n} samples are few; compare three snapshots: memreel leaks FIRST SECOND THIRD"
+                "the heap is sampled, and {n} samples are few; compare three snapshots: memreel leaks \
+                 FIRST SECOND THIRD"
             ),
         }
     }

@@ -58,7 +58,7 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Unusable(Verdict::Elsewhere),
             bytes,
             finding: format!(
-                "{} is free in the driver's pools of this process, which keep it (pool slack)",
+                "{} is free in this process's driver pools, which keep it (pool slack)",
                 Bytes(bytes)
             ),
             advice: Some(

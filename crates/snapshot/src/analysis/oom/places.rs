@@ -111,5 +111,5 @@ impl Explanation<'_, '_> {
     }
 }
 
-const NOT_GIVEN_BACK: &str = "PyTorch never releases the empty segments of a live private pool for a \
-                              request, not even for one that fails";
+const NOT_GIVEN_BACK: &str = "PyTorch never releases a live private pool's empty segments to satisfy a \
+                              request, not even one that would otherwise fail";

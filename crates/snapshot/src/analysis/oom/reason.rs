@@ -56,7 +56,8 @@ impl OomReport {
                 Bytes(self.outside_bytes().unwrap_or(0)),
             ),
             Verdict::Addresses => format!(
-                "{request} of address space was requested, {} is reserved, and a process has {} (x86-64): the {device} free on the device does not help",
+                "{request} of address space was requested, {} is reserved, and a process has {} (x86-64): \
+                 the {device} free on the device does not help",
                 Bytes(self.reserved_address_bytes.unwrap_or(0)),
                 Bytes(ADDRESS_SPACE_BYTES),
             ),

@@ -117,7 +117,8 @@ impl SiteFinding for IdleStreams {
     fn finding(&self, by: &str) -> String {
         let each = self.free_bytes / self.n_streams.max(1) as u64;
         format!(
-            "{} streams keep {} of free memory each, allocated by {by}, which only requests of the same stream can use; at most {} was in use there at once",
+            "{} streams keep {} of free memory each, allocated by {by}, which only requests of the same \
+             stream can use; at most {} was in use there at once",
             self.n_streams,
             Bytes(each),
             Bytes(self.most_in_use_bytes),

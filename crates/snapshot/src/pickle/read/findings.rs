@@ -124,7 +124,7 @@ impl Findings {
     }
 
     pub(super) fn shared_record(&mut self, place: &str) {
-        let what = "this very object is elsewhere in the file too; the web viewer changes it twice";
+        let what = "this object also occurs elsewhere in the file; the web viewer changes it twice";
         self.report.add(Rule::SharedRecords, Severity::Error, place, what);
     }
 }

@@ -138,9 +138,7 @@ fn the_planted_outliers_are_found_and_no_others() {
             assert!(["0.003 s", "0.004 s", "0.005 s"].contains(&&*begin), "{begin}");
         }
         let place = if has_scopes { "of" } else { "after" };
-        assert!(
-            first.to_string().starts_with(&format!("first difference, in the peak {place} {begin}: "))
-        );
+        assert!(first.to_string().starts_with(&format!("first difference, in the peak {place} {begin}: ")));
         assert_eq!(
             found[2].whys.iter().filter(|why| why.begin().is_some()).collect::<Vec<_>>(),
             [first],

@@ -57,7 +57,10 @@ fn streams_that_are_made_in_each_step_keep_its_memory() {
     assert_eq!(idle.most_in_use_bytes, 2 * 64 * MIB);
     assert!(name(&history, &idle.site).contains("pack"));
     let text = idle.finding("pack (a.py:1)");
-    assert!(text.starts_with("16 streams keep 64.00 MiB of free memory each, allocated by pack (a.py:1), "), "{text}");
+    assert!(
+        text.starts_with("16 streams keep 64.00 MiB of free memory each, allocated by pack (a.py:1), "),
+        "{text}"
+    );
     // The default stream has what a step needs, and is none of them.
     let uses = history.stream_uses(history.end());
     assert_eq!(uses.len(), 17);

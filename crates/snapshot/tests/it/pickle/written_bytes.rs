@@ -232,7 +232,7 @@ fn findings_name_the_rule_that_the_bytes_break() {
         assert_eq!(all.len(), 1, "{all:?}");
         all[0].clone()
     };
-    assert!(one(b"}q\x00h\x00").starts_with("E5 segments[1]: this very object"));
+    assert!(one(b"}q\x00h\x00").starts_with("E5 segments[1]: this object also"));
     assert!(one(b"}\x8c\x01x\x8a\x07\x01\0\0\0\0\0\x20s").contains("`x` holds 9007199254740993"), "2^53 + 1");
     assert!(one(b"}\x8c\x01x\x8a\x09\x01\0\0\0\0\0\0\0\0s").starts_with("E4 byte 20: an integer of 9 bytes"));
     assert!(one(b"}\x8c\x01x\x8a\x09\x01\0\0\0\0\0\0\0\x01s").contains("an int beyond 64 bits"));
