@@ -82,11 +82,11 @@ pub(crate) const fn costly(name: &'static str, kind: Kind, meaning: &'static str
 
 /// The columns that every table begins with.
 pub(crate) const OF_FILE: &[Column] = &[
-    column("job", Kind::Text, "`job=…` in the path of the file, or else the folder that it is in"),
+    column("job", Kind::Text, "`job=…` in the file's path, or otherwise the folder that contains the file"),
     column(
         "rank",
         Kind::Integer,
-        "the number after `rank` in the path of the file, or else the key `rank` in the file",
+        "the number after `rank` in the file's path, or otherwise the key `rank` in the file",
     ),
     column("file", Kind::Text, "the path or the address of the snapshot"),
 ];

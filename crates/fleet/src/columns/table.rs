@@ -61,7 +61,7 @@ impl Table {
             Table::Blocks => "A row for each block of a segment at the end, free ones included.",
             Table::Stacks => "A row for each stack of a file.",
             Table::Frames => "A row for each frame of each stack.",
-            Table::Annotations => "A row for each beginning and each end of a scope.",
+            Table::Annotations => "A row for each start and each end of a scope.",
             Table::Runs => "A row for each device of each file: what was recorded, and its highest figures.",
         }
     }

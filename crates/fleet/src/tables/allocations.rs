@@ -19,17 +19,17 @@ use crate::{
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number"),
     column("allocation", Kind::Unsigned, "the allocation's number on its device, from 0"),
-    column("address", Kind::Unsigned, "where the block begins"),
+    column("address", Kind::Unsigned, "the address of the block"),
     column(
         "size_bytes",
         Kind::Unsigned,
-        "the size after rounding; of a block that is free at the end the least it can have been",
+        "the size after rounding; for a block that is free at the end, the smallest possible size",
     ),
     column("requested_bytes", Kind::Unsigned, "the bytes that were requested"),
     column(
         "represented_bytes",
         Kind::Unsigned,
-        "the bytes it counts for in figures: those requested; of a sampled heap an estimate",
+        "the bytes that it stands for in figures: those requested or, for a sampled heap, an estimate",
     ),
     column("begin_event", Kind::Unsigned, "its `alloc`; null if it was in use before the history"),
     column("begin_us", Kind::Integer, "the time of that event"),
@@ -42,14 +42,14 @@ pub(super) const COLUMNS: &[Column] = &[
         Kind::Text,
         "at the end, or at the moment of `live_at` and `peak`: `active_allocated`, `active_pending_free` or `inactive`",
     ),
-    column("stream", Kind::Integer, "the stream it was allocated on"),
+    column("stream", Kind::Integer, "the stream on which it was allocated"),
     costly(
         "pool_graph",
         Kind::Unsigned,
         "the first number of its private pool; null if the pool is not known",
     ),
     costly("pool_user", Kind::Unsigned, "the second number of its private pool"),
-    costly("scope", Kind::Text, "the path of the scopes it was allocated in"),
+    costly("scope", Kind::Text, "the scopes in which it was allocated, as a path"),
     costly("name", Kind::Text, "the names that the program gave it, with commas between them"),
     costly(
         "owner",
@@ -57,7 +57,7 @@ pub(super) const COLUMNS: &[Column] = &[
         "the library or program that the block's stack names; null without a stack (docs/owners.md, which counts segments)",
     ),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
-    costly("stack", Kind::Text, "the frames of its allocation, one a line, innermost first"),
+    costly("stack", Kind::Text, "the frames of its allocation, one per line, innermost first"),
     costly(
         "site",
         Kind::Text,

@@ -17,12 +17,16 @@ pub(super) const COLUMNS: &[Column] = &[
     column("event", Kind::Unsigned, "the event's number in the trace of its device, from 0"),
     column("time_us", Kind::Integer, "microseconds since the Unix epoch"),
     column("action", Kind::Text, "`alloc`, `free_requested`, `free_completed`, `segment_alloc`, `oom`, …"),
-    column("address", Kind::Unsigned, "where its memory begins; of an `oom` the free bytes of the device"),
-    column("size_bytes", Kind::Unsigned, "the size of its memory; of an `oom` that of the request"),
+    column(
+        "address",
+        Kind::Unsigned,
+        "the address of its memory; for an `oom`, the free bytes of the device",
+    ),
+    column("size_bytes", Kind::Unsigned, "the size of its memory; for an `oom`, that of the request"),
     column("stream", Kind::Integer, "the stream"),
     costly("scope", Kind::Text, "the text of `user_metadata`: the scope it was recorded in"),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
-    costly("stack", Kind::Text, "its frames, one a line, innermost first"),
+    costly("stack", Kind::Text, "its frames, one per line, innermost first"),
     costly("site", Kind::Text, "the frames that identify the code: what `memreel top` groups by"),
 ];
 

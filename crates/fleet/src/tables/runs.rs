@@ -28,14 +28,14 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     costly("peak_event", Kind::Unsigned, "the event after which that was; null before the first"),
     costly("peak_us", Kind::Integer, "the time of that event"),
-    costly("peak_reserved_bytes", Kind::Unsigned, "the most bytes that were held from the device"),
+    costly("peak_reserved_bytes", Kind::Unsigned, "the most bytes that were reserved from the device"),
     costly(
         "end_allocated_bytes",
         Kind::Unsigned,
         "requested bytes of the blocks that the program holds at the end",
     ),
-    costly("end_active_bytes", Kind::Unsigned, "these, and of the blocks whose free waits for a stream"),
-    costly("end_reserved_bytes", Kind::Unsigned, "the bytes that are held from the device at the end"),
+    costly("end_active_bytes", Kind::Unsigned, "these, and those of blocks whose free waits for a stream"),
+    costly("end_reserved_bytes", Kind::Unsigned, "the bytes that are reserved from the device at the end"),
     costly("end_blocks", Kind::Unsigned, "the number of blocks in use at the end"),
 ];
 

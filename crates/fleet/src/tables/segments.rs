@@ -14,33 +14,33 @@ use crate::{
 
 pub(super) const COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number; -1 for pinned host memory"),
-    column("address", Kind::Unsigned, "where it begins"),
+    column("address", Kind::Unsigned, "its address"),
     column("size_bytes", Kind::Unsigned, "its size"),
     column("allocated_bytes", Kind::Unsigned, "bytes in blocks that the program holds, as the file has it"),
     column("active_bytes", Kind::Unsigned, "bytes in blocks in use, as the file has it"),
     column("requested_bytes", Kind::Unsigned, "requested bytes of blocks in use, as the file has it"),
     column("blocks", Kind::Unsigned, "the number of its blocks, free ones included"),
-    column("stream", Kind::Integer, "the stream whose requests it serves"),
+    column("stream", Kind::Integer, "the stream whose requests can use it"),
     column("pool", Kind::Text, "`small` or `large`"),
     column("pool_graph", Kind::Unsigned, "the first number of its private pool; 0 for the default pool"),
     column("pool_user", Kind::Unsigned, "the second number of its private pool"),
     column("is_expandable", Kind::Boolean, "whether it is a mapped range of an expandable segment"),
     costly("owner", Kind::Text, "the library or program that its stack names (docs/owners.md)"),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
-    costly("stack", Kind::Text, "the frames of the request that made it, one a line, innermost first"),
+    costly("stack", Kind::Text, "the frames of the request that made it, one per line, innermost first"),
     costly("site", Kind::Text, "the frames that identify the code: what `memreel top` groups by"),
 ];
 
 pub(super) const BLOCK_COLUMNS: &[Column] = &[
     column("device", Kind::Integer, "the device's number; -1 for pinned host memory"),
-    column("segment", Kind::Unsigned, "where its segment begins"),
-    column("address", Kind::Unsigned, "where it begins"),
+    column("segment", Kind::Unsigned, "the address of its segment"),
+    column("address", Kind::Unsigned, "its address"),
     column("size_bytes", Kind::Unsigned, "its size after rounding"),
     column("requested_bytes", Kind::Unsigned, "the requested bytes; stale in an inactive block"),
     column("state", Kind::Text, "`active_allocated`, `active_pending_free` or `inactive`"),
     column("stream", Kind::Integer, "the stream of its segment"),
     column("stack_id", Kind::Unsigned, "the number of its stack in the file"),
-    costly("stack", Kind::Text, "the frames of its allocation, one a line, innermost first"),
+    costly("stack", Kind::Text, "the frames of its allocation, one per line, innermost first"),
 ];
 
 struct Segments<'a>(StackTexts<'a>);

@@ -15,7 +15,7 @@ use crate::{
 pub(super) const COLUMNS: &[Column] = &[
     column("stack_id", Kind::Unsigned, "its number in the file, as in the other tables"),
     column("depth", Kind::Unsigned, "the number of its frames"),
-    costly("stack", Kind::Text, "its frames, one a line, innermost first"),
+    costly("stack", Kind::Text, "its frames, one per line, innermost first"),
 ];
 
 pub(super) const FRAME_COLUMNS: &[Column] = &[
@@ -23,7 +23,7 @@ pub(super) const FRAME_COLUMNS: &[Column] = &[
     column("depth", Kind::Unsigned, "the frame's place in the stack; 0 is the innermost"),
     column("function", Kind::Text, "the function"),
     column("filename", Kind::Text, "the path of its source"),
-    column("line", Kind::Unsigned, "the line of the call; 0 if it is not known"),
+    column("line", Kind::Unsigned, "the line of the call; 0 if not known"),
     column("library", Kind::Text, "the library that it is in, if the file says so"),
 ];
 
