@@ -92,7 +92,7 @@ pub(crate) struct Options {
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Grouping {
-    /// The whole stack
+    /// The complete stack
     Stack,
     /// The library that allocated the memory from the device (counts segments, not blocks)
     Owner,

@@ -87,11 +87,11 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Grouping {
-    /// The whole stack
+    /// The complete stack
     Stack,
     /// The function that allocated the block
     Function,
-    /// Its source file
+    /// The source file that allocated the block
     File,
     /// The line that allocated the block
     Line,

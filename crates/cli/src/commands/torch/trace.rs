@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Print the text of PyTorch's tool, including its errors
+    /// Print the output of PyTorch's tool, including its errors
     #[arg(long, conflicts_with = "json")]
     pytorch: bool,
 }
