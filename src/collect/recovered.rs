@@ -131,7 +131,7 @@ impl Recovered {
                 n => format!("{n} events were"),
             };
             contents.problems.push(format!(
-                "{events} not recorded: a fork took longer than two seconds, or a handler of a signal interrupted a record"
+                "{events} not recorded: a fork took longer than two seconds, or a signal handler interrupted a record"
             ));
         }
         if contents.n_unseen > 0 {

@@ -79,8 +79,7 @@ impl<'a> Sizes<'a> {
             return Err(Error::misuse("a request failed in every run; record two sizes that fit"));
         };
         if forecasts.iter().any(|forecast| forecast.alone_share() > LEAST_IN_COMMON) {
-            let what =
-                "the runs have less than half of their requests in common: they are not from one program";
+            let what = "the runs have less than half of their requests in common: they are not from the same program";
             return Err(Error::misuse(what));
         }
         let conf = first.base.requests.recorded().usable_conf().to_owned();

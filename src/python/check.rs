@@ -21,7 +21,7 @@ impl PythonFrames {
         };
         if !interpreter.is_attached() {
             return Err(Error::misuse(
-                "the thread does not have the lock of the interpreter; check Python frames with it",
+                "the thread does not hold the interpreter's lock; acquire it before you check Python frames",
             ));
         }
         super::ending::register();

@@ -78,9 +78,10 @@ impl PythonFrames {
     /// [`PythonFrames::check`] found wrong frames.
     pub fn version(&self) -> Result<&str, String> {
         match self.look() {
-            Ok(interpreter) if self.is_wrong.load(Ordering::Relaxed) => {
-                Err(format!("the frames of CPython {} were not what it reports itself", interpreter.version))
-            }
+            Ok(interpreter) if self.is_wrong.load(Ordering::Relaxed) => Err(format!(
+                "the frames read from CPython {} differ from those that it reports itself",
+                interpreter.version
+            )),
             Ok(interpreter) => Ok(&interpreter.version),
             Err(Missing::NotLoaded) => Err("no Python interpreter is loaded".into()),
             Err(Missing::Unknown(why)) => Err(why),

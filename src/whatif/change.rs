@@ -71,7 +71,7 @@ impl Requests {
             Kind::Without => (without(&self.steps, self.n_slots, |step| below(step).is_some()), 0),
             Kind::Scaled(factor) => (scaled(&self.steps, factor, |step| below(step).is_some()), 0),
             Kind::FreedAfterUse => freed_after_use(&self.steps, self.n_slots, below).ok_or_else(|| {
-                Error::misuse(format!("nothing that {call:?} leaves when it returns is freed later"))
+                Error::misuse(format!("none of the blocks that {call:?} leaves allocated are freed later"))
             })?,
         };
         Ok(Requests { is_changed: true, ..self.changed_to(steps, n_more_slots) })

@@ -29,8 +29,7 @@ pub(super) fn warning(trust: &Trust, start: &Start) -> Option<String> {
     let lost = if trust.has_lost { "its ring lost the oldest entries, and " } else { "" };
     let assumed = match start {
         Start::Recorded(_) => {
-            "every replay starts with them, so another setting acts as if it were switched on at that moment"
-                .to_owned()
+            "every replay starts with them, as if the setting had been changed at that moment".to_owned()
         }
         Start::Anew { reason } => format!(
             "their places are unknown ({reason}), so they are allocated first, by address, which cannot \

@@ -186,6 +186,6 @@ fn runs_that_cannot_be_compared_are_refused() {
     };
     assert!(refused(&[(4, &at_4)]).contains("two sizes"));
     assert!(refused(&[(4, &at_4), (4, &at_8)]).contains("one run per size"));
-    assert!(refused(&[(4, &at_4), (8, &strange)]).contains("not from one program"));
+    assert!(refused(&[(4, &at_4), (8, &strange)]).contains("not from the same program"));
     assert!(Size::new(0).unwrap_err().is_misuse());
 }

@@ -14,12 +14,12 @@ use crate::{
     words::{Action, Address, BlockState},
 };
 
-const COMPLETED: &str = "added the free_completed that was left out";
-const REQUESTED: &str = "added the free_requested that was left out";
-const FREED: &str = "added the free that was left out";
-const ALLOCATED: &str = "added the alloc that was left out, of a block in use at the end";
-const RESIZED: &str = "gave an event the size that its block has elsewhere";
-const UNMAPPED: &str = "added the segment_free or segment_unmap that was left out";
+const COMPLETED: &str = "added the missing free_completed";
+const REQUESTED: &str = "added the missing free_requested";
+const FREED: &str = "added the missing free";
+const ALLOCATED: &str = "added the missing alloc of a block in use at the end";
+const RESIZED: &str = "gave an event the size of its block";
+const UNMAPPED: &str = "added the missing segment_free or segment_unmap";
 
 /// Adds the events that must have happened between the entries of a trace and after them.
 pub(super) fn complete(

@@ -20,9 +20,9 @@ use crate::{
     words::{Action, Address, BlockState, SeededSet, torch::DRIVER_PAGE_BYTES},
 };
 
-const ALLOCATED: &str = "added the alloc that was left out, where its memory was free again";
-const SEGMENT_ALLOCATED: &str = "added the segment_alloc that was left out";
-const SEGMENT_FREED: &str = "added the segment_free that was left out, of a segment that blocks were in";
+const ALLOCATED: &str = "added the missing alloc, where its memory was free again";
+const SEGMENT_ALLOCATED: &str = "added the missing segment_alloc";
+const SEGMENT_FREED: &str = "added the missing segment_free of a segment that contained blocks";
 const LIFE: &str = "dropped events of blocks that contradict the segments";
 const SEGMENT: &str = "dropped segment events that contradict the segments";
 

@@ -160,8 +160,12 @@ fn files_that_the_viewer_refuses_are_repaired() {
     let files: &[(&str, Vec<u8>, &str)] = &[
         ("protocol-5", protocol_5(), "rewritten: pickle protocol 5"),
         ("cpp-200000", long_cpp_dump(), "rewritten: 200000 items in one APPENDS"),
-        ("without-completions", skipped(&[Action::FreeCompleted]), "added the free_completed"),
-        ("without-segments", skipped(&[Action::SegmentAlloc, Action::SegmentFree]), "added the segment_"),
+        ("without-completions", skipped(&[Action::FreeCompleted]), "added the missing free_completed"),
+        (
+            "without-segments",
+            skipped(&[Action::SegmentAlloc, Action::SegmentFree]),
+            "added the missing segment_",
+        ),
         ("rotated-ring", pickle::to_vec(&rotated_ring()), "sorted entries by time"),
         ("without-unknown", without_unknown(), "without category \"unknown\""),
     ];
