@@ -104,8 +104,9 @@ fn completions_and_manual_pages_have_every_command() {
     for (command, about) in commands.iter().filter(|(name, _)| *name != "help") {
         assert!(completions.contains(&format!("memreel__subcmd__{command}")), "{command}");
         let page = fs::read_to_string(folder.path().join(format!("memreel-{command}.1"))).unwrap();
-        // In the page, an apostrophe is an escape.
-        assert!(page.replace("\\*(Aq", "'").contains(&format!("\\- {about}\n")), "{command}: {page}");
+        // In the page, an apostrophe and a hyphen are escapes.
+        let page = page.replace("\\*(Aq", "'").replace("\\-", "-");
+        assert!(page.contains(&format!("- {about}\n")), "{command}: {page}");
         let help = answer(&[command, "--help"]);
         assert!(help.starts_with(&format!("{about}\n")), "{command}: {help}");
         let example = format!("Examples:\n  memreel {command} ");
