@@ -2,7 +2,12 @@
 // repository, and with a heap that it records: that of memreel itself, which has symbols.
 //
 //   cargo build -p memreel-cli -p memreel-heap -p memreel-preload
+//   cargo build --release --example train
 //   MEMREEL_BROWSER=CACHE node dev/scripts/picture.mjs        # CACHE has node_modules/playwright-core, as for crates/cli/tests/browser/run
+//
+// MEMREEL_RECORDED is the snapshot of a training on a GPU, for the pictures `recorded-…`, which are left out without it:
+// LLAMA_STEPS=5 memreel record -o llama.pickle -- python3 crates/hooks/cuda/tests/gpu/programs.py llama counts.json, after a call of
+// torch.cuda.memory._record_memory_history().
 import {spawnSync} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -19,14 +24,32 @@ function recorded() {
   return [file];
 }
 
+/** Records five steps of the training example, with and without checkpoints. */
+function trained(...kinds) {
+  return kinds.map(kind => {
+    const file = path.join(folder, `${kind || "plain"}.pickle`);
+    spawnSync("target/release/examples/train", ["--steps", "5", "--output", file, ...(kind ? [`--${kind}`] : [])], {stdio: "ignore"});
+    return file;
+  });
+}
+
+const gpu = process.env.MEMREEL_RECORDED;
+
 // The files, the address, the keys, and what differs from a window of 1200 by 720 in light colours. End is the last event, a failed
 // request; Enter pins the block under it.
 const SCENES = {
-  "readme": {files: [`${FILES}/ranks/rank1.pickle`], keys: ["End", "Enter"], width: 1560, height: 780},
+  "readme": {files: [`${FILES}/ranks/rank1.pickle`], hash: "#device=1&range=6900,7739&cursor=7737", keys: ["Enter"], width: 1560, height: 780},
   "oom-timeline": {files: [`${FILES}/snapshots/oom_fragment.pickle`], keys: ["End", "Enter"]},
   "oom-state": {files: [`${FILES}/snapshots/oom_fragment.pickle`], keys: ["End", "2"]},
   "fsdp-timeline": {files: [`${FILES}/ranks/rank1.pickle`], keys: []},
   "fsdp-ranks": {files: [`${FILES}/ranks/rank0.pickle`, `${FILES}/ranks/rank1.pickle`], hash: "#view=ranks", keys: [], height: 420},
+  "training-timeline": {files: () => trained(""), keys: []},
+  "training-checkpoint-timeline": {files: () => trained("checkpoint"), keys: []},
+  "training-compare": {files: () => trained("", "checkpoint"), hash: "#view=compare", keys: []},
+  ...(gpu && {
+    "recorded-timeline": {files: [gpu], hash: "#device=0&colour=owner", keys: []},
+    "recorded-blocks": {files: [gpu], hash: "#device=0&view=list", keys: []},
+  }),
   "heap-stacks": {files: recorded, hash: "#view=stacks", keys: [], scheme: "dark"},
 };
 
