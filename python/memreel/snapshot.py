@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 StrPath = str | os.PathLike[str]
 # The number of a device, or the heap of the process, whatever its number is.
 Device = int | Literal["heap"]
-Moment = int | Literal["start", "peak", "end"]
+Moment = int | Literal["start", "peak", "oom", "end"]
 A = TypeVar("A", bound=Answer)
 
 
@@ -163,9 +163,9 @@ class Snapshot:
         return self._answer(records.Churn, "churn", device, n=n, frames=frames)
 
     def fragmentation(
-        self, at: Moment = "end", n: int = 10, *, device: Device | None = None
+        self, at: Moment | None = None, n: int = 10, *, device: Device | None = None
     ) -> records.Fragmentation:
-        """Returns the reserved memory that no block uses, and what pins it."""
+        """Returns the reserved memory that no block uses, and what pins it: when the last request failed, or else at the end."""
         return self._answer(records.Fragmentation, "fragmentation", device, at=at, n=n)
 
     def oom(self, n: int = 10, *, frames: int = 4, device: Device | None = None) -> records.Oom | None:

@@ -22,14 +22,14 @@ def snapshot():
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda s: s.top(at="nonsense"), "at='nonsense': not a moment; use an event number, start, peak or end"),
-        (lambda s: s.top(at=-1), "at=-1: not a moment; use an event number, start, peak or end"),
+        (lambda s: s.top(at="nonsense"), "at='nonsense': not a moment; use an event number, start, peak, oom or end"),
+        (lambda s: s.top(at=-1), "at=-1: not a moment; use an event number, start, peak, oom or end"),
         (lambda s: s.top(by="colour"), "by='colour': not one of stack, function, file, line, scope, name, stream, pool, owner"),
         (lambda s: s.top(n=-1), "n=-1: not a whole number from 0 on"),
         (lambda s: s.top(n=True), "n needs a value"),
         (lambda s: s.new(since="x"), 'since=\'x\': "x" is not a time; use for example 1.5s, 200ms, 70us, or a timestamp in microseconds as in time_us'),
         (lambda s: s.new(by="owner"), f"{FILE}: new counts blocks, which have no owners; leave out by='owner'"),
-        (lambda s: s.at("--json"), '"--json": not a moment; use an event number, start, peak or end'),
+        (lambda s: s.at("--json"), '"--json": not a moment; use an event number, start, peak, oom or end'),
         (lambda s: s.leaks_older_than("x"), "events='x': not a whole number from 0 on"),
         (lambda s: s.leaks_between("a", "--json"), "second='--json': a scope name that starts with - is not supported"),
         (lambda s: s.timeline(by="size"), "by='size': not one of event, time"),
@@ -40,8 +40,8 @@ def snapshot():
         (lambda s: s.slim(min_size="a' for '--b"), f"min_size=\"a' for '--b\": \"a' for '--b\" {NO_SIZE}"),
         (lambda s: s.slim(events="\n\nUsage: x"), f"events='\\n\\nUsage: x': \"\\n\\nUsage: x\" {NO_RANGE}"),
         (lambda s: memreel.merge([]), "no snapshot given"),
-        (lambda s: memreel.diff(s, s, at="x"), "at='x': not a moment; use an event number, start, peak or end"),
-        (lambda s: s.ask(["top", "--at", "bad", s.name]), "invalid value 'bad' for '--at <WHEN>': not a moment; use an event number, start, peak or end"),
+        (lambda s: memreel.diff(s, s, at="x"), "at='x': not a moment; use an event number, start, peak, oom or end"),
+        (lambda s: s.ask(["top", "--at", "bad", s.name]), "invalid value 'bad' for '--at <WHEN>': not a moment; use an event number, start, peak, oom or end"),
         (lambda s: s.ask(["nonsense"]), "unrecognized subcommand 'nonsense'"),
     ],
 )

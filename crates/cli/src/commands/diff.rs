@@ -58,7 +58,7 @@ Examples:
 Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// Compare both snapshots at this moment: start, peak, end or an event number
+    /// Compare both snapshots at this moment: start, peak, oom, end or an event number
     #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
     at: At,
 

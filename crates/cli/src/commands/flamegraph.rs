@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N|heap|all", default_value = "all", value_parser = device)]
     device: Devices,
 
-    /// Show this moment: an event number, start, peak or end
+    /// Show this moment: an event number, start, peak, oom or end
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     at: At,
 

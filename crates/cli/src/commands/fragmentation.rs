@@ -58,9 +58,10 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
 
-    /// Show free pieces and pinned segments at this moment: an event number, start, peak or end
-    #[arg(long, value_name = "WHEN", default_value = "end", value_parser = moment::parse)]
-    at: At,
+    /// Show free pieces and pinned segments at this moment: an event number, start, peak, oom (the last failed
+    /// request) or end [default: oom if a request failed, or else end]
+    #[arg(long, value_name = "WHEN", value_parser = moment::parse)]
+    at: Option<At>,
 
     /// Show at most COUNT pinned segments, streams and pools
     #[arg(short, value_name = "COUNT", default_value_t = 10)]
@@ -70,7 +71,11 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     each_device(&options.input, out, |asked, out| {
         let history = asked.history();
-        let found = history.fragmentation(options.at.moment(history)?);
+        let moment = match options.at {
+            Some(at) => at.moment(history)?,
+            None => moment::last_oom(history).unwrap_or_else(|| history.end()),
+        };
+        let found = history.fragmentation(moment);
         let sites = Sites::new(history, 3);
         if options.input.json {
             print_object(options, asked, &found, &sites, out)?;

@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use memreel_snapshot::{
+    Action,
     analysis::{DeviceHistory, EarlierPeak},
     history::{Moment, Trust},
+    model::TraceEntry,
 };
 
 use crate::{
@@ -21,20 +23,23 @@ pub(crate) enum At {
     Peak,
     /// After the last event.
     End,
+    /// When the last request failed.
+    Oom,
     /// After the event with this number, counted from 0.
     Entry(usize),
 }
 
-/// Reads `start`, `peak`, `end`, `now` (the end) or the number of an event.
+/// Reads `start`, `peak`, `oom`, `end`, `now` (the end) or the number of an event.
 pub(crate) fn parse(text: &str) -> Result<At, String> {
     match text {
         "start" => Ok(At::Start),
         "peak" => Ok(At::Peak),
         "end" | "now" => Ok(At::End),
+        "oom" => Ok(At::Oom),
         _ => text
             .parse()
             .map(At::Entry)
-            .map_err(|_| "not a moment; use an event number, start, peak or end".to_owned()),
+            .map_err(|_| "not a moment; use an event number, start, peak, oom or end".to_owned()),
     }
 }
 
@@ -46,6 +51,9 @@ impl At {
             At::Start => Ok(Moment::START),
             At::Peak => Ok(history.peak().moment),
             At::End => Ok(history.end()),
+            At::Oom => last_oom(history).ok_or_else(|| {
+                Failure::usage(format!("no request failed on device {}; use peak or end", history.device()))
+            }),
             At::Entry(entry) if entry < n => Ok(Moment::after(entry)),
             At::Entry(entry) => {
                 let known =
@@ -54,6 +62,12 @@ impl At {
             }
         }
     }
+}
+
+/// Returns the moment of the last request that failed.
+pub(crate) fn last_oom(history: &DeviceHistory<'_>) -> Option<Moment> {
+    let is_oom = |entry: &TraceEntry| entry.action == Some(Action::Oom);
+    history.entries().iter().rposition(is_oom).map(Moment::after)
 }
 
 /// Returns how long a history is, as the end of a count of its events.

@@ -58,7 +58,7 @@ Examples:
 Exit status: 0 success; 2 usage error; 3 a file cannot be read or is not a
 snapshot.")]
 pub(crate) struct Options {
-    /// The moment: an event number, start, peak or end. If only one file is given, it may be left out; it
+    /// The moment: an event number, start, peak, oom or end. If only one file is given, it may be left out; it
     /// is then the end
     #[arg(value_name = "WHEN", value_parser = |text: &str| Ok::<_, Infallible>(Word::read(text)))]
     at: Option<Word>,

@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) input: Input,
 
-    /// Show this moment: an event number, start, peak or end
+    /// Show this moment: an event number, start, peak, oom or end
     #[arg(long, value_name = "WHEN", default_value = "peak", value_parser = moment::parse)]
     pub(super) at: At,
 

@@ -113,6 +113,31 @@ fn an_unreadable_file_is_reported_and_the_next_one_answered() {
     }
 }
 
+/// A program may go on after a request failed, and free everything.
+#[test]
+fn the_failed_request_is_a_moment() {
+    let failed = "torch-2.11/ranks/rank1.pickle";
+    let object =
+        |words: &[&str]| -> Value { serde_json::from_str(answer(words).lines().last().unwrap()).unwrap() };
+    let oom: Value =
+        serde_json::from_slice(&run(&["oom", "--json", "--device", "1", failed]).stdout).unwrap();
+    let entry = oom["oom"]["event"].as_u64().unwrap().to_string();
+    for words in [["at"].as_slice(), &["top", "--at"], &["fragmentation", "--at"]] {
+        let of = |at: &str| object(&[words, &[at, "--json", "--device", "1", failed]].concat());
+        assert_eq!(of("oom"), of(&entry), "{words:?}");
+        assert_ne!(of("oom"), of("start"), "{words:?}");
+    }
+    let [default, at_oom] = [&[][..], &["--at", "oom"]]
+        .map(|at| object(&[&["fragmentation", "--json", "--device", "1"], at, &[failed]].concat()));
+    assert_eq!(default, at_oom);
+    let refused = run(&["top", "--at", "oom", "torch-2.11/snapshots/transformer_all_stacks.pickle"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("no request failed on device 0"),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn figures_in_json() {
     let file = "torch-2.11/snapshots/oom_fragment.pickle";
