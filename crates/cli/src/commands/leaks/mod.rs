@@ -26,6 +26,7 @@ use crate::{
         fit::shortened,
         percent, print_text, print_warnings,
         rest::print_rest,
+        shell_word,
         sites::{figures, heading, print_rows, sum},
         warnings::program_failure,
     },
@@ -201,6 +202,9 @@ fn print_sites(
             out,
         )?;
     }
+    if n_leaks + n_grew == 0 {
+        print_freed_at_exit(asked, held, out)?;
+    }
     // What is held is last.
     let (leaks, others) = found.split_at(n_leaks + n_grew + n_doubtful);
     print_list(leaks, held, options.listing.n, sites, out)?;
@@ -214,6 +218,24 @@ fn print_sites(
     let another = if leaks.is_empty() { "" } else { "another " };
     print_text(format!("{another}{bytes} is held at the end, by {}", count(others.len(), "site")), out)?;
     print_list(others, held, options.listing.n, sites, out)
+}
+
+/// Says how to look at the peak, if little of it is left: a program that frees everything when it exits leaks until then.
+fn print_freed_at_exit(asked: &Asked<'_>, held_bytes: u64, out: &mut impl Write) -> io::Result<()> {
+    let history = asked.history();
+    let peak = history.peak();
+    let Some(event) = peak.moment.entry().filter(|_| held_bytes < peak.allocated_bytes / 10) else {
+        return Ok(());
+    };
+    let what = format!(
+        "note: {} was in use after event {event}, and most of it was freed by the end; to see what grew until then:",
+        Bytes(peak.allocated_bytes)
+    );
+    print_text(what, out)?;
+    let device = if asked.is_one_of_several { format!(" --device {}", asked.device) } else { String::new() };
+    let file = shell_word(&asked.opened.name);
+    writeln!(out, "  memreel slim --events ..{}{device} -o until-peak.pickle {file}", event + 1)?;
+    writeln!(out, "  memreel leaks until-peak.pickle")
 }
 
 fn print_list(

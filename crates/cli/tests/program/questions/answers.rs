@@ -8,7 +8,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{answer, fixture, memreel, run};
 
@@ -136,6 +136,47 @@ fn the_failed_request_is_a_moment() {
         String::from_utf8_lossy(&refused.stderr).contains("no request failed on device 0"),
         "{refused:?}"
     );
+}
+
+/// A server that frees what it holds when it exits leaks until then.
+#[test]
+fn what_an_exit_frees_can_be_looked_at_before() {
+    let frame = |name: &str| json!([{"name": name, "filename": "server.c", "line": 5}]);
+    let event = |(action, addr, name): (&str, u64, &str)| json!({"action": action, "addr": addr, "size": 4096, "stream": 0, "time_us": addr, "frames": frame(name)});
+    let mut events = vec![
+        json!({"action": "segment_alloc", "addr": 0, "size": 1 << 24, "stream": 0, "time_us": 0, "frames": []}),
+    ];
+    for n in 1..=600_u64 {
+        let buffer = ["alloc", "free_requested", "free_completed"].map(|action| event((action, 0, "handle")));
+        events.extend(buffer.into_iter().chain([event(("alloc", 4096 * n, "remember"))]));
+    }
+    for n in 1..=600 {
+        events.extend(["free_requested", "free_completed"].map(|action| event((action, 4096 * n, "forget"))));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let segment = json!({
+        "device": 0, "address": 0, "total_size": 1 << 24, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": 0,
+        "segment_type": "large", "segment_pool_id": [0, 0], "is_expandable": false, "frames": [],
+        "blocks": [{"address": 0, "size": 1 << 24, "requested_size": 0, "state": "inactive", "frames": []}],
+    });
+    fs::write(
+        folder.path().join("server.json"),
+        json!({"segments": [segment], "device_traces": [events]}).to_string(),
+    )
+    .unwrap();
+    let run = |words: &[&str]| {
+        let output = memreel(words).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = run(&["leaks", "server.json"]);
+    let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("  memreel ")).collect();
+    let [slim, leaks] = &commands[..] else { panic!("{text}") };
+    assert!(!text.contains("a leak of"), "{text}");
+    run(&slim.split(' ').collect::<Vec<_>>());
+    let before = run(&leaks.split(' ').collect::<Vec<_>>());
+    assert!(before.contains("a leak of 2.3") && before.contains("remember (server.c:5)"), "{before}");
+    assert!(!before.contains("was freed by the end"), "{before}");
 }
 
 #[test]
