@@ -25,9 +25,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each finding is printed as `FILE: E21 PLACE: TEXT`: the severity and number of
-the broken rule (see schema/snapshot.md), where it is broken, and how. E: some
-reader fails or shows wrong figures. W: viewers draw misleading pictures. P: a
-harmless difference from what PyTorch writes.
+the broken rule (see schema/snapshot.md), where it is broken, and how. E (error):
+some reader fails or shows wrong figures. W (warning): viewers draw misleading
+pictures. P (PyTorch): a harmless difference from what PyTorch writes.
 
 Examples:
   memreel validate --severity w snapshot.pickle
@@ -134,6 +134,14 @@ fn summarize(
     match refusal {
         Some(refused) => print_text(format!("{file}: refused: {refused}"), out),
         None if findings.is_empty() => print_text(format!("{file}: valid"), out),
-        None => print_text(format!("{file}: {errors} E, {warnings} W, {differences} P"), out),
+        None => {
+            let plural = |n| if n == 1 { "" } else { "s" };
+            let [es, ws, ps] = [errors, warnings, differences].map(plural);
+            let differences = format!("{differences} difference{ps} from PyTorch (P)");
+            print_text(
+                format!("{file}: {errors} error{es} (E), {warnings} warning{ws} (W), {differences}"),
+                out,
+            )
+        }
     }
 }

@@ -237,7 +237,7 @@ fn odd_files_are_read() {
             "segments alone",
             fixture("synthetic/torch-2.11-segment-list.pickle"),
             1,
-            "E1 snapshot: a bare list",
+            "E1 snapshot: this is a bare list",
         ),
     ];
     let folder = tempfile::tempdir().unwrap();

@@ -22,14 +22,20 @@ fn warnings_are_printed_and_do_not_fail() {
     let output = run(&["validate", WRAPPED]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
-    assert!(text.starts_with(&format!("{WRAPPED}: W21 device_traces[0]: 4 frees")), "{text}");
-    assert!(text.ends_with(&format!("{WRAPPED}: 0 E, 3 W, 0 P\n")), "{text}");
+    assert!(text.starts_with(&format!("{WRAPPED}: W21 device_traces[0]: 4 blocks are freed")), "{text}");
+    assert!(
+        text.ends_with(&format!("{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from PyTorch (P)\n")),
+        "{text}"
+    );
 }
 
 #[test]
 fn severity_hides_findings_but_not_the_summary() {
     let output = run(&["validate", "--severity", "e", WRAPPED]);
-    assert_eq!(stdout(&output), format!("{WRAPPED}: 0 E, 3 W, 0 P\n"));
+    assert_eq!(
+        stdout(&output),
+        format!("{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from PyTorch (P)\n")
+    );
     let output = run(&["validate", "--severity", "W", BROKEN]);
     let letters: String =
         stdout(&output).lines().filter_map(|line| line.split(": ").nth(1)?.chars().next()).collect();
@@ -40,7 +46,7 @@ fn severity_hides_findings_but_not_the_summary() {
 fn an_error_makes_the_status_1() {
     let output = run(&["validate", CLEAN, BROKEN, CLEAN]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stdout(&output).contains(&format!("{BROKEN}: E2 device_traces: is empty")));
+    assert!(stdout(&output).contains(&format!("{BROKEN}: E2 device_traces: the list is empty")));
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Value {
             Value::None => "None",
             Value::Bool(_) => "a bool",
             Value::Int(_) => "an int",
-            Value::Big(_) => "an int beyond 64 bits",
+            Value::Big(_) => "an int wider than 64 bits",
             Value::Float(_) => "a float",
             Value::Text(_) => "a str",
             Value::Bytes(_) => "bytes",

@@ -44,10 +44,14 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
         entry.shape = shape.0;
         count += usize::from(shape.1);
     }
-    changes.add("", "named the entries without category \"unknown\", which the viewer looks for", count);
+    changes.add(
+        "",
+        "gave entries without a category the category \"unknown\", which older viewers need",
+        count,
+    );
     if count == 0 {
         mark(snapshot);
-        changes.add("", "added a marker of category \"unknown\", which the viewer looks for", 1);
+        changes.add("", "added a marker of the category \"unknown\", which older viewers need", 1);
     }
 }
 

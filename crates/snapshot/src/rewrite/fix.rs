@@ -43,7 +43,7 @@ pub struct Fixed {
 /// use memreel::{rewrite::fix, snapshot::Snapshot};
 /// let bare: Snapshot = serde_json::from_str("[]")?;
 /// let fixed = fix(bare);
-/// assert_eq!(fixed.changes[0].to_string(), "made a snapshot of a bare list of segments");
+/// assert_eq!(fixed.changes[0].to_string(), "turned a bare list of segments into a snapshot");
 /// assert_eq!(fixed.snapshot.device_traces.len(), 1);
 /// # Ok::<(), serde_json::Error>(())
 /// ```

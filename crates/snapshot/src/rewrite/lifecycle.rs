@@ -18,7 +18,7 @@ const COMPLETED: &str = "added the missing free_completed";
 const REQUESTED: &str = "added the missing free_requested";
 const FREED: &str = "added the missing free";
 const ALLOCATED: &str = "added the missing alloc of a block in use at the end";
-const RESIZED: &str = "gave an event the size of its block";
+const RESIZED: &str = "set the size of an event to that of its block";
 const UNMAPPED: &str = "added the missing segment_free or segment_unmap";
 
 /// Adds the events that must have happened between the entries of a trace and after them.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What sorting a trace is called in a list of changes.
-pub(super) const SORTED: &str = "sorted entries by time, as before the ring was resized";
+pub(super) const SORTED: &str = "sorted entries by time, as they were before the ring was resized";
 
 /// Returns a trace that is out of order sorted by time, and how many entries that moves, if it leaves fewer
 /// contradictions, or none. Entries of one time keep their order, and undated ones stay behind the entry

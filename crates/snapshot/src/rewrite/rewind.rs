@@ -20,10 +20,10 @@ use crate::{
     words::{Action, Address, BlockState, SeededSet, torch::DRIVER_PAGE_BYTES},
 };
 
-const ALLOCATED: &str = "added the missing alloc, where its memory was free again";
+const ALLOCATED: &str = "added the missing alloc where the memory of the block was free again";
 const SEGMENT_ALLOCATED: &str = "added the missing segment_alloc";
 const SEGMENT_FREED: &str = "added the missing segment_free of a segment that contained blocks";
-const LIFE: &str = "dropped events of blocks that contradict the segments";
+const LIFE: &str = "dropped block events that contradict the segments";
 const SEGMENT: &str = "dropped segment events that contradict the segments";
 
 /// A block in use at one point.

@@ -21,7 +21,7 @@ use crate::{
 /// A sound trace takes one round, a broken one two; only random entries take more.
 const MAX_ROUNDS: usize = 8;
 
-const CONTESTED: &str = "dropped events that contradict others and the segments";
+const CONTESTED: &str = "dropped events that contradict other events and the segments";
 
 /// The entries that are repaired; the rest is dropped.
 #[derive(Clone, Copy, Debug)]

@@ -18,12 +18,12 @@ pub(super) fn fix(snapshot: &mut Snapshot, changes: &mut Changes) {
     if snapshot.top_level == TopLevel::SegmentList {
         snapshot.top_level = TopLevel::Dictionary;
         fields.iter().for_each(|(key, field)| snapshot.shape.set((*key).into(), Slot::Field(*field)));
-        changes.add("", "made a snapshot of a bare list of segments", 1);
+        changes.add("", "turned a bare list of segments into a snapshot", 1);
     }
     for (key, field) in fields {
         if !snapshot.shape.has(field) {
             snapshot.shape.set(key.into(), Slot::Field(field));
-            changes.add(key, "added the list, which was missing", 1);
+            changes.add(key, "added the missing list", 1);
         }
     }
     fix_negative_addresses(snapshot, changes);
@@ -57,7 +57,7 @@ fn fix_negative_addresses(snapshot: &mut Snapshot, changes: &mut Changes) {
         segment.blocks.iter_mut().for_each(|block| fix(&mut block.shape));
     }
     snapshot.device_traces.iter_mut().flatten().for_each(|entry| fix(&mut entry.shape));
-    changes.add("addresses", "made negative addresses unsigned", n);
+    changes.add("addresses", "rewrote negative addresses as unsigned", n);
 }
 
 fn with_unsigned_address(shapes: &mut Shapes, at: usize) -> Option<ShapeId> {
@@ -90,7 +90,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
             missing.slots.clone_from(&shape.slots);
             shapes.iter().for_each(|(key, field)| missing.set((*key).into(), Slot::Field(*field)));
             segment.shape = snapshot.shapes.intern(missing);
-            changes.add("segments", "added keys that the viewer needs", shapes.len());
+            changes.add("segments", "added missing keys that the viewer needs", shapes.len());
         }
         if let Some(shape) = without_odd_frames(&mut segment.stack, segment.shape, &mut snapshot.shapes) {
             segment.shape = shape;
@@ -100,7 +100,7 @@ fn fix_blocks(snapshot: &mut Snapshot, changes: &mut Changes) {
         let filled = segment.blocks.iter().fold(0u64, |sum, block| sum.saturating_add(block.size));
         if filled > segment.total_size {
             segment.total_size = filled;
-            changes.add("segments", "made a segment as large as its blocks", 1);
+            changes.add("segments", "set the size of a segment to that of its blocks", 1);
         } else if filled < segment.total_size {
             let shape = *filler.get_or_insert_with(|| snapshot.shapes.intern(Shape::block()));
             segment.blocks.push(Block {
@@ -150,20 +150,20 @@ fn fix_states(segment: &mut Segment, shapes: &mut Shapes, changes: &mut Changes)
             let is_pending = shape.text("state").is_some_and(|state| state.starts_with("active_"));
             block.state = Some(if is_pending { BlockState::ActivePendingFree } else { BlockState::Inactive });
             fixed.get_or_insert_with(|| shape.clone()).set("state".into(), Slot::Field(Field::State));
-            changes.add("segments", "named the state of a block as PyTorch does", 1);
+            changes.add("segments", "changed the unknown state of a block to one of PyTorch's", 1);
         }
         if shape.has(Field::Frames) && !shape.has(Field::RequestedSize) {
             block.requested_size = block.size;
             let fixed = fixed.get_or_insert_with(|| shape.clone());
             fixed.set("requested_size".into(), Slot::Field(Field::RequestedSize));
-            changes.add("segments", "gave a block with frames the requested size that it needs", 1);
+            changes.add("segments", "added the missing `requested_size` of a block with `frames`", 1);
         }
         if let Some(fixed) = fixed {
             block.shape = shapes.intern(fixed);
         }
         if block.state.is_some_and(BlockState::is_active) && block.requested_size > block.size {
             block.requested_size = block.size;
-            changes.add("segments", "reduced a block's requested size to fit", 1);
+            changes.add("segments", "reduced the requested size of a block to the size of the block", 1);
         }
     }
 }

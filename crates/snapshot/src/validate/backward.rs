@@ -115,8 +115,8 @@ impl Replay<'_> {
             Some((other, _)) if other == life.address => return,
             Some((other, _)) => {
                 let address = life.address;
-                let what =
-                    format_args!("{address:#x} overlaps the block at {other:#x}, live at the same time");
+                let what = "which is in use at the same time";
+                let what = format_args!("the block at {address:#x} overlaps the block at {other:#x}, {what}");
                 self.report.error(Rule::BlockOverlap, place, what);
             }
             None => {}
@@ -130,12 +130,14 @@ impl Replay<'_> {
             None => {
                 self.is_outside = true;
                 let address = life.address;
-                let what = "is in no segment at that time; the viewer's state history throws";
+                let what =
+                    "is not in any segment at that time, so the viewer's state history throws an error";
                 self.report.error(Rule::BlockInSegment, at, format_args!("the block at {address:#x} {what}"));
             }
             Some((_, span)) if span.value.stream != life.stream => {
                 let (segment, block) = (span.value.stream, life.stream);
-                let what = format_args!("on stream {block}, in a segment of stream {segment}");
+                let what =
+                    format_args!("the block is on stream {block}, but its segment is on stream {segment}");
                 self.report.warning(Rule::BlockInSegment, at, what);
             }
             Some(_) => {}
@@ -146,12 +148,12 @@ impl Replay<'_> {
     fn check_empty(&mut self, start: Address, end: Address, index: usize, at: EntryPlace) {
         let Some((address, _)) = self.held.overlapping(start, end) else { return };
         self.is_outside = true;
-        let what = format_args!("the block at {address:#x} is live before this segment is there");
+        let what = format_args!("the block at {address:#x} is in use before this segment exists");
         // Viewers undo what comes after the selected event, so never the first.
         if index == 0 {
-            self.report.warning(Rule::BlockInSegment, at, format_args!("{what}: its alloc is missing"));
+            self.report.warning(Rule::BlockInSegment, at, format_args!("{what}; its alloc event is missing"));
         } else {
-            let what = format_args!("{what}; the viewer's state history throws");
+            let what = format_args!("{what}, so the viewer's state history throws an error");
             self.report.error(Rule::BlockInSegment, at, what);
         }
     }
@@ -173,17 +175,18 @@ impl Replay<'_> {
         let (start, end) = (entry.address, entry.end());
         let what = match obstacle {
             Obstacle::SegmentMissing => format!(
-                "a segment at {start:#x}, but there is none later and no segment_free: the viewer removes \
-                 another instead"
+                "this event adds a segment at {start:#x}, but later there is neither a segment nor a segment_free \
+                 there, so the viewer removes another segment instead"
             ),
             Obstacle::SegmentResized { end: later } => {
                 // The segment was not there before, whatever its size.
                 self.ranges.remove(start);
-                format!("a segment of {} bytes at {start:#x}, but later it has {}", entry.size, later - start)
+                let (now, later) = (entry.size, later - start);
+                format!("the segment at {start:#x} has {now} bytes here, but {later} bytes later")
             }
             Obstacle::RangeMissing => format!(
-                "the range {start:#x} to {end:#x} is not inside one segment later, and no segment_unmap took \
-                 it: the viewer throws"
+                "the range {start:#x} to {end:#x} is not inside one segment later, and no segment_unmap removes \
+                 it, so the viewer throws an error"
             ),
             Obstacle::Overlapped { by } => {
                 format!("the range {start:#x} to {end:#x} overlaps the segment at {by:#x}")
@@ -199,7 +202,8 @@ impl Replay<'_> {
         let is_wrong = if self.n_unrounded == 0 { said != known } else { said < known };
         if is_wrong {
             let least = if self.n_unrounded == 0 { "" } else { "at least " };
-            let what = format_args!("says {said} active bytes, the replay has {least}{known} here");
+            let what =
+                format_args!("`size` is {said}, but in the replay, {least}{known} bytes are in use here");
             self.report.warning(Rule::SnapshotEntries, at, what);
         }
     }

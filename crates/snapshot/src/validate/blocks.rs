@@ -60,8 +60,9 @@ impl<'a> Check<'a> {
             .all(|field| keys::has_field(self.snapshot, segment.shape, field));
         if let Some(sum) = self.sum(segment).filter(|sum| *sum != segment.total_size && has_total) {
             let total = segment.total_size;
-            let what = "the tool `stats` asserts that they are equal, the viewer draws past the end";
-            let what = format_args!("its blocks make {sum} bytes, its total_size is {total}; {what}");
+            let what =
+                "PyTorch's tool `stats` requires both to be equal, and the viewer may draw past the end";
+            let what = format_args!("`total_size` is {total}, but its blocks add up to {sum} bytes; {what}");
             report.error(Rule::BlockSizes, place, what);
         }
         self.addresses(segment, place, report);
@@ -74,22 +75,23 @@ impl<'a> Check<'a> {
         let facts = self.table.facts(block.shape);
         Issue::report_all(&facts.issues, place, report);
         if facts.lacks(Field::Size) {
-            report.error(Rule::BlockSizes, place, "no `size`: viewers and tools need it");
+            report.error(Rule::BlockSizes, place, "`size` is missing; viewers and tools need it");
         }
         if facts.lacks(Field::State) {
-            report.error(Rule::BlockState, place, "no `state`: viewers and tools need it");
+            report.error(Rule::BlockState, place, "`state` is missing; viewers and tools need it");
         }
-        if let Some(missing) = keys::missing(schema::BLOCK, facts, &CUSTOMARY) {
-            let what = format_args!("no {missing}; PyTorch since 2.1 writes it");
+        if let Some(what) = keys::missing(schema::BLOCK, facts, &CUSTOMARY, "PyTorch 2.1 and later write") {
             report.pytorch(Rule::SegmentKeys, place, what);
         }
         if facts.lacks(Field::RequestedSize) && facts.has(Field::Frames) {
-            let what = "`frames` without `requested_size`: the viewer's totals become NaN";
+            let what =
+                "`requested_size` is missing although there is `frames`, so the viewer's totals become NaN";
             report.error(Rule::RequestedSize, place, what);
         }
         let shape = keys::shape_of(self.snapshot, block.shape);
         if shape.is_some_and(|shape| !keys::is_ordered(shape, schema::names(schema::BLOCK))) {
-            let what = "PyTorch's order is address, size, requested_size, state, frames";
+            let what =
+                "the keys are not in PyTorch's order, which is address, size, requested_size, state, frames";
             report.pytorch(Rule::SegmentKeys, place, what);
         }
     }
@@ -111,14 +113,15 @@ impl<'a> Check<'a> {
         }
         let (size, requested) = (block.size, block.requested_size);
         if size == 0 {
-            report.error(Rule::BlockSizes, place, "a block of 0 bytes");
+            report.error(Rule::BlockSizes, place, "`size` is 0, but a block cannot be empty");
         } else if is_paged && !size.is_multiple_of(ROUNDING_BYTES) {
-            let what = format_args!("{size} bytes; PyTorch's blocks are multiples of 512");
+            let what =
+                format_args!("`size` is {size}, but the sizes of PyTorch's blocks are multiples of 512");
             report.pytorch(Rule::Granularity, place, what);
         }
         let is_active = block.state.is_some_and(BlockState::is_active);
         if is_active && facts.has(Field::RequestedSize) && requested > size {
-            let what = format_args!("requested {requested} bytes of a block of {size}");
+            let what = format_args!("`requested_size` is {requested}, but the block's `size` is only {size}");
             report.error(Rule::RequestedSize, place, what);
         }
     }
@@ -152,9 +155,9 @@ impl<'a> Check<'a> {
             }
             if facts.has(Field::Address) && block.address != expected {
                 let address = block.address;
-                let what = "the segment's address and the sizes before it make";
+                let what = "but the segment's address plus the sizes of the blocks before it is";
                 let place = place.block(index);
-                let what = format_args!("at {address:#x}, but {what} {expected:#x}");
+                let what = format_args!("`address` is {address:#x}, {what} {expected:#x}");
                 report.error(Rule::BlockAddresses, place, what);
                 return;
             }
@@ -167,7 +170,7 @@ impl<'a> Check<'a> {
         let is_free = |block: &Block| block.state == Some(BlockState::Inactive);
         for (index, pair) in segment.blocks.windows(2).enumerate() {
             if is_free(&pair[0]) && is_free(&pair[1]) {
-                let what = "inactive like the block before it; PyTorch merges the two";
+                let what = "this block and the one before it are both inactive; PyTorch merges such blocks";
                 report.pytorch(Rule::Granularity, place.block(index + 1), what);
             }
         }

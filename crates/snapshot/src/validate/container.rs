@@ -15,7 +15,8 @@ const MANY_ENTRIES: usize = 500_000;
 
 pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
     if snapshot.top_level == TopLevel::SegmentList {
-        let what = "a bare list of segments: PyTorch's tools take it, the viewer does not; save a dict";
+        let what = "this is a bare list of segments, which PyTorch's tools accept but the viewer does not; save a \
+                    dict with `segments` and `device_traces` instead";
         report.error(Rule::TopLevelKeys, "snapshot", what);
         return;
     }
@@ -27,7 +28,7 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
     check_values(snapshot, report);
     if !super::keys::is_ordered(&snapshot.shape, schema::names(schema::SNAPSHOT)) {
         let order: Vec<_> = schema::names(schema::SNAPSHOT).collect();
-        let what = format_args!("PyTorch writes the keys in the order {order:?}");
+        let what = format_args!("the keys are not in PyTorch's order, which is {order:?}");
         report.pytorch(Rule::TopLevelKeys, "snapshot", what);
     }
     check_traces(snapshot, report);
@@ -36,9 +37,11 @@ pub(super) fn check(snapshot: &Snapshot, report: &mut Report) {
 fn check_list(shape: &Shape, key: &str, field: Field, report: &mut Report) {
     let what = match shape.slot(key) {
         Some(Slot::Field(found)) if *found == field => return,
-        Some(Slot::Value(Value::List(_))) => "holds something that is not a list".to_owned(),
-        Some(Slot::Value(value)) => format!("is {}, not a list", value.kind()),
-        _ => "is missing: viewers throw \"not iterable\"".to_owned(),
+        Some(Slot::Value(Value::List(_))) => {
+            "one of the elements is not a list; write one list of entries for each device".to_owned()
+        }
+        Some(Slot::Value(value)) => format!("this is {}; expected a list", value.kind()),
+        _ => "this key is missing, so viewers throw the error \"not iterable\"".to_owned(),
     };
     report.error(Rule::TopLevelKeys, key, what);
 }
@@ -46,7 +49,10 @@ fn check_list(shape: &Shape, key: &str, field: Field, report: &mut Report) {
 fn check_other_key(key: &str, slot: &Slot, report: &mut Report) {
     let Slot::Value(value) = slot else { return };
     if matches!(key, "host_segments" | "host_traces" | "external_annotations") {
-        let what = format_args!("is {} that is not a list of records", value.kind());
+        let what = match value {
+            Value::List(_) => "this is a list, but not of dicts with str keys".to_owned(),
+            _ => format!("this is {}; expected a list of dicts with str keys", value.kind()),
+        };
         report.pytorch(Rule::TopLevelKeys, key, what);
     }
 }
@@ -67,14 +73,16 @@ fn check_values(snapshot: &Snapshot, report: &mut Report) {
 
 fn check_traces(snapshot: &Snapshot, report: &mut Report) {
     if snapshot.shape.has(Field::DeviceTraces) && snapshot.device_traces.is_empty() {
-        let what = "is empty: the viewer offers no device and throws; write at least one (empty) list";
+        let what = "the list is empty, so the viewer finds no device and throws an error; write at least one inner \
+                    list, which may be empty";
         report.error(Rule::TraceForEveryDevice, "device_traces", what);
     }
     for (device, trace) in snapshot.device_traces.iter().enumerate() {
         if trace.len() > MANY_ENTRIES {
-            let what = "browsers cannot list more than about 600 000; bound the trace with max_entries";
+            let what = "but browsers cannot list more than about 600 000; limit it with max_entries";
             let place = super::place::TracePlace::Device(device);
-            report.warning(Rule::FileSize, place, format_args!("{} entries: {what}", trace.len()));
+            let what = format_args!("this trace has {} entries, {what}", trace.len());
+            report.warning(Rule::FileSize, place, what);
         }
     }
 }

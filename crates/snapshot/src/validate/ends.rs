@@ -31,13 +31,14 @@ pub(super) fn check(trace: &WalkedTrace<'_>, end: &FinalState<'_>, snapshot: &Sn
     }
     if n_unnamed > 0 {
         let why = if trace.entries.is_empty() {
-            "the trace is empty: was recording on?"
+            "the trace is empty; was recording enabled?"
+        } else if n_unnamed == 1 {
+            "it was allocated before recording started, or the ring dropped its events"
         } else {
-            "they were allocated before recording started, or the ring lost their alloc"
+            "they were allocated before recording started, or the ring dropped their events"
         };
-        let blocks = if n_unnamed == 1 { "active block" } else { "active blocks" };
-        let have = if n_unnamed == 1 { "has" } else { "have" };
-        let what = format_args!("{n_unnamed} {blocks} ({unnamed_bytes} bytes) {have} no event: {why}");
+        let blocks = if n_unnamed == 1 { "block in use has" } else { "blocks in use have" };
+        let what = format_args!("{n_unnamed} {blocks} no events ({unnamed_bytes} bytes); {why}");
         report.warning(Rule::FinalState, trace.place, what);
     }
     check_missing(trace, end, report);
@@ -53,27 +54,30 @@ fn check_block(
 ) {
     let (block, name) = (&found.block, trace.place);
     let Some(expected) = spot.state.as_block() else {
-        let what = format_args!("is active, but {name} ends with {:#x} free", block.address);
+        let what = format_args!("this block is in use, but it is free at the end of {name}");
         return report.error(Rule::FinalState, place, what);
     };
     if block.state != Some(expected) {
         let (is, should) = (block.state.map_or("", BlockState::name), expected.name());
-        report.error(Rule::FinalState, place, format_args!("is {is}, but after {name} it is {should}"));
+        let what = format_args!("`state` is {is}, but at the end of {name} the block is {should}");
+        report.error(Rule::FinalState, place, what);
     }
     let asked = spot.began_bytes;
     // The block has a requested size without the key too. Rule 24 is about the file's, and without the
     // key the block must be large enough; with it, rule 13 compares the two sizes of the block.
     let has_requested = keys::has_field(snapshot, block.shape, Field::RequestedSize);
     if has_requested && block.requested_size != asked {
-        let what = format_args!("requested_size {}, but {name} says {asked}", block.requested_size);
+        let what =
+            format_args!("`requested_size` is {}, but its event in {name} has {asked}", block.requested_size);
         report.error(Rule::FinalRequestedSize, place, what);
     } else if !has_requested && block.size < asked {
-        let what = format_args!("{} bytes, but {name} requested {asked}", block.size);
+        let what = format_args!("`size` is {}, but its event in {name} requested {asked} bytes", block.size);
         report.error(Rule::FinalRequestedSize, place, what);
     }
     let (of_segment, of_block) = (found.segment.stream, trace.lives[spot.life as usize].stream);
     if of_block != of_segment {
-        let what = format_args!("in a segment of stream {of_segment}, allocated on stream {of_block}");
+        let what = "this block was allocated on";
+        let what = format_args!("{what} stream {of_block}, but its segment is on stream {of_segment}");
         report.warning(Rule::BlockInSegment, place, what);
     }
 }
@@ -86,8 +90,10 @@ fn check_missing(trace: &WalkedTrace<'_>, end: &FinalState<'_>, report: &mut Rep
         if spot.life as usize != index || spot.state == State::Free || end.block(address).is_some() {
             continue;
         }
-        let state = if spot.state == State::Live { "live" } else { "waiting to be freed" };
-        let what = format_args!("the trace ends with {address:#x} {state}, but no active block starts there");
+        let state = if spot.state == State::Live { "allocated" } else { "waiting to be freed" };
+        let what = format_args!(
+            "at the end of the trace, the block at {address:#x} is {state}, but no segment has a block in use there"
+        );
         match life.born {
             Some(born) => report.error(Rule::FinalState, trace.place.entry(born), what),
             None => report.error(Rule::FinalState, trace.place, what),
@@ -113,12 +119,12 @@ pub(super) fn check_kinds(trace: &WalkedTrace<'_>, is_outside: bool, report: &mu
     ];
     for (kind, _) in missing.iter().filter(|(_, is_missing)| *is_missing) {
         let effect = match *kind {
-            "free_requested" => "blocks that wait for a stream count as allocated",
+            "free_requested" => "blocks that wait for a stream are counted as allocated",
             "free_requested and no free_completed" => "blocks never end in the viewer",
-            _ => "the viewer's state history throws without them",
+            _ => "the viewer's state history throws an error",
         };
-        let what = format_args!("looks like skip_actions; {effect}");
-        report.warning(Rule::MissingEvents, trace.place, format_args!("no {kind} at all: {what}"));
+        let what = format_args!("probably because of skip_actions, so {effect}");
+        report.warning(Rule::MissingEvents, trace.place, format_args!("there is no {kind} at all, {what}"));
     }
 }
 
@@ -130,17 +136,21 @@ pub(super) fn check_overflow(trace: &WalkedTrace<'_>, recorded: RecordedSettings
     if recorded.has_lost {
         let lost =
             if recorded.n_lost > 0 { format!("{} older", recorded.n_lost) } else { "older".to_owned() };
-        let what = format_args!("the settings record that the ring lost {lost} entries");
+        let what = format_args!("the settings record that the ring dropped {lost} entries");
         report.warning(Rule::FullRing, trace.place, what);
     } else if n_entries == 1 && !trace.entries.iter().all(is_of_nothing) {
-        let what = "a single entry, as recorded with enabled=\"state\": there is no history to show";
+        let what = "the trace has a single entry, as with enabled=\"state\", so there is no history to show";
         report.warning(Rule::FullRing, trace.place, what);
     } else if is_common_cap(n_entries) {
-        let what = "a usual max_entries: the ring may be full, and older entries lost";
-        report.warning(Rule::FullRing, trace.place, format_args!("{n_entries} entries, {what}"));
+        let what = "a common value of max_entries; the ring may have dropped older entries";
+        report.warning(
+            Rule::FullRing,
+            trace.place,
+            format_args!("the trace has {n_entries} entries, {what}"),
+        );
     } else if trace.tally.unknown.2.is_some_and(|first| trace.tally.first_free == Some(first)) {
-        let what = "its first free is of a block without alloc: older entries may be lost, or recording \
-                    started late";
+        let what = "the first free is of a block without an alloc event; the ring may have dropped older entries, or \
+                    recording started late";
         report.warning(Rule::FullRing, trace.place, what);
     }
 }

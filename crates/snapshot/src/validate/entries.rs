@@ -49,7 +49,7 @@ pub(super) fn check(snapshot: &Snapshot, memory: &Memory<'_>, report: &mut Repor
         check.undated(entries, place);
         if !is_readable {
             walks::check_order(entries, place, check.report);
-            let what = "not replayed, because some entries cannot be read (rules 4, 17 and 18)";
+            let what = "the trace was not replayed, because some entries cannot be read (rules 4, 17 and 18)";
             check.report.warning(Rule::Lifecycle, place, what);
         } else if let Some(memory) = memory.devices.get(device) {
             walks::check(snapshot, &recorded, device, entries, memory, check.report);
@@ -124,8 +124,8 @@ impl Check<'_> {
             self.frames.check(entry.stack, at, self.report);
         }
         if with_frames > 0 && without > 0 {
-            let what = "the context was changed while recording, or other threads recorded none";
-            let what = format_args!("{with_frames} entries with `frames` and {without} without: {what}");
+            let what = "`context` was changed while recording, or some threads recorded no stacks";
+            let what = format_args!("entries with `frames`: {with_frames}, without: {without}; {what}");
             self.report.warning(Rule::MixedStacks, place, what);
         }
         is_readable
@@ -137,11 +137,16 @@ impl Check<'_> {
         let slot = &mut self.writers[entry.shape.0 as usize];
         let writers = *slot.get_or_insert_with(|| Writers::of(shape));
         if !writers.any() {
-            self.report.pytorch(Rule::KeyOrder, at, "the keys are in neither order that PyTorch writes");
+            self.report.pytorch(
+                Rule::KeyOrder,
+                at,
+                "the keys are not in the order of either of PyTorch's two writers",
+            );
         } else if self.writer.and(writers).any() {
             self.writer = self.writer.and(writers);
         } else {
-            let what = "the keys are in the order of PyTorch's other writer than those before";
+            let what = "the keys are in the order of one of PyTorch's two writers, but those of earlier entries \
+                        are in the order of the other";
             self.report.pytorch(Rule::KeyOrder, at, what);
         }
     }
@@ -150,7 +155,7 @@ impl Check<'_> {
     fn annotate(&mut self, entry: &TraceEntry, at: EntryPlace) {
         let shape = keys::shape_of(self.snapshot, entry.shape);
         if shape.and_then(|shape| shape.text("user_metadata")).is_none_or(str::is_empty) {
-            self.report.warning(Rule::Annotate, at, "annotates with no text in `user_metadata`");
+            self.report.warning(Rule::Annotate, at, "this `annotate` entry has no text in `user_metadata`");
         }
     }
 
@@ -159,8 +164,9 @@ impl Check<'_> {
         let lacks_time = |entry: &&TraceEntry| self.table.facts(entry.shape).lacks(Field::TimeUs);
         let n_undated = entries.iter().filter(lacks_time).count();
         if n_undated > 0 {
-            let what = "the viewer shows \"Invalid Date\"; PyTorch since 2.2 writes it";
-            let what = format_args!("{n_undated} entries without `time_us`: {what}");
+            let entries = if n_undated == 1 { "entry" } else { "entries" };
+            let what = "so the viewer shows \"Invalid Date\"; PyTorch 2.2 and later write it";
+            let what = format_args!("`time_us` is missing from {n_undated} {entries}, {what}");
             self.report.warning(Rule::Times, place, what);
         }
     }
@@ -179,8 +185,8 @@ impl Check<'_> {
             }
         }
         if any {
-            let what =
-                "entries have a `category` and none is \"unknown\": the viewer throws; give one entry that";
+            let what = "entries have a `category`, but none is \"unknown\", so web viewers from before June 2026 \
+                        throw an error; give at least one entry that category";
             self.report.error(Rule::Categories, "device_traces", what);
         }
     }
@@ -189,23 +195,28 @@ impl Check<'_> {
 /// Rules 17, 18 and 28: the keys that an action needs. Returns whether the entry can be replayed.
 fn check_fields(entry: &TraceEntry, facts: &Facts, at: EntryPlace, report: &mut Report) -> bool {
     if facts.lacks(Field::Action) {
-        report.error(Rule::Action, at, "no `action`: viewers throw");
+        report.error(Rule::Action, at, "`action` is missing, so viewers throw an error");
     }
     let is_oom = entry.action == Some(Action::Oom);
     let (address, name) = if is_oom { (Field::DeviceFree, "device_free") } else { (Field::Addr, "addr") };
     if is_oom && facts.has_key(Field::Addr) {
-        report.error(Rule::EntryKeys, at, "an `oom` with `addr`; it only has `device_free`");
+        let what = "this `oom` entry has `addr`; only `device_free` belongs in it";
+        report.error(Rule::EntryKeys, at, what);
     } else if !is_oom && facts.has_key(Field::DeviceFree) {
-        report.pytorch(Rule::EntryKeys, at, "`device_free` only belongs to `oom`");
+        report.pytorch(Rule::EntryKeys, at, "`device_free` belongs only in `oom` entries");
     }
     if facts.lacks(address) {
-        report.error(Rule::EntryKeys, at, format_args!("no `{name}`: viewers throw or print NaN"));
+        report.error(
+            Rule::EntryKeys,
+            at,
+            format_args!("`{name}` is missing, so viewers throw an error or print NaN"),
+        );
     }
     if facts.lacks(Field::Size) {
-        report.error(Rule::EntryKeys, at, "no `size`: totals become NaN");
+        report.error(Rule::EntryKeys, at, "`size` is missing, so the viewer's totals become NaN");
     }
     if facts.lacks(Field::Stream) {
-        report.warning(Rule::EntryKeys, at, "no `stream`");
+        report.warning(Rule::EntryKeys, at, "`stream` is missing; PyTorch writes it in every entry");
     }
     let Some(action) = entry.action else { return facts.is_unknown_action() };
     let is_readable = facts.has(address) && facts.has(Field::Size);
@@ -220,19 +231,23 @@ fn check_meaning(entry: &TraceEntry, action: Action, facts: &Facts, at: EntryPla
     if action == Action::Snapshot {
         if entry.address != Address(0) {
             let address = entry.address;
-            let what = format_args!("a `snapshot` at {address:#x}; its address is 0");
+            let what = format_args!("`addr` of this `snapshot` entry is {address:#x}; it must be 0");
             report.error(Rule::SnapshotEntries, at, what);
         }
         if facts.has(Field::Frames) {
-            report.pytorch(Rule::SnapshotEntries, at, "a `snapshot` with `frames`; PyTorch's has none");
+            report.pytorch(
+                Rule::SnapshotEntries,
+                at,
+                "this `snapshot` entry has `frames`; PyTorch writes none",
+            );
         }
         return;
     }
     if entry.address == Address(0) && action != Action::Oom {
-        report.warning(Rule::EntryKeys, at, format_args!("`{}` at address 0", action.name()));
+        report.warning(Rule::EntryKeys, at, format_args!("`addr` of this `{}` entry is 0", action.name()));
     }
     if entry.size == 0 {
-        report.warning(Rule::EntryKeys, at, format_args!("`{}` of 0 bytes", action.name()));
+        report.warning(Rule::EntryKeys, at, format_args!("`size` of this `{}` entry is 0", action.name()));
     }
 }
 

@@ -111,7 +111,11 @@ impl<'a> WalkedTrace<'a> {
                     self.begin_unknown(index, entry);
                 } else if !was_requested {
                     self.tally.unrequested += 1;
-                    report.warning(Rule::Lifecycle, at, "free_completed without free_requested");
+                    report.warning(
+                        Rule::Lifecycle,
+                        at,
+                        "this free_completed has no free_requested before it",
+                    );
                 }
                 check_size(entry, began_bytes, at, report);
             }
@@ -136,38 +140,47 @@ impl<'a> WalkedTrace<'a> {
 
     fn displace(&mut self, entry: &TraceEntry, displaced: Displaced, at: EntryPlace, report: &mut Report) {
         let (count, state) = if displaced.was_requested {
-            (&mut self.tally.unfinished, "waiting for its free_completed")
+            (&mut self.tally.unfinished, "still waiting for its free_completed")
         } else {
-            (&mut self.tally.doubled, "live; the viewer never ends its first life")
+            (&mut self.tally.doubled, "still allocated; the viewer never ends that block")
         };
         *count += 1;
         let address = entry.address;
-        report.error(Rule::Lifecycle, at, format_args!("alloc at {address:#x}, which is {state}"));
+        report.error(
+            Rule::Lifecycle,
+            at,
+            format_args!("alloc at {address:#x}, but the block there is {state}"),
+        );
     }
 
     fn contradict(&mut self, entry: &TraceEntry, kind: Contradiction, at: EntryPlace, report: &mut Report) {
         self.tally.repeated += 1;
         if kind == Contradiction::RequestOfPending {
-            let what = "free_requested a second time, before its free_completed";
+            let what = "the free of this block is requested again before its free_completed";
             return report.error(Rule::Lifecycle, at, what);
         }
         let (action, address) = (name_of_action(entry), entry.address);
-        report.error(Rule::Lifecycle, at, format_args!("{action} at {address:#x}, which is already free"));
+        let what = format_args!("{action} at {address:#x}, but the block there is already free");
+        report.error(Rule::Lifecycle, at, what);
     }
 
     fn annotate(&self, entry: &TraceEntry, at: EntryPlace, report: &mut Report) {
         if self.walk.spot(entry.address).is_some_and(|spot| spot.state != State::Live) {
-            report.warning(Rule::Annotate, at, "annotates a block that is not live");
+            report.warning(Rule::Annotate, at, "this `annotate` entry names a block that is not allocated");
         }
     }
 
     fn report_unknown(&self, report: &mut Report) {
         let (count, bytes, Some(first)) = self.tally.unknown else { return };
         let first = self.place.entry(first);
-        let frees = if count == 1 { "free" } else { "frees" };
-        let what = "they were allocated before recording started, or the ring lost their alloc";
-        let what =
-            format_args!("{count} {frees} ({bytes} bytes) without alloc, the first at {first}: {what}");
+        let (blocks, at, were) = match count {
+            1 => ("block is", "at", "it was"),
+            _ => ("blocks are", "the first at", "they were"),
+        };
+        let what = format_args!(
+            "{count} {blocks} freed without an alloc event ({bytes} bytes), {at} {first}; {were} allocated before \
+             recording started, or the ring dropped the alloc"
+        );
         report.warning(Rule::Lifecycle, self.place, what);
     }
 }
@@ -176,7 +189,7 @@ impl<'a> WalkedTrace<'a> {
 fn check_size(entry: &TraceEntry, began_bytes: u64, at: EntryPlace, report: &mut Report) {
     if entry.size != began_bytes {
         let (action, now) = (name_of_action(entry), entry.size);
-        let what = format_args!("{action} of {now} bytes, but it started with {began_bytes}");
+        let what = format_args!("{action} of {now} bytes, but the block started with {began_bytes} bytes");
         report.error(Rule::LifeSizes, at, what);
     }
 }

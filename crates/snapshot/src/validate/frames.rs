@@ -40,7 +40,7 @@ impl<'a> Frames<'a> {
     pub(super) fn check(&mut self, stack: Option<StackIndex>, place: impl Display, report: &mut Report) {
         let Some(stack) = stack else { return };
         if stack.index() >= self.snapshot.stacks.len() {
-            report.error(Rule::Frames, place, "its stack is not in this snapshot");
+            report.error(Rule::Frames, place, "the stack of this record is not in this snapshot");
         } else if !self.faults.is_empty() && self.reported.insert(stack) {
             self.report(stack, place, report);
         }
@@ -60,12 +60,12 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
     let mut issues: Vec<Issue> = facts.issues.iter().map(copy).collect();
     for (field, name) in [(Field::Name, "name"), (Field::Filename, "filename"), (Field::Line, "line")] {
         if facts.lacks(field) {
-            let what = format!("no `{name}`: viewers throw when the stack is shown");
+            let what = format!("`{name}` is missing, so viewers throw an error when they show the stack");
             issues.push(Issue::new(Rule::Frames, Severity::Error, what));
         }
     }
     if facts.has(Field::Line) && !is_exact(frame.line) {
-        let what = format!("`line` is {}, beyond 2^53: viewers round it", frame.line);
+        let what = format!("`line` is {}, which is above 2^53, so viewers round it", frame.line);
         issues.push(Issue::new(Rule::Integers, Severity::Error, what));
     }
     for (name, text) in [("name", &frame.name), ("filename", &frame.filename)] {
@@ -75,7 +75,7 @@ fn frame_issues(snapshot: &Snapshot, frame: &Frame, table: &mut Table<'_>) -> Ve
     let is_ordered = keys::shape_of(snapshot, frame.shape)
         .is_none_or(|shape| keys::is_ordered(shape, schema::names(schema::FRAME)));
     if !is_ordered {
-        let what = "PyTorch writes the keys in the order name, filename, line".to_owned();
+        let what = "the keys are not in PyTorch's order, which is name, filename, line".to_owned();
         issues.push(Issue::new(Rule::Frames, Severity::Pytorch, what));
     }
     issues

@@ -120,28 +120,35 @@ fn issue(key: &Key, value: &Value, shape: &Shape) -> Option<Issue> {
         // Of `addr` and `device_free` only the first has a field; rule 18 is about the other.
         (Kind::Count, Value::Int(0..)) if is_second_address(key, shape) => return None,
         (Kind::Count | Kind::Int, Value::Big(_)) => {
-            format!("`{name}` is {kind}: viewers make a BigInt of it and throw")
+            format!("`{name}` is {kind}; viewers turn it into a BigInt and throw an error")
         }
         (Kind::Count, Value::Int(int)) => {
-            format!("`{name}` is {int}, which is negative; addresses and sizes are not")
+            format!("`{name}` is {int}, but addresses and sizes cannot be negative")
         }
-        (Kind::Count | Kind::Int, _) => format!("`{name}` is {kind} where an int is meant"),
+        (Kind::Count | Kind::Int, _) => format!("`{name}` is {kind}; expected an int"),
         (Kind::OneOf(all), Value::Text(text)) => return Some(unknown_text(key, text, all)),
-        (Kind::OneOf(all), _) => format!("`{name}` is {kind}, not one of {all}"),
-        (Kind::Text, _) => format!("`{name}` is {kind}, PyTorch writes a str"),
-        (Kind::Texts, _) => format!("`{name}` is {kind}, not a list of str"),
-        (Kind::Pair, _) => format!("`{name}` is {kind}, PyTorch writes a tuple of two ints"),
-        (Kind::Bool, _) => format!("`{name}` is {kind}; a bool is meant"),
-        (Kind::Pool, _) => format!("`{name}` is {kind}; a tuple of two ints of at least 0 is meant"),
-        (Kind::Name, _) => format!("`{name}` is {kind}; a str is meant"),
+        (Kind::OneOf(all), _) => format!("`{name}` is {kind}; expected one of {all}"),
+        (Kind::Text | Kind::Name, _) => format!("`{name}` is {kind}; expected a str"),
+        (Kind::Texts, _) => unlike(name, kind, "a list", "str"),
+        (Kind::Pair, _) => unlike(name, kind, "a tuple", "two ints"),
+        (Kind::Bool, _) => format!("`{name}` is {kind}; expected a bool"),
+        (Kind::Pool, _) => unlike(name, kind, "a tuple", "two non-negative ints"),
         (Kind::Line, Value::Int(-1)) => return None,
-        (Kind::Line, _) => format!("`{name}` is {kind}; an int of at least 0 is meant"),
-        (Kind::Records | Kind::Traces, _) => {
-            format!("`{name}` is {kind}; a list of dicts with str keys is meant")
-        }
-        (Kind::Dict, _) => format!("`{name}` is {kind}; a dict is meant"),
+        (Kind::Line, Value::Int(int)) => format!("`{name}` is {int}, but lines cannot be negative"),
+        (Kind::Line, _) => format!("`{name}` is {kind}; expected a non-negative int"),
+        (Kind::Records | Kind::Traces, _) => unlike(name, kind, "a list", "dicts with str keys"),
+        (Kind::Dict, _) => format!("`{name}` is {kind}; expected a dict"),
     };
     Some(Issue::new(key.rule, key.severity, what))
+}
+
+/// Describes a value that is not a container of these elements.
+fn unlike(name: &str, kind: &str, container: &str, elements: &str) -> String {
+    if kind == container {
+        format!("`{name}` is {kind}, but not of {elements}")
+    } else {
+        format!("`{name}` is {kind}; expected {container} of {elements}")
+    }
 }
 
 fn is_second_address(key: &Key, shape: &Shape) -> bool {
@@ -157,17 +164,21 @@ fn unknown_text(key: &Key, text: &str, all: &str) -> Issue {
         ("action", _) => Issue::new(
             Rule::Action,
             Severity::Warning,
-            format!("unknown action {text:?}: viewers list it but leave it out of every picture"),
+            format!(
+                "`action` is {text:?}, which is not one of {all}; viewers list the entry but do not plot it"
+            ),
         ),
         ("state", "active_awaiting_free") => Issue::new(
             Rule::BlockState,
             Severity::Error,
             format!(
-                "{text:?} is in PyTorch's documentation only; its dumps and readers have \
-                 \"active_pending_free\": write that"
+                "`state` is {text:?}, which appears only in PyTorch's documentation; its snapshots and readers use \
+                 \"active_pending_free\", so write that instead"
             ),
         ),
-        (name, _) => Issue::new(key.rule, key.severity, format!("`{name}` is {text:?}, not one of {all}")),
+        (name, _) => {
+            Issue::new(key.rule, key.severity, format!("`{name}` is {text:?}; expected one of {all}"))
+        }
     }
 }
 
@@ -181,9 +192,14 @@ pub(super) fn is_ordered<'a>(shape: &Shape, order: impl Iterator<Item = &'a str>
     places.is_sorted()
 }
 
-/// Returns the names of those of some keys that are missing, for a message; `None` if none is.
-pub(super) fn missing(keys: &[Key], facts: &Facts, wanted: &[Field]) -> Option<String> {
+/// Returns a message with the names of those of some keys that are missing, and what `uses` them, such as "PyTorch
+/// writes"; `None` if none is missing.
+pub(super) fn missing(keys: &[Key], facts: &Facts, wanted: &[Field], uses: &str) -> Option<String> {
     let lacking = wanted.iter().filter(|field| facts.lacks(**field));
     let names: Vec<String> = lacking.map(|field| format!("`{}`", schema::name_of(keys, *field))).collect();
-    (!names.is_empty()).then(|| names.join(", "))
+    let (last, others) = names.split_last()?;
+    Some(match others {
+        [] => format!("{last} is missing; {uses} it"),
+        _ => format!("{} and {last} are missing; {uses} them", others.join(", ")),
+    })
 }

@@ -32,7 +32,7 @@ fn annotations(snapshot: &Snapshot, report: &mut Report) {
     let lone_starts = pairs.iter().filter(|pair| pair.end.is_none()).count();
     let lone_ends = pairs.iter().filter(|pair| pair.start.is_none()).count();
     if lone_starts != 0 || lone_ends != 0 {
-        let what = format_args!("{lone_starts} START without END, {lone_ends} END without START");
+        let what = format_args!("annotations without a counterpart: {lone_starts} START, {lone_ends} END");
         report.pytorch(Rule::Annotations, "external_annotations", what);
     }
 }
@@ -49,17 +49,19 @@ fn check_annotation(
     Issue::report_all(&facts.issues, place, report);
     for (field, name) in [(Field::Stage, "stage"), (Field::Name, "name"), (Field::Device, "device")] {
         if facts.lacks(field) {
-            report.pytorch(Rule::Annotations, place, format_args!("no `{name}`"));
+            report.pytorch(Rule::Annotations, place, format_args!("`{name}` is missing; PyTorch writes it"));
         }
     }
     if facts.has(Field::Stage) && !matches!(&*annotation.stage, "START" | "END") {
-        let what = format_args!("stage {:?} is neither START nor END", &*annotation.stage);
+        let what = format_args!("`stage` is {:?}; expected \"START\" or \"END\"", &*annotation.stage);
         report.pytorch(Rule::Annotations, place, what);
     }
     let n_traces = snapshot.device_traces.len();
     let is_known = annotation.device.index().is_some_and(|device| device < n_traces);
     if facts.has(Field::Device) && n_traces > 0 && !is_known {
-        let what = format_args!("device {}, but {n_traces} device_traces", annotation.device);
+        let lists = if n_traces == 1 { "list" } else { "lists" };
+        let device = annotation.device;
+        let what = format_args!("`device` is {device}, but `device_traces` has only {n_traces} {lists}");
         report.pytorch(Rule::Annotations, place, what);
     }
     let numbers =
@@ -78,7 +80,7 @@ fn check_annotation(
 
 fn check_settings(settings: &Value, report: &mut Report) {
     let Value::Dict(pairs) = settings else {
-        let what = format_args!("is {}, not a dict", settings.kind());
+        let what = format_args!("this is {}; expected a dict", settings.kind());
         report.pytorch(Rule::Settings, "allocator_settings", what);
         return;
     };
@@ -88,16 +90,18 @@ fn check_settings(settings: &Value, report: &mut Report) {
                 let what = format_args!("{key:?} is {float}, which JSON cannot represent");
                 report.pytorch(Rule::Settings, "allocator_settings", what);
             }
-            Value::Bytes(_) => {
-                report.pytorch(Rule::Settings, "allocator_settings", format_args!("{key:?} is bytes"))
-            }
+            Value::Bytes(_) => report.pytorch(
+                Rule::Settings,
+                "allocator_settings",
+                format_args!("{key:?} is bytes, which JSON cannot represent"),
+            ),
             _ => {}
         }
     }
     let is_divisions =
         |(key, _): &(Value, Value)| key.as_text().is_some_and(|key| &**key == "roundup_power2_divisions");
     if pairs.iter().position(is_divisions).is_some_and(|at| at + 1 != pairs.len()) {
-        let what = "`roundup_power2_divisions` is not last, as PyTorch has it";
+        let what = "`roundup_power2_divisions` should be the last key, as in PyTorch's own snapshots";
         report.pytorch(Rule::Settings, "allocator_settings", what);
     }
 }

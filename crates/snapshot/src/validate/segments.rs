@@ -94,15 +94,15 @@ impl<'a> Check<'a, '_> {
     fn keys(&mut self, segment: &Segment, place: SegmentPlace) -> bool {
         let facts = self.table.facts(segment.shape);
         Issue::report_all(&facts.issues, place, self.report);
-        if let Some(missing) = keys::missing(schema::SEGMENT, facts, &NEEDED) {
-            let what = format_args!("no {missing}: viewers and tools need it");
+        if let Some(what) = keys::missing(schema::SEGMENT, facts, &NEEDED, "viewers and tools need") {
             self.report.error(Rule::SegmentKeys, place, what);
         }
         if facts.lacks(Field::AllocatedSize) {
-            self.report.error(Rule::SegmentSums, place, "no `allocated_size`: the tool `trace` needs it");
+            let what = "`allocated_size` is missing; PyTorch's tool `trace` needs it";
+            self.report.error(Rule::SegmentSums, place, what);
         }
-        if let Some(missing) = keys::missing(schema::SEGMENT, facts, &CUSTOMARY) {
-            let what = format_args!("no {missing}; PyTorch since 2.1 writes it");
+        let uses = "PyTorch 2.1 and later write";
+        if let Some(what) = keys::missing(schema::SEGMENT, facts, &CUSTOMARY, uses) {
             self.report.pytorch(Rule::SegmentKeys, place, what);
         }
         let is_readable = NEEDED.iter().all(|field| facts.has(*field));
@@ -124,7 +124,8 @@ impl<'a> Check<'a, '_> {
         let is_empty = segment.stack == Some(StackTable::EMPTY);
         let frames_before = is_empty && keys::is_ordered(shape, schema::names(schema::SEGMENT));
         if !frames_last && !frames_before {
-            let what = "the keys are not in PyTorch's order (frames last, or before blocks if empty)";
+            let what = "the keys are not in PyTorch's order (`frames` is last or, if it is empty, may be before \
+                        `blocks`)";
             self.report.pytorch(Rule::SegmentKeys, place, what);
         }
     }
@@ -151,7 +152,8 @@ impl<'a> Check<'a, '_> {
         }
         if facts.has(Field::SegmentPoolId) && !is_exact(segment.pool.graph.max(segment.pool.user)) {
             let pool = segment.pool;
-            let what = format_args!("`segment_pool_id` is {pool}, beyond 2^53: viewers round it");
+            let what =
+                format_args!("`segment_pool_id` is {pool}; one number is above 2^53, so viewers round it");
             self.report.error(Rule::Integers, place, what);
         }
     }
@@ -163,11 +165,14 @@ impl<'a> Check<'a, '_> {
         }
         let (device, n_traces) = (segment.device.0, self.snapshot.device_traces.len());
         if device < 0 {
-            let what = format_args!("device {device}: ordinals start at 0");
+            let what = format_args!("`device` is {device}, but devices are numbered from 0");
             self.report.error(Rule::TraceForEveryDevice, place, what);
         } else if self.has_traces() && usize::try_from(device).map_or(true, |device| device >= n_traces) {
-            let what = "the viewer cannot show it; add an (empty) list for each device";
-            let what = format_args!("device {device}, but {n_traces} device_traces: {what}");
+            let lists = if n_traces == 1 { "list" } else { "lists" };
+            let what =
+                "so the viewer cannot show this segment; add a list, which may be empty, for each device";
+            let what =
+                format_args!("`device` is {device}, but `device_traces` has only {n_traces} {lists}, {what}");
             self.report.error(Rule::TraceForEveryDevice, place, what);
         }
     }
@@ -187,7 +192,8 @@ impl<'a> Check<'a, '_> {
         for (field, said, sum) in sums {
             let Some(sum) = sum.filter(|sum| facts.has(field) && *sum != said) else { continue };
             let name = name(field);
-            let what = format_args!("`{name}` is {said}, its blocks make {sum}");
+            let what =
+                format_args!("`{name}` is {said}, but the blocks that it counts add up to {sum} bytes");
             self.report.warning(Rule::SegmentSums, place, what);
         }
     }
@@ -196,15 +202,15 @@ impl<'a> Check<'a, '_> {
     fn habits(&mut self, segment: &Segment, place: SegmentPlace) {
         let size = segment.total_size;
         if size == 0 || !size.is_multiple_of(DRIVER_PAGE_BYTES) {
-            let what = format_args!("{size} bytes; PyTorch takes multiples of 2 MiB");
+            let what = format_args!("`total_size` is {size}, but PyTorch's segments are multiples of 2 MiB");
             self.report.pytorch(Rule::Granularity, place, what);
         }
         let Some(kind) = segment.kind else { return };
         let is_small = kind == PoolKind::Small;
         if !segment.is_expandable && is_small != (size == SMALL_SEGMENT_BYTES) {
             let kind = kind.name();
-            let what = "PyTorch's small segments are of 2 MiB, its large ones are not";
-            let what = format_args!("a {kind} segment of {size} bytes; {what}");
+            let what = "but PyTorch's small segments have exactly 2 MiB, and its large ones do not";
+            let what = format_args!("this {kind} segment has {size} bytes, {what}");
             self.report.pytorch(Rule::Granularity, place, what);
         }
     }
@@ -222,7 +228,8 @@ impl<'a> Check<'a, '_> {
     /// Rule 11: segments are sorted by device, then by address.
     fn order(&mut self, segments: &[(SegmentPlace, &Segment)]) {
         if let Some(pair) = segments.windows(2).find(|pair| key(&pair[0]) > key(&pair[1])) {
-            let what = "should come before the segment ahead of it: PyTorch sorts by device, then by address";
+            let what =
+                "this segment should be before the previous one: PyTorch sorts by device, then by address";
             self.report.pytorch(Rule::SegmentOverlap, pair[1].0, what);
         }
     }
@@ -237,7 +244,8 @@ impl<'a> Check<'a, '_> {
             let overlapped =
                 last.filter(|(_, last)| end(last) > segment.address && end(segment) > segment.address);
             if let Some((other, last)) = overlapped {
-                let what = format_args!("overlaps {other} ({:#x} to {:#x})", last.address, end(last));
+                let what =
+                    format_args!("this segment overlaps {other} ({:#x} to {:#x})", last.address, end(last));
                 self.report.error(Rule::SegmentOverlap, place, what);
             }
             if last.is_none_or(|(_, last)| end(last) < end(segment)) {

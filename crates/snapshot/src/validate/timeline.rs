@@ -16,9 +16,10 @@ const MANY_POINTS: u64 = 20_000_000;
 pub(super) fn check(trace: &WalkedTrace<'_>, report: &mut Report) {
     let points = points(trace);
     if points > MANY_POINTS {
-        let what = "blocks freed in allocation order cost the most; trim the trace, or draw fewer elements";
+        let what = "which takes browsers seconds (most of all if blocks are freed in the order of their allocation); \
+                    trim the trace, or draw fewer elements";
         let millions = points / 1_000_000;
-        let what = format_args!("the timeline needs {millions} million points: {what}");
+        let what = format_args!("the viewer's timeline needs {millions} million points, {what}");
         report.warning(Rule::TimelineCost, trace.place, what);
     }
 }

@@ -16,6 +16,11 @@ pub(super) fn is_exact(int: impl Into<i128>) -> bool {
     int.into().unsigned_abs() <= MAX_EXACT
 }
 
+/// Returns which bound such an integer exceeds, for a message.
+fn bound(int: impl Into<i128>) -> &'static str {
+    if int.into() < 0 { "below -2^53" } else { "above 2^53" }
+}
+
 /// Reports an integer of a field that loses its value in a viewer (rule 4).
 pub(super) fn check_exact(
     name: &str,
@@ -24,7 +29,7 @@ pub(super) fn check_exact(
     report: &mut Report,
 ) {
     if !is_exact(int) {
-        let what = format_args!("`{name}` is {int}, beyond 2^53: viewers round it");
+        let what = format_args!("`{name}` is {int}, which is {}, so viewers round it", bound(int));
         report.error(Rule::Integers, place, what);
     }
 }
@@ -36,8 +41,9 @@ pub(super) fn check_address(name: &str, address: Address, place: impl Display, r
     if address.0 < 1 << 63 {
         return check_exact(name, address.0, place, report);
     }
-    let what =
-        format_args!("`{name}` is {address}, of 2^63 or more: web viewers before June 2026 throw on it");
+    let what = format_args!(
+        "`{name}` is {address}, which is 2^63 or more; web viewers from before June 2026 throw an error on it"
+    );
     report.add(Rule::Integers, Severity::Warning, place, what);
 }
 
@@ -49,7 +55,7 @@ pub(super) fn text_fault(text: &str) -> Option<&'static str> {
 /// Returns the error in a key, if there is one (rule 6).
 pub(super) fn key_fault(key: &str) -> Option<&'static str> {
     if key == "__proto__" {
-        return Some("is a key that vanishes in the viewer; rename it");
+        return Some("cannot be a key, because the viewer drops it; rename it");
     }
     text_fault(key)
 }
@@ -91,7 +97,7 @@ impl Walk {
 fn check_inner_key(key: &str, inner: &Value, issues: &mut Vec<Issue>) {
     let fault = match inner {
         Value::Text(inner) => key_fault(inner).map(|fault| format!("{inner:?} in `{key}` {fault}")),
-        other => Some(format!("a key in `{key}` is {}; keys are str", other.kind())),
+        other => Some(format!("a key in `{key}` is {}, but keys must be str", other.kind())),
     };
     issues.extend(fault.map(|what| Issue::new(Rule::Texts, Severity::Error, what)));
 }
@@ -101,12 +107,14 @@ fn check_leaf(key: &str, leaf: &Value, issues: &mut Vec<Issue>) {
         Value::Int(int) if !is_exact(*int) => Issue::new(
             Rule::Integers,
             Severity::Error,
-            format!("`{key}` holds {int}, beyond 2^53: viewers round it"),
+            format!("`{key}` contains {int}, which is {}, so viewers round it", bound(*int)),
         ),
         Value::Big(_) => Issue::new(
             Rule::Integers,
             Severity::Error,
-            format!("`{key}` holds an int beyond 64 bits: viewers make a BigInt of it and throw"),
+            format!(
+                "`{key}` contains an int wider than 64 bits; viewers turn it into a BigInt and throw an error"
+            ),
         ),
         Value::Text(text) => match text_fault(text) {
             Some(fault) => Issue::new(Rule::Texts, Severity::Error, format!("a str in `{key}` {fault}")),

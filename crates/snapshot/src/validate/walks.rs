@@ -25,7 +25,8 @@ pub(super) fn check(
     }
     ends::check_overflow(&trace, recorded.of(device.into()), report);
     if memory.is_unreadable {
-        let what = "not compared with the segments, which cannot be read (rules 1, 2, 4, 8, 9 and 12)";
+        let what = "the trace was not compared with the segments, because some of them cannot be read (rules 1, 2, \
+                    4, 8, 9 and 12)";
         report.warning(Rule::FinalState, place, what);
     } else {
         let end = FinalState::new(memory.segments.iter().copied());
@@ -40,10 +41,10 @@ pub(super) fn check(
 pub(super) fn check_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) {
     if let Some(found) = disorder(entries, false) {
         let older = match found.n_entries {
-            1 => "1 entry is older than one before it".to_owned(),
-            n => format!("{n} entries are older than one before them"),
+            1 => "1 entry is older than an entry before it".to_owned(),
+            n => format!("{n} entries are older than an entry before them"),
         };
-        let what = format_args!("{older}; viewers go by the order of the list");
+        let what = format_args!("{older}, but viewers follow the order of the list");
         report.warning(Rule::Times, place.entry(found.entry), what);
     }
 }
@@ -58,13 +59,13 @@ fn report_order(entries: &[TraceEntry], place: TracePlace, report: &mut Report) 
     let mut walk = Forward::default();
     let is_mended = !by_time.into_iter().any(|(_, entry)| walk.step(entry).is_contradiction());
     let what = match is_mended {
-        true => "replayed by time the entries make sense: sort them by `time_us`",
+        true => "replayed in that order, they are consistent, so sort them by `time_us`",
         // Then a step back as small as the jitter of clocks is not the reason.
         false if disorder(entries, false).is_none() => return,
         false => {
-            "neither order makes sense, perhaps because the ring was resized; record again with clear_history"
+            "neither order is consistent, perhaps because the ring was resized; record again with clear_history"
         }
     };
     let first = place.entry(found.entry);
-    report.error(Rule::Times, first, format_args!("entries are not in the order of their times; {what}"));
+    report.error(Rule::Times, first, format_args!("the entries are not in the order of their times; {what}"));
 }

@@ -167,7 +167,7 @@ fn files_that_the_viewer_refuses_are_repaired() {
             "added the missing segment_",
         ),
         ("rotated-ring", pickle::to_vec(&rotated_ring()), "sorted entries by time"),
-        ("without-unknown", without_unknown(), "without category \"unknown\""),
+        ("without-unknown", without_unknown(), "the category \"unknown\""),
     ];
     for (name, bytes, message) in files {
         let input = broken(name, bytes);

@@ -47,7 +47,7 @@ impl Findings {
     pub(super) fn file_size(&mut self, n_bytes: u64) {
         if n_bytes > LARGE_FILE_BYTES {
             let what = format!(
-                "{} MB; the web viewer is slow beyond 300 MB: record fewer events (max_entries)",
+                "the file has {} MB, but the web viewer is slow above 300 MB; record fewer events (max_entries)",
                 n_bytes / 1_000_000
             );
             self.report.add(Rule::FileSize, Severity::Warning, "file", what);
@@ -58,9 +58,9 @@ impl Findings {
         let what = match version {
             2..=4 => return,
             5 => {
-                "pickle protocol 5, which web viewers before June 2026 refuse; `memreel fix` writes protocol 4"
+                "pickle protocol 5, which web viewers from before June 2026 reject; `memreel fix` writes protocol 4"
             }
-            _ => "a pickle protocol below 2, which the web viewer refuses; `memreel fix` writes protocol 4",
+            _ => "a pickle protocol below 2, which the web viewer rejects; `memreel fix` writes protocol 4",
         };
         self.at_byte(Rule::PickleOpcodes, Severity::Error, offset, what);
     }
@@ -68,15 +68,15 @@ impl Findings {
     /// Reports an opcode that the viewer throws on, once each.
     pub(super) fn opcode(&mut self, op: u8, name: &str, offset: usize) {
         if !std::mem::replace(&mut self.seen_opcodes[usize::from(op)], true) {
-            let what = format!("the opcode {name}, on which the web viewer throws");
+            let what = format!("the opcode {name}, on which the web viewer throws an error");
             self.at_byte(Rule::PickleOpcodes, Severity::Error, offset, what);
         }
     }
 
     pub(super) fn mixed_memo(&mut self, offset: usize) {
         if !std::mem::replace(&mut self.has_mixed_memo, true) {
-            let what =
-                "MEMOIZE and BINPUT in one file: the web viewer numbers them apart and fetches wrong values";
+            let what = "MEMOIZE and BINPUT in one file; the web viewer numbers them separately and fetches wrong \
+                        values";
             self.at_byte(Rule::PickleOpcodes, Severity::Error, offset, what);
         }
     }
@@ -87,9 +87,8 @@ impl Findings {
     pub(super) fn big(&mut self, bytes: &[u8], offset: usize) {
         let is_unknown_line = *bytes == [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
         if is_unknown_line && !std::mem::replace(&mut self.has_unknown_line, true) {
-            let what = "2^64 - 1, as PyTorch writes an unknown line: web viewers before June 2026 throw on \
-                        it, and \
-                        `memreel fix` writes 0";
+            let what = "2^64 - 1, which PyTorch writes for an unknown line; web viewers from before June 2026 throw \
+                        an error on it, and `memreel fix` writes 0 instead";
             self.at_byte(Rule::Integers, Severity::Warning, offset, what);
         }
     }
@@ -97,8 +96,9 @@ impl Findings {
     pub(super) fn batch(&mut self, n: usize, offset: usize) {
         if n > 1000 {
             let severity = if n > 60_000 { Severity::Error } else { Severity::Warning };
-            let what =
-                format!("{n} items in one APPENDS; the web viewer always takes 1,000, and 60,000 at most");
+            let what = format!(
+                "{n} items in one APPENDS; every web viewer accepts 1,000, but none accepts more than 60,000"
+            );
             self.at_byte(Rule::PickleOpcodes, severity, offset, what);
         }
     }
@@ -107,7 +107,8 @@ impl Findings {
     #[inline]
     pub(super) fn long(&mut self, n_bytes: usize, int: i64, offset: usize) {
         if n_bytes > 8 && (-MAX_SAFE..=MAX_SAFE).contains(&int) {
-            let what = format!("an integer of {n_bytes} bytes, which the web viewer cannot add to others");
+            let what =
+                format!("an integer of {n_bytes} bytes, which the web viewer cannot add to other integers");
             self.at_byte(Rule::Integers, Severity::Error, offset, what);
         }
     }
@@ -118,13 +119,13 @@ impl Findings {
                 Rule::Texts,
                 Severity::Error,
                 offset,
-                "a text is not UTF-8; invalid bytes become U+FFFD",
+                "a str is not UTF-8; its invalid bytes are replaced with U+FFFD",
             );
         }
     }
 
     pub(super) fn shared_record(&mut self, place: &str) {
-        let what = "this object also occurs elsewhere in the file; the web viewer changes it twice";
+        let what = "this object also occurs elsewhere in the file, so the web viewer changes it twice";
         self.report.add(Rule::SharedRecords, Severity::Error, place, what);
     }
 }

@@ -51,7 +51,8 @@ impl Report {
         for ((rule, severity), count) in self.counts {
             let more = count.saturating_sub(LISTED);
             if more > 0 {
-                let what = format!("and {more} more like those above");
+                let findings = if more == 1 { "finding" } else { "findings" };
+                let what = format!("{more} more {findings} like those above");
                 self.findings.push(Finding::new(rule, severity, whole, what));
             }
         }

@@ -169,7 +169,7 @@ fn entries_are_lost_by_a_device_and_not_by_all() {
         .filter(|finding| finding.rule == Rule::FullRing)
         .map(ToString::to_string)
         .collect();
-    assert_eq!(rings, ["W33 device_traces[0]: the settings record that the ring lost 53 older entries"]);
+    assert_eq!(rings, ["W33 device_traces[0]: the settings record that the ring dropped 53 older entries"]);
     // A file of each device, and a file of both, keep it.
     let parts = split(whole);
     assert_eq!((lost(&parts[0].1, 0), lost(&parts[1].1, 1)), ((53, false), (0, true)));

@@ -233,12 +233,15 @@ fn findings_name_the_rule_that_the_bytes_break() {
         all[0].clone()
     };
     assert!(one(b"}q\x00h\x00").starts_with("E5 segments[1]: this object also"));
-    assert!(one(b"}\x8c\x01x\x8a\x07\x01\0\0\0\0\0\x20s").contains("`x` holds 9007199254740993"), "2^53 + 1");
+    assert!(
+        one(b"}\x8c\x01x\x8a\x07\x01\0\0\0\0\0\x20s").contains("`x` contains 9007199254740993"),
+        "2^53 + 1"
+    );
     assert!(one(b"}\x8c\x01x\x8a\x09\x01\0\0\0\0\0\0\0\0s").starts_with("E4 byte 20: an integer of 9 bytes"));
-    assert!(one(b"}\x8c\x01x\x8a\x09\x01\0\0\0\0\0\0\0\x01s").contains("an int beyond 64 bits"));
+    assert!(one(b"}\x8c\x01x\x8a\x09\x01\0\0\0\0\0\0\0\x01s").contains("an int wider than 64 bits"));
     assert!(findings(b"}\x8c\x01x\x8a\x07\0\0\0\0\0\0\x20s").is_empty(), "2^53");
     assert!(one(b"}\x8c\x09__proto__Ns").starts_with("E6 "));
-    assert!(one(b"}\x8c\x01x}K\x01Nss").contains("a key in `x` is an int; keys are str"));
+    assert!(one(b"}\x8c\x01x}K\x01Nss").contains("a key in `x` is an int, but keys must be str"));
     assert!(one(b"}\x8c\x01x\x8c\x05\xef\xbb\xbfabs").contains("byte order mark"));
     assert!(one(b"}\x8c\x01x\x8c\x02a\xffs").contains("not UTF-8"));
     assert!(one(b"}\x8c\x01xC\x02abs").contains("SHORT_BINBYTES"));
@@ -258,5 +261,5 @@ fn findings_are_bounded_and_the_rest_is_counted() {
     let bytes = [b"\x80\x04}(\x8c\x08segments]\x8c\x01x](".as_slice(), &many, b"eu."].concat();
     let findings = pickle::inspect_slice(&bytes).findings;
     assert_eq!(findings.len(), 22, "the batch, twenty integers and their sum");
-    assert_eq!(findings[21].to_string(), "E4 file: and 4980 more like those above");
+    assert_eq!(findings[21].to_string(), "E4 file: 4980 more findings like those above");
 }

@@ -237,10 +237,10 @@ fn one_small_thing_after_the_other() {
     let valid = (0..50).map(|seed| json(&recorded(seed, 60))).find(fits).expect("one of 50 fits");
     let entry = "/device_traces/0/4";
     let rows: &[Row] = &[
-        ("added the list, which was missing", |j| drop(j.as_object_mut().unwrap().remove("segments"))),
+        ("added the missing list", |j| drop(j.as_object_mut().unwrap().remove("segments"))),
         ("added empty traces for devices that had none", |j| j["device_traces"] = json!([])),
         ("dropped segments without a device", |j| j["segments"][0]["device"] = json!(-1)),
-        ("added keys that the viewer needs", |j| {
+        ("added missing keys that the viewer needs", |j| {
             j["segments"][0].as_object_mut().unwrap().remove("blocks");
         }),
         ("filled the rest of a segment with a free block", |j| {
@@ -249,13 +249,13 @@ fn one_small_thing_after_the_other() {
                 blocks.pop();
             }
         }),
-        ("named the state of a block as PyTorch does", |j| {
+        ("changed the unknown state of a block to one of PyTorch's", |j| {
             j["segments"][0]["blocks"][0]["state"] = json!("active_awaiting_free");
         }),
-        ("named the entries without category \"unknown\", which the viewer looks for", |j| {
+        ("gave entries without a category the category \"unknown\", which older viewers need", |j| {
             j["device_traces"][0][2]["category"] = json!("parameter");
         }),
-        ("added a marker of category \"unknown\", which the viewer looks for", |j| {
+        ("added a marker of the category \"unknown\", which older viewers need", |j| {
             for trace in j["device_traces"].as_array_mut().unwrap() {
                 trace.as_array_mut().unwrap().iter_mut().for_each(|entry| entry["category"] = json!("x"));
             }
@@ -270,7 +270,7 @@ fn one_small_thing_after_the_other() {
             j["segments"][0]["frames"] = json!(7);
             j["segments"][0]["blocks"][0]["frames"] = json!(null);
         }),
-        ("gave a block with frames the requested size that it needs", |j| {
+        ("added the missing `requested_size` of a block with `frames`", |j| {
             j["segments"][0]["blocks"][0].as_object_mut().unwrap().remove("requested_size");
         }),
     ];

@@ -484,7 +484,7 @@ fn what_repeats_is_summed_up() {
     }
     let found = findings(&json);
     assert_eq!((kinds(&found), found.len()), ("E26".to_owned(), 21));
-    assert_eq!(found[20].what, "and 80 more like those above");
+    assert_eq!(found[20].what, "80 more findings like those above");
 }
 
 #[test]
