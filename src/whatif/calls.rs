@@ -494,8 +494,8 @@ impl Reader<'_> {
         let (requests, one) = if n == 1 { ("request", "it") } else { ("requests", "one") };
         if n > 0 {
             warnings.push(format!(
-                "{n} {requests} failed in the recorded run; if the replay can satisfy {one}, the block is \
-                 freed again immediately"
+                "{n} {requests} failed in the recorded run; if the replay can satisfy {one}, it frees the \
+                 block again immediately"
             ));
         }
         warn(

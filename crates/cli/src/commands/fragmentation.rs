@@ -111,7 +111,7 @@ fn print(
     };
     let rows = [
         ("most reserved", found.most_reserved),
-        ("most external", found.most_unused),
+        ("most external waste", found.most_unused),
         (at.as_str(), found.totals),
     ];
     for (name, totals) in rows {

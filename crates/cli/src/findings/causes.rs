@@ -50,11 +50,15 @@ pub(super) fn print_failure(
 ) -> io::Result<()> {
     let (red, report) = (red(), explanation.report());
     let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
+    let moment = report.totals.moment;
+    let when = match moment.entry() {
+        Some(entry) if moment == history.end() => format!("at the last event ({entry})"),
+        _ => moment::words(history, moment),
+    };
     let text = format!(
-        "{red}out of memory{step} (cause: {}){red:#}: a request for {} failed {}",
+        "{red}out of memory{step} (cause: {}){red:#}: a request for {} failed {when}",
         explanation.causes()[0].kind.name(),
         Bytes(report.requested_bytes),
-        moment::words(history, report.totals.moment),
     );
     print_text(text, out)
 }

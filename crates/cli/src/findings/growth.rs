@@ -34,7 +34,7 @@ pub(crate) fn finding(history: &DeviceHistory<'_>, sites: &[LeakSite]) -> String
             count(n_growing, "site")
         ),
         Some(_) => {
-            "no leak: no site grew beyond what it held before (blocks of an unfinished step are not counted)"
+            "no leak: no site holds more than in earlier steps (blocks of an unfinished step are not counted)"
                 .to_owned()
         }
         None => {

@@ -99,7 +99,11 @@ pub(super) fn write(run: &RunFile, path: &Path, is_json: bool, out: &mut impl Wr
         Err(failure) => writeln!(out, "memreel: {failure}"),
         Ok(()) if is_json => writeln!(out, "{}", json!({"run": shown.display().to_string()})),
         Ok(()) if run.processes.len() > usize::from(run.not_recorded.is_empty()) => {
-            writeln!(out, "memreel: the run is {}; check all of it with `memreel gate`", Shown(&shown))
+            writeln!(
+                out,
+                "memreel: {} lists all files of this run; pass it to `memreel gate` to check the whole run",
+                Shown(&shown)
+            )
         }
         Ok(()) => Ok(()),
     }

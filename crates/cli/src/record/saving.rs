@@ -80,7 +80,7 @@ impl Saving<'_> {
         let is_json = options.json;
         let waits = move || {
             if !is_json {
-                say("saving the recording; press Ctrl-C again to stop and keep the raw tape");
+                say("saving the recording; press Ctrl-C to stop saving and keep the raw tapes");
             }
         };
         let mut text = Vec::new();

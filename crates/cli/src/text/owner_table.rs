@@ -11,7 +11,7 @@ use memreel_snapshot::{
     analysis::{
         DeviceOwners, HostFigures, MarkedFrame, OwnerRow, RowKind, ShownFrames, base_name, line_since,
     },
-    words::ADDRESS_SPACE_BYTES,
+    words::{ADDRESS_SPACE_BYTES, usage::HEAP},
 };
 use serde::Serialize;
 
@@ -60,15 +60,15 @@ fn print_table(
     writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
         let total =
-            table.total_bytes.map_or_else(String::new, |bytes| format!("; {} in total", Bytes(bytes)));
+            table.total_bytes.map_or_else(String::new, |bytes| format!(", of {} in total", Bytes(bytes)));
         let (who, how) = if table.host.is_some() { ("kernel", "resident") } else { ("device", "used") };
         let (now, peak) = (Bytes(now), Bytes(peak));
-        print_text(format!("the {who} reports {now} {how} now, {peak} at the peak{total}"), out)?;
+        print_text(format!("the {who} last reported {now} {how}, and {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
         print_text("the figures are sums of blocks, because a heap's segments are not recorded", out)?;
     } else if !table.rows.is_empty() {
         print_text(
-            "the device's total usage was not recorded, so `peak` is the moment with the most recorded bytes",
+            "the device's total usage was not recorded, so `peak` is the moment when the most bytes were recorded",
             out,
         )?;
     }
@@ -180,12 +180,11 @@ fn host_lines(host: &HostFigures) -> Vec<String> {
     if let Some(group) = host.group {
         let of = |limit| format!(" of {}", Bytes(limit));
         let (limit, most) = (group.limit_bytes.map_or_else(String::new, of), group.peak_bytes);
-        let most = most.map_or_else(String::new, |most| format!(", {} at its peak", Bytes(most)));
+        let most = most.map_or_else(String::new, |most| format!("; its peak was {}", Bytes(most)));
         let [used, cache, shared, kernel] =
             [group.used_bytes, group.cache_bytes, group.shared_bytes, group.kernel_bytes].map(Bytes);
         lines.push(format!(
-            "the cgroup uses {used}{limit}{most}, of which {cache} is page cache, {shared} shared memory and {kernel} kernel \
-             memory"
+            "the cgroup uses {used}{limit} ({cache} page cache, {shared} shared memory, {kernel} kernel memory){most}"
         ));
         if group.n_killed > 0 {
             let killed = group.n_killed;
@@ -240,7 +239,11 @@ fn title(table: &DeviceOwners) -> String {
         DeviceId::HOST => "pinned host memory".to_owned(),
         device => format!("device {device}"),
     };
-    let name = if table.name.is_empty() { String::new() } else { format!(", {}", clean(&table.name)) };
+    let name = match &*table.name {
+        "" => String::new(),
+        HEAP if table.parts.len() > 1 => ", heaps of the processes".to_owned(),
+        name => format!(", {}", clean(name)),
+    };
     let uuid = if table.uuid.is_empty() { String::new() } else { format!(" ({})", clean(&table.uuid)) };
     let files = match table.parts.len() {
         1 => String::new(),

@@ -98,7 +98,7 @@ fn the_table_adds_up() {
         stdout(&output),
         "\
 device 0, NVIDIA H200 (GPU-1)
-the device reports 2.50 GiB used now, 2.50 GiB at the peak; 128.00 GiB in total
+the device last reported 2.50 GiB used, and 2.50 GiB at the peak, of 128.00 GiB in total
 owner                    now         peak   share  mostly requested by
 pytorch             1.50 GiB     1.50 GiB  60.0 %  forward (train.py:11)
 nccl              390.00 MiB   390.00 MiB  15.2 %  forward (train.py:10)

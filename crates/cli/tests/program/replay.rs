@@ -80,8 +80,8 @@ fn a_recording_out_of_memory_brings_its_limit() {
         String::from_utf8(output.stdout).unwrap()
     };
     let inferred = text(&["oom_fragment.pickle"]);
-    let limit = "\nlimit: 2.00 GiB; a request failed although the device had more memory free, so the process was limited \
-                 to between 2.00 GiB and 2.03 GiB (same as --limit 2046MiB; use --limit to change it)\n";
+    let limit = "\nlimit: 2.00 GiB; a request failed although the device had more memory free, so the process must have \
+                 had a limit between 2.00 GiB and 2.03 GiB (same as --limit 2046MiB; use --limit to change it)\n";
     assert!(inferred.contains(limit), "{inferred}");
     assert!(!text(&["--limit", "2145386496", "oom_fragment.pickle"]).contains("\nlimit: "));
     assert!(!text(&["resnet18_python_stacks.pickle"]).contains("\nlimit: "), "nothing failed");
@@ -164,7 +164,7 @@ fn a_sweep_names_the_least() {
     // Above it are the recorded run and an empty line.
     let head = printed.iter().position(|line| line.is_empty()).unwrap();
     assert_eq!(printed[head + 1..head + 3], [expected, "  PYTORCH_ALLOC_CONF=expandable_segments:True"]);
-    assert_eq!(printed[head + 3], "45 settings gave 13 different results; the best is first:");
+    assert_eq!(printed[head + 3], "45 settings gave 13 different results, best first:");
     let rows: Vec<&&str> = printed.iter().skip_while(|line| !line.starts_with("setting")).skip(1).collect();
     assert!(rows[0].starts_with("expandable_segments:True  "), "the best is first: {}", rows[0]);
     // No two rows have the same figures, and every setting is somewhere.
@@ -209,7 +209,7 @@ fn a_sweep_compares_with_what_was_recorded() {
     assert!(text.contains(best), "{text}");
     assert!(text.contains("\n(defaults) (recorded setting) "), "{text}");
     // Eight rows, and a word about the others.
-    assert!(text.contains("; the best is first (use -n to show more):\n"), "{text}");
+    assert!(text.contains(", best first (use -n to show more):\n"), "{text}");
     let rows = text.lines().skip_while(|line| !line.starts_with("setting")).skip(1);
     let n_rows = rows.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with(' ')).count();
     assert_eq!(n_rows, 8, "{text}");

@@ -19,7 +19,7 @@ fn a_report_of_a_failure_fits_a_page() {
     assert!(page.lines().count() <= 60, "{} lines", page.lines().count());
     for part in [
         "## Out of memory: torch-2.11/ranks/rank1.pickle, device 1\n",
-        "the device had 136.67 GiB free but refused 34.00 MiB; ",
+        "the device had 136.67 GiB free but refused a request for 34.00 MiB; ",
         "1. grew: \\<module\\> (fsdp\\_ranks.py:38) allocated 1.19 GiB in 37 blocks during the last 82 of 7739 events",
         "| the file is | in the format of PyTorch 2.10 to 2.11 |\n",
         "fsdp\\_ranks.py:38 in \\<module\\> |\n",

@@ -23,8 +23,8 @@ fn a_file_alone_is_described() {
         "a snapshot in the format of PyTorch 2.10 to 2.11, 1 device",
         "device 0: 363 events in 0.007 s, complete history",
         "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
-        "out of memory (cause: limited): a request for 33.56 MiB failed at the end (event 362)",
-        "the device had 75.64 GiB free but refused 34.00 MiB; this process holds 2.00 GiB. ",
+        "out of memory (cause: limited): a request for 33.56 MiB failed at the last event (362)",
+        "the device had 75.64 GiB free but refused a request for 34.00 MiB; this process held 2.00 GiB. ",
         "a limit of 2.03 GiB would have been enough for this request",
         "largest sites at the peak (1 in all)",
     ] {

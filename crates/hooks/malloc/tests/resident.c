@@ -163,7 +163,7 @@ int main(int n, char **arguments) {
     row("shared memory", 64 * MIB);
   } else if (!strcmp(mode, "stacks")) {
     threads(64, with_stack);
-    row("stacks of threads", 64 * MIB);
+    row("thread stacks", 64 * MIB);
   } else if (!strcmp(mode, "beside")) {
     // The kernel makes one mapping of both and the stack of the first thread, which is below them. A new one has to be told not
     // to have huge pages there, as in stacks.
@@ -174,9 +174,9 @@ int main(int n, char **arguments) {
     threads(16, with_stack);
     memset(block, 1, 64 * MIB);
     memset(map, 1, 128 * MIB);
-    row("anonymous maps", 128 * MIB);
+    row("anonymous mappings", 128 * MIB);
     row("program", 64 * MIB);
-    row("stacks of threads", 16 * MIB);
+    row("thread stacks", 16 * MIB);
   } else if (!strcmp(mode, "file")) {
     int file = open(arguments[2], O_RDWR | O_CREAT, 0600);
     ftruncate(file, 256 * MIB);
@@ -204,9 +204,9 @@ int main(int n, char **arguments) {
   } else if (!strcmp(mode, "part")) {
     char *at = anonymous(1024 * MIB, 0);
     for (long i = 0; i < 1024 * MIB; i += 16 * MIB) memset(at + i, 1, MIB);
-    row("anonymous maps", 64 * MIB);
+    row("anonymous mappings", 64 * MIB);
   } else if (!strcmp(mode, "huge")) {
-    row("anonymous maps", touched_huge(anonymous(66 * MIB, 0), 64 * MIB));
+    row("anonymous mappings", touched_huge(anonymous(66 * MIB, 0), 64 * MIB));
     row("program", touched_huge(malloc(66 * MIB), 64 * MIB));
     row("huge pages", rollup(getpid(), "AnonHugePages:"));
   } else if (!strcmp(mode, "forked")) {

@@ -232,6 +232,7 @@ fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<
     table.column("map", sorted.iter().map(|segment| map(segment, n_parts)));
     writeln!(out)?;
     table.print(out)?;
+    print_text("map: █ full, ▓ less than half free, ░ more than half free, · free", out)?;
     match sorted.len().saturating_sub(N_SEGMENTS) {
         0 => Ok(()),
         n => writeln!(out, "and {}; --json lists them all", count(n, "smaller segment")),

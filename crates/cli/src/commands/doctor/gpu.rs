@@ -16,7 +16,7 @@ const DRIVER: &str = "libcuda.so.1";
 /// The library that reports a device's used memory, and by which processes.
 const MANAGEMENT: &str = "libnvidia-ml.so.1";
 
-const OF_CONTAINER: &str = "use a machine with NVIDIA's driver, and start a container on it with --gpus \
+const OF_CONTAINER: &str = "use a machine with NVIDIA's driver; if you use a container, start it with --gpus \
                             all and NVIDIA_DRIVER_CAPABILITIES=compute,utility";
 
 pub(super) fn driver() -> Finding {
@@ -69,8 +69,8 @@ pub(super) fn management() -> Finding {
         }
         Ok(Ok(())) => Finding::works(PART, format!("{MANAGEMENT} (NVML) loads")),
         Ok(Err(_)) => {
-            let what_to_do = "nothing, if there is no GPU. If there is one, start the container with \
-                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; otherwise, the memory of other \
+            let what_to_do = "nothing, if there is no GPU. If there is one and you use a container, start it with \
+                              NVIDIA_DRIVER_CAPABILITIES=compute,utility; until then, the memory of other \
                               processes is shown as unexplained";
             Finding::fails(PART, format!("{MANAGEMENT} (NVML) was not found"), what_to_do)
         }

@@ -34,7 +34,7 @@ pub(super) fn libraries() -> Finding {
     let library = Path::new(&library);
     let shown = Shown(&library);
     match loads(library) {
-        Ok(Ok(())) => Finding::works(PART, format!("the loader accepts {shown}")),
+        Ok(Ok(())) => Finding::works(PART, format!("the dynamic loader can preload {shown}")),
         Ok(Err(why)) => Finding::fails(
             PART,
             why,

@@ -138,7 +138,7 @@ fn first_call(site: &str) -> &str {
 fn table(ranks: &[Compared]) -> Table {
     let has_owners = ranks.iter().any(|one| !one.figures.owners.is_empty());
     let mut headings =
-        vec!["rank", "peak", "peak in scope", "peak at", "reserved", "waste", "OOMs", "first difference"];
+        vec!["rank", "peak", "scope at peak", "peak at", "reserved", "waste", "OOMs", "first difference"];
     if has_owners {
         headings.push("owners");
     }

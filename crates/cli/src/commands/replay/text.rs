@@ -83,7 +83,7 @@ impl Report<'_> {
             let n = count(self.answers.len(), "setting");
             let n_rows = count(rows.len(), "different result");
             let rest = if shown.len() < rows.len() { " (use -n to show more)" } else { "" };
-            print_text(format!("{n} gave {n_rows}; the best is first{rest}:"), out)?;
+            print_text(format!("{n} gave {n_rows}, best first{rest}:"), out)?;
         }
         writeln!(out)?;
         self.table(&shown).print(out)?;
@@ -118,8 +118,8 @@ impl Report<'_> {
                 "the most that the recorded run was able to reserve when a request failed".to_owned()
             }
             (true, true) => format!(
-                "a request failed although the device had more memory free, so the process was limited to \
-                 between {limit} and {}",
+                "a request failed although the device had more memory free, so the process must have had a \
+                 limit between {limit} and {}",
                 Bytes(found.at_most_bytes)
             ),
             (true, false) => format!(

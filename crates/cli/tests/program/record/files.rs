@@ -259,7 +259,7 @@ fn tapes_go_when_their_processes_have_ended() {
     // The shell's own peak may be less than 1 MiB too, and so may be its `sleep`s.
     assert!(run.helpers().len() >= 30 && run.lines_of_processes().len() == 1, "{}", run.err);
     assert_eq!(run.files(), ["run-helpers", "run.pickle"], "{}", run.err);
-    assert!(run.err.contains("heap of the process"), "{}", run.err);
+    assert!(run.err.contains("heaps of the processes: "), "{}", run.err);
 }
 
 /// Recordings that nothing can save yet are like those of a loop that is faster than the saver.

@@ -61,11 +61,11 @@ if mode == 'blocks':
     row, size = 'program', len(kept) * sys.getsizeof(kept[0]) + sys.getsizeof(kept)
 elif mode == 'arenas':
     kept = [(at, at + 1) for at in range(1_000_000, 2_000_000)]
-    row, size = 'anonymous maps', of_arenas()
+    row, size = 'anonymous mappings', of_arenas()
 elif mode == 'part':
     kept = mmap.mmap(-1, 256 * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     touch(kept, 64 * MIB)
-    row, size = 'anonymous maps', 64 * MIB + of_arenas()
+    row, size = 'anonymous mappings', 64 * MIB + of_arenas()
 elif mode == 'file':
     with open(path, 'wb+') as file:
         file.truncate(128 * MIB)
@@ -130,7 +130,9 @@ fn found(table: &DeviceOwners, row: &str) -> i128 {
     match row {
         "resident" => rows.filter(|of| of.owner != "unexplained").filter_map(|of| of.now_bytes).sum(),
         // Those whose stack is known have rows of their own.
-        "anonymous maps" => rows.filter(|of| of.kind == RowKind::Mapped).filter_map(|of| of.now_bytes).sum(),
+        "anonymous mappings" => {
+            rows.filter(|of| of.kind == RowKind::Mapped).filter_map(|of| of.now_bytes).sum()
+        }
         "huge pages" => table.host.as_ref().unwrap().huge_bytes.into(),
         _ => rows.filter(|of| of.owner == row).filter_map(|of| of.now_bytes).sum(),
     }

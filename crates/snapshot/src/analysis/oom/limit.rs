@@ -17,7 +17,7 @@ impl Explanation<'_, '_> {
             kind: CauseKind::Limited,
             bytes: report.device_free_bytes,
             finding: format!(
-                "the {} had {} free but refused {}; this process holds {}. {}",
+                "the {} had {} free but refused a request for {}; this process held {}. {}",
                 if self.is_of_host() { "host" } else { "device" },
                 Bytes(report.device_free_bytes),
                 Bytes(report.segment_bytes),

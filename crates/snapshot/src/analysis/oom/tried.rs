@@ -48,7 +48,7 @@ impl Tried {
 /// Returns the number of requests that succeed, in words.
 pub(super) fn requests(served: Served) -> String {
     match served.n_requests {
-        1 => "this request and no more of the same size".to_owned(),
+        1 => "this request, but not a second one of the same size".to_owned(),
         2 => "this request and 1 more of the same size".to_owned(),
         Served::MOST.. => format!("this request and {} or more of the same size", Served::MOST - 1),
         n => format!("this request and {} more of the same size", n - 1),

@@ -37,7 +37,7 @@ impl Explanation<'_, '_> {
         }
         Some(match self.tried.best() {
             Some(setting) => format!(
-                "{} would {}have satisfied {}{}, with a peak of {} reserved and {} device allocs and frees",
+                "{} would {}have satisfied {}{}, with a peak of {} reserved and a total of {} device allocs and frees",
                 self.reader.line(&setting.conf).unwrap_or_else(|| "the default settings".to_owned()),
                 if self.tried.is_certain { "" } else { "perhaps " },
                 requests(setting.served),

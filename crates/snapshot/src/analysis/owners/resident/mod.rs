@@ -135,7 +135,7 @@ impl<'a> Blocks<'a> {
             left -= bytes;
             match of_area(area) {
                 (kind @ RowKind::Shared, owner) => rows.add(kind, owner, bytes, area),
-                _ => rows.add(RowKind::Mapped, &format!("maps of {by}"), bytes, area),
+                _ => rows.add(RowKind::Mapped, &format!("mappings of {by}"), bytes, area),
             }
             .mapped(stack, bytes);
         }
@@ -246,10 +246,10 @@ fn estimated(bytes: u64, life: &Life) -> u64 {
 
 fn of_area(area: &ResidentArea) -> (RowKind, &'static str) {
     match area.kind {
-        AreaKind::Anonymous if !area.name.is_empty() => (RowKind::Library, "data of libraries"),
-        AreaKind::Data => (RowKind::Library, "data of libraries"),
-        AreaKind::Code | AreaKind::Kernel => (RowKind::Library, "code of libraries"),
-        AreaKind::Stack => (RowKind::Stacks, "stacks of threads"),
+        AreaKind::Anonymous if !area.name.is_empty() => (RowKind::Library, "library data"),
+        AreaKind::Data => (RowKind::Library, "library data"),
+        AreaKind::Code | AreaKind::Kernel => (RowKind::Library, "library code"),
+        AreaKind::Stack => (RowKind::Stacks, "thread stacks"),
         AreaKind::File => (RowKind::Files, "mapped files"),
         AreaKind::Shared => (RowKind::Shared, "shared memory"),
         AreaKind::Recorder => (RowKind::Recorder, "memreel"),

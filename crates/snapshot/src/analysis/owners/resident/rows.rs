@@ -13,7 +13,7 @@ pub(super) const MALLOC_FREE: &str = "malloc, unused";
 pub(super) const MALLOC_HEADERS: &str = "malloc, headers";
 
 /// What the program maps itself, where nothing else is known of it.
-pub(super) const ANONYMOUS: &str = "anonymous maps";
+pub(super) const ANONYMOUS: &str = "anonymous mappings";
 
 /// Bytes of one owner, or of one kind.
 #[derive(Clone, Debug)]

@@ -113,7 +113,7 @@ fn what_is_mapped_beside_a_large_block_is_not_mallocs() {
         sight.rows.iter().map(row).filter(|(owner, _)| owner != "unknown").collect::<Vec<_>>()
     };
     let of = |name: &str, bytes: u64| (name.to_owned(), bytes);
-    assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous maps", 0xB_F000)]);
+    assert_eq!(rows(0x11_0010), [of(MALLOC_HEADERS, 0x1000), of("anonymous mappings", 0xB_F000)]);
     // The memory of another allocator: the rest is its own.
     assert_eq!(rows(0x11_0040), [of(MALLOC_HEADERS, 16), of(MALLOC_FREE, 0xB_FFF0)]);
 }
@@ -146,7 +146,7 @@ fn a_mapping_of_another_allocator_is_known_by_its_former_blocks() {
     };
     assert_eq!(owner(vec![heap.clone(), library]), [MALLOC_FREE]);
     // glibc's mapping for the block is gone, and another of the program is in its place.
-    assert_eq!(owner(vec![heap]), ["anonymous maps"]);
+    assert_eq!(owner(vec![heap]), ["anonymous mappings"]);
 }
 
 #[test]
