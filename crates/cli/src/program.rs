@@ -15,9 +15,9 @@ use crate::{
 const AFTER_HELP: &str = "\
 A snapshot is a file written by torch.cuda.memory._dump_snapshot or
 memreel::save. This includes snapshots from AMD GPUs, which PyTorch treats as
-torch.cuda devices. Any command that takes a snapshot also takes a memreel tape,
-the file that a program records into while it runs if MEMREEL_TAPE=run.tape is
-set.
+torch.cuda devices. Any command that takes a snapshot also takes a memreel tape:
+the file that a running program records into, for example when
+MEMREEL_TAPE=run.tape is set.
 
 Examples:
   memreel snapshot.pickle         what it is, and what to run next

@@ -40,15 +40,17 @@ as differences. Two stacks belong to the same site if the frames that `memreel
 top` shows have the same names, files and lines. Each line of code therefore
 appears as one change, and the changes add up to the total difference. Stacks
 with the same functions also match if their files were moved to another folder.
-If the line numbers changed, such stacks match if they hold exactly as much as
-before, or if other lines of the same files moved by the same distance.
+They also match if their line numbers changed, provided that they hold exactly
+as much as before, or that other lines of the same files moved by the same
+distance.
 
 Sites that grew are listed first, then sites that shrank, both with the largest
-change first. `added` marks a site that is only in the later snapshot, `gone`
-one that is only in the earlier. Devices are matched by number. If each file has
-only one device, or only one GPU with blocks, these two are compared whatever
-their numbers, for example when the files are from two ranks. If a rank has also
-mapped memory on other GPUs, use --device N to compare that memory.
+change first. `added` marks a site that is only in the later snapshot, and
+`gone` marks one that is only in the earlier one. Devices are matched by number.
+If each file has only one device, or only one GPU with blocks, these two are
+compared regardless of their numbers, which is useful if the files are from two
+ranks. If a rank has also mapped memory on other GPUs, use --device N to compare
+that memory.
 
 Examples:
   memreel diff before.pickle after.pickle

@@ -84,11 +84,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             ],
         ),
         (
-            "Who holds the memory?",
+            "What holds the memory?",
             vec![
                 question(
                     "owners",
-                    "Show who holds a device's memory, and how much is unexplained",
+                    "Show what holds a device's memory, and how much is unexplained",
                     owners::run,
                 ),
                 question("top", "Show what holds the memory, at the peak or any other moment", top::run),
@@ -112,10 +112,10 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             ],
         ),
         (
-            "Change a file:",
+            "Make or change a file:",
             vec![
                 command("recover", "Make a snapshot from a tape, even after a crash", recover::run),
-                command("fix", "Repair snapshots that the web viewer cannot open", fix::run),
+                command("fix", "Repair snapshots that PyTorch's web viewer cannot open", fix::run),
                 command("slim", "Make a snapshot smaller: keep fewer events, frames or names", slim::run),
                 command("merge", "Merge several snapshots into one; ranks become devices", merge::run),
                 command("split", "Write one snapshot for each device", split::run),
@@ -133,7 +133,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
             "Other commands:",
             vec![
                 #[cfg(feature = "mcp")]
-                of_program("mcp", "Serve the Model Context Protocol, for assistants and editors", mcp::run),
+                of_program("mcp", "Serve assistants and editors over MCP (Model Context Protocol)", mcp::run),
                 of_program(
                     "doctor",
                     "Show what works on this machine, and how to fix what does not",

@@ -38,9 +38,10 @@ use crate::{
 `memreel oom` explains why the last failed request failed. `segment needed` is
 how much the allocator had to take from the device to satisfy it. `free in this
 pool` is free memory in the request's stream and pool; `free elsewhere` is free
-memory in others. `would fit if compacted` says whether the request would fit if
-all of `free in this pool` and `free on the device` were in one piece. `pending`
-is freed memory that cannot be reused until a stream has finished with it.
+memory in other streams and pools. `would fit if compacted` says whether the
+request would fit if all of `free in this pool` and `free on the device` were in
+one piece. `pending` is freed memory that cannot be reused until a stream has
+finished with it.
 
 `with expandable segments` comes from a replay of the history up to the request.
 It is `yes` or `no` only if the history is complete and the result does not
@@ -50,8 +51,7 @@ With --json, the answer is in the field `with_expandable_segments`, and in
 `fits_expandable` as true, false or null (not known).
 
 Act on the causes in the order shown. The first is the verdict (`verdict` and
-`why` with --json): growth, free but unusable memory, memory held by others, a
-limit, or simply the amount in use.
+`why` with --json). The causes are:
   grew               a site leaks, or holds more than in any earlier step
   free and not used  a large enough piece was free but was not used, because of
                      max_split_size_mb or a private pool that is not in the
@@ -60,20 +60,20 @@ limit, or simply the amount in use.
   fragmented         this stream and pool had enough free memory, by itself or
                      together with the device's free memory, but not in one
                      piece
-  rounded up         counting the device's free memory, enough was free for the
-                     request itself, but not for the larger segment that it
-                     needs
+  rounded up         together with the device's free memory, there was enough
+                     for the request itself, but not for the larger segment
+                     that it needed
   free elsewhere     enough was free, but some of it belonged to other streams,
                      to other pools, or to the pool for the other block size
                      (small or large)
-  pending            enough would have been free, but some of it was freed
-                     memory still waiting for a stream
+  pending            there would have been enough, but some of the freed
+                     memory was still waiting for a stream
   limited            the device had enough free memory, but a limit on the
                      process, or an external one, prevented its use
-  occupied           much of the device's memory is held by something else:
+  occupied           much of the device's memory was held by something else:
                      other processes, or libraries in this one (a snapshot does
                      not show which)
-  full               all free memory together is smaller than the request; the
+  full               all free memory together was less than the request; the
                      output shows what is in use and what to reduce
   addresses          the request was for address space, and the process had
                      already reserved too much of it
@@ -96,7 +96,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     listing: Listing,
 
-    /// Read what the snapshot lacks from this log: the device's size, and what else holds memory
+    /// Use this log for what the snapshot lacks: the device's size, and what else holds memory
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }

@@ -33,8 +33,8 @@ the file is still being read. If you give several files, they are shown as the
 ranks of one run; two files can also be compared.
 
 --html writes one self-contained file, which opens offline without memreel. It
-contains an overview of the whole history, and full detail around the peak,
-failed requests and the end; the page says what has been left out.
+contains an overview of the whole history, and full detail around the peak and
+failed requests and at the end; the page says what has been left out.
 
 --live follows running programs that are recorded by `memreel record` or into a
 tape; FILE is then a PID, a tape, or the folder of a run. `Pause and explore`
@@ -49,7 +49,7 @@ Examples:
   memreel view run/                                     each rank of a run
   memreel view --html bug.html snapshot.pickle          a file for a bug report
   memreel view --live 4711                              a running program
-  memreel view --port 8080 --no-open snapshot.pickle    without a display
+  memreel view --port 8080 --no-open snapshot.pickle    without a local display
 
 Exit status: 0 stopped normally; 2 usage error; 3 a file is missing, or the port
 is in use.")]

@@ -27,8 +27,8 @@ even SIGKILL.
 keys in the environment variable MEMREEL. Snapshots from --signal, --every and
 MEMREEL=dump=... are written next to PROGRAM's.
 
---metrics serves metrics for Prometheus, and --live serves the same page as
-`memreel view --live`; neither adds a thread to the program.
+--live serves the same page as `memreel view --live`. Neither --metrics nor
+--live adds a thread to the program.
 
 Examples:
   memreel record -- python train.py
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "INTERVAL")]
     pub(super) every: Option<String>,
 
-    /// Keep this many events per device [default: 4000000]
+    /// Keep at most this many events per device, dropping the oldest [default: 4000000]
     #[arg(long, value_name = "COUNT")]
     pub(super) ring: Option<String>,
 
@@ -88,12 +88,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "metrics")]
     pub(super) metrics_token: Option<PathBuf>,
 
-    /// Serve a page that shows live what PROGRAM and its child processes hold, and open it in a browser
+    /// Serve a live page that shows what PROGRAM and its child processes hold, and open it in a browser
     #[arg(long, group = "page")]
     pub(super) live: bool,
 
-    /// Print the page's address even if standard error is not a terminal; anyone who has the
-    /// address can open the page
+    /// Print the address of the --live or --view page even if standard error is not a terminal; anyone who
+    /// has the address can open the page
     #[arg(long, requires = "page")]
     pub(super) print_address: bool,
 
@@ -114,7 +114,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = parse)]
     pub(super) tape_space: Option<u64>,
 
-    /// Do not delete the tapes when PROGRAM ends, but put them next to the snapshot
+    /// Keep the tapes when PROGRAM ends, next to the snapshot
     #[arg(long)]
     pub(super) keep_tape: bool,
 

@@ -199,8 +199,8 @@ fn help_fits_a_terminal_and_names_the_questions() {
     let headings = [
         "Getting started:",
         "Why did a request fail?",
-        "Who holds the memory?",
-        "Change a file:",
+        "What holds the memory?",
+        "Make or change a file:",
         "Check a file:",
     ];
     for heading in headings {

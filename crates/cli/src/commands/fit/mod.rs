@@ -35,27 +35,28 @@ It then replays the requests at another size, including the allocator's
 rounding, caching and fragmentation.
 
 A size is one number, such as a batch size, or two, such as a batch size and a
-sequence length: `4=a.pickle`, `4,512=a.pickle`, or with names `--size
-batch=4,seq=512 a.pickle`. If sizes have two numbers, --limit maximises the
-first; the second comes from --at or, without --at, from the largest run.
+sequence length: `4=a.pickle`, `4,512=a.pickle` or, with names, `--size
+batch=4,seq=512 a.pickle`. If sizes have two numbers, memreel finds the largest
+first number that fits in --limit; the second comes from --at or, without --at,
+from the largest run.
 
 --without, --scale and --free-after-use simulate a change to the program: they
 remove requests, change their sizes, or add a checkpoint.
 
-With three sizes, memreel also checks itself: it predicts each size from the
-other two. The confidence depends on how far the bounds are from the best
+With three sizes, memreel also tests its predictions: it predicts each size from
+the other two. The confidence depends on how far the bounds are from the best
 estimate: it is `certain` up to 1 %, `high` up to 3 %, `fair` up to 10 %, and
 `low` above that. The bounds account for requests that follow no pattern, and
 for the order in which a call frees its blocks (three random orders are tried).
-The confidence is `fair` at best for more than eight times the size of the
-nearest run.
+For sizes more than eight times that of the nearest run, the confidence is at
+most `fair`.
 
 With --limit, the allocator releases its cache before a request fails, as
-PyTorch does, so a size may fit even if its peak without a limit is higher.
---limit applies only to what PyTorch's allocator reserves. The CUDA context,
-NCCL and other processes need additional memory: for runs recorded with `memreel
-record`, the output shows how much they used, and `memreel owners` lists each of
-them.
+PyTorch does, so a size may fit even if its peak without a limit is above the
+limit. --limit applies only to what PyTorch's allocator reserves. The CUDA
+context, NCCL and other processes need additional memory: for runs recorded with
+`memreel record`, the output shows how much they used, and `memreel owners`
+lists each of them.
 
 Examples:
   memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB

@@ -61,18 +61,18 @@ memory that is not in any block when reserved memory peaks.
 
 A baseline contains the figures of an older run. It is either that run's
 snapshot or FILE.json, a summary of a few lines that is meant to be committed.
-Peak, live and reserved may exceed the baseline by the tolerance. A heap's
-reserved memory is not compared, because it differs from run to run. The gate
-fails if a device is missing from the baseline. --max-owner limits what an owner
-has allocated from the device, as listed by `memreel owners`; with --baseline,
-each owner given is also compared with its figure in the baseline. A missing
-owner counts as 0 bytes, and a note says so.
+The peak, live and reserved figures may exceed the baseline by at most the
+tolerance. A heap's reserved memory is not compared, because it differs from run
+to run. The gate fails if a device is missing from the baseline. --max-owner
+limits what an owner has allocated from the device, as listed by `memreel
+owners`; with --baseline, each OWNER of a --max-owner is also compared with its
+figure in the baseline. A missing owner counts as 0 bytes, and a note says so.
 
-FILE may also be a run: the file STEM.memreel that `memreel record` writes next
-to its snapshots, or the folder that contains it. The limits then apply to each
-process of the run. Small helper processes are listed only if they fail a check.
-The gate also fails if any process was not recorded; with --allow-unrecorded, it
-checks only those that were.
+FILE may also stand for a whole run: the index that `memreel record` writes next
+to its snapshots (run.memreel for run.pickle), or the folder that contains it.
+The limits then apply to each process of the run. Small helper processes are
+listed only if they fail a check. The gate also fails if any process was not
+recorded; with --allow-unrecorded, it checks only those that were.
 
 The gate fails for a file without a history, because nothing was measured; with
 --allow-no-history, it checks the memory at the end. It also fails if a limit
@@ -81,22 +81,22 @@ exist, the command fails. To create it, run the command with --update-baseline
 on a run that you trust, and commit the file; it is written only if the run is
 within the other limits.
 
-A history is complete if nothing was allocated on the device when it started, no
-events were lost, every allocation and free was recorded (no min_size,
-sample_every or skip_actions), and it is consistent. An incomplete history may
-hide a higher peak, and a program that failed, or in which a request failed, may
-need more memory than it had. In these cases, the gate checks the figures that
-are known, and a note says what is not; with --strict, it fails instead. The
-same applies if the baseline is such a file. If the ring (the bounded list of
-events) lost events, or the file covers only part of a history, the peak in the
-missing part is unknown, and the gate fails; with --allow-partial, it checks
-what is there. For a heap recorded with `memreel record`, --max-peak still
-covers the whole run. A program failed if its exit status was not 0; the status
-is stored in the snapshot of the program that `memreel record` started.
+A history is complete if nothing was allocated on the device when recording
+started, no events were lost, every allocation and free was recorded (no
+--min-size, no --sample, and no skip_actions in PyTorch), and the events are
+consistent. An incomplete history may hide a higher peak, and a program that
+failed, or in which a request failed, may need more memory than it had. In these
+cases, the gate checks the figures that are known, and a note says what is not;
+with --strict, it fails instead. The same applies if the baseline is such a
+file. If the ring (the bounded list of events) lost events, or the file covers
+only part of a history, the peak in the missing part is unknown, and the gate
+fails; with --allow-partial, it checks the events that the file contains. For a
+heap recorded with `memreel record`, --max-peak still covers the whole run. A
+program counts as failed if its exit status was not 0; the status is stored in
+the snapshot of the program that `memreel record` started.
 
-Sizes: KiB, MiB and GiB, and K, M and G alone, are multiples of 1024, as in
-PyTorch's settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are multiples
-of 1000.
+Sizes: KiB, MiB and GiB (or just K, M and G) are powers of 1024, as in PyTorch's
+settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are powers of 1000.
 
 Examples:
   memreel gate --max-peak 10GiB --max-fragmentation 20% snapshot.pickle
@@ -113,7 +113,7 @@ pub(crate) struct Options {
     input: Input,
 
     /// Allow at most this much in use at any moment: 10GiB, 512MiB, 1.5GiB or a number of bytes. To
-    /// limit a scope, use for example forward=10GiB. May be repeated
+    /// limit a scope, use, for example, forward=10GiB. May be repeated
     #[arg(long, value_name = "[SCOPE=]BYTES", value_parser = peak)]
     max_peak: Vec<Peak>,
 
@@ -125,8 +125,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse_or_zero)]
     max_reserved: Option<u64>,
 
-    /// Allow at most this percentage of reserved memory to be unused (not in any block) when reserved
-    /// memory peaks
+    /// Allow at most this percentage of reserved memory to be outside any block at the moment when
+    /// reserved memory is highest
     #[arg(long, value_name = "PERCENT", value_parser = share::parse)]
     max_fragmentation: Option<f64>,
 

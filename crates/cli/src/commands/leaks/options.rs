@@ -10,9 +10,9 @@ Without options, `memreel leaks` lists the sites that hold blocks at the end.
 First come leaks: sites that grew in each of at least three steps, or throughout
 a long history, and freed none of what they added. Next come sites that hold
 more than in any earlier step, and then possible leaks, each with the reason why
-it may not be one. None of these include weights, caches, warm-up allocations,
-extra blocks that a step needs only because it is larger than earlier ones, or
-what a single call allocates.
+it may not be one. None of these three groups includes weights, caches, warm-up
+allocations, extra blocks that a step needs only because it is larger than
+earlier ones, or memory that a single call allocates.
 
 Columns: `share` is the site's share of all memory allocated at the end, `bytes`
 and `live` are the total size and the number of its blocks that are still
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
     pub(super) between: Vec<String>,
 
-    /// Show blocks held at the end that are at least this many events old
+    /// Show blocks that are held at the end and were allocated at least this many events before it
     #[arg(long, value_name = "EVENTS")]
     pub(super) older_than: Option<usize>,
 

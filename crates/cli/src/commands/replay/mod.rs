@@ -46,11 +46,12 @@ answer: `certain` if there is none, `high` up to 1 % of the recorded peak,
 `fair` up to 5 %, and `low` above that.
 
 --sweep prints the best setting first. The settings are sorted by their number
-of failed requests. Of those with the same number, the ones whose worst case is
-within 5 % of the lowest come first, sorted by their number of device allocs and
-frees, then by peak, then by their number of options. A setting whose range of
-peaks overlaps that of the recorded setting is not considered better and is
-listed after it. Settings with the same result share a row.
+of failed requests. Among settings with equally many failures, those whose worst
+case is within 5 % of the lowest worst case come first; they are sorted by their
+number of device allocs and frees, then by peak, then by their number of
+options. A setting whose range of peaks overlaps that of the recorded setting is
+not considered better and is listed after it. Settings with the same result
+share a row.
 
 --from switches settings during the run: the first --conf applies until that
 moment, and the second from then on. If only one --conf is given, the recorded
@@ -70,13 +71,13 @@ Columns:
   unused at peak  reserved bytes not in any block when reserved memory peaks
   device allocs   segments, or ranges of pages, taken from the device
   device frees    segments, or ranges of pages, returned to the device
-  retries         requests that released the cache and tried the device again
+  retries         requests for which the cache was released and the device tried
+                  again
   OOMs            requests that failed; each replay continues without them
   first OOM       the index of the first failed request, counting from 0
 
-Sizes: KiB, MiB and GiB, and K, M and G alone, are multiples of 1024, as in
-PyTorch's settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are multiples
-of 1000.
+Sizes: KiB, MiB and GiB (or just K, M and G) are powers of 1024, as in PyTorch's
+settings (max_split_size_mb:64 is 64 MiB); kB, MB and GB are powers of 1000.
 
 Examples:
   memreel replay --conf expandable_segments:True snapshot.pickle

@@ -28,8 +28,8 @@ frames of a stack, or its native frames if it has no Python frames, without
 those of allocators, operators, interpreters and standard libraries. Stacks form
 one group if the frames shown have the same names, files and lines. For each
 group, --json prints the number of stacks and all frames of the stack with the
-most bytes, and marks the frames that the table shows. --tree shows the
-outermost 1024 calls of a stack and the number of further calls.
+most bytes, and marks the frames that the table shows. --tree shows at most the
+outermost 1024 calls of a stack, and the number of calls left out.
 
 --new counts only blocks allocated after --since, and prints the most bytes that
 they occupied at once and how many are left at the end. A block counts until its
@@ -76,7 +76,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "tree")]
     pub(super) new: bool,
 
-    /// Start --new at this time: a time after the first event, such as 1.5s or 200ms, or a timestamp in
+    /// Start --new at this time: the time since the first event, such as 1.5s or 200ms, or a timestamp in
     /// microseconds, as in `time_us` [default: the start]
     #[arg(long, value_name = "TIME", value_parser = instant::parse, requires = "new")]
     pub(super) since: Option<Instant>,
