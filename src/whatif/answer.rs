@@ -17,7 +17,7 @@ use memreel_snapshot::{analysis::options, history::Confidence, words::DeviceId};
 /// could.
 ///
 /// Each run starts with the state that the recorded run had at the first entry. The effect of another setting on the
-/// time before that is not known, so it acts as if it were switched on at that moment.
+/// time before that is not known, so every replay acts as if it had been changed at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Answer {

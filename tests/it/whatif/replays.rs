@@ -172,7 +172,8 @@ fn a_wrapped_ring_is_replayed_from_where_it_begins() {
     assert_eq!(requests.pre_existing_bytes(), 188_433_204);
     let [warning] = requests.warnings() else { panic!("{:?}", requests.warnings()) };
     assert!(
-        warning.contains("15 blocks") && warning.contains("as if it were switched on at that moment"),
+        warning.contains("15 blocks")
+            && warning.contains("as if the setting had been changed at that moment"),
         "{warning}"
     );
     // The gaps between the old blocks are where they were.

@@ -65,7 +65,7 @@ fn print_table(
         let (now, peak) = (Bytes(now), Bytes(peak));
         print_text(format!("the {who} last reported {now} {how}, and {peak} at the peak{total}"), out)?;
     } else if table.is_of_blocks {
-        print_text("the figures are sums of blocks, because a heap's segments are not recorded", out)?;
+        print_text("the figures are sums of blocks, because a heap has no recorded segments", out)?;
     } else if !table.rows.is_empty() {
         print_text(
             "the device's total usage was not recorded, so `peak` is the moment when the most bytes were recorded",

@@ -210,7 +210,7 @@ fn decimal_and_binary_units_differ() {
     let status = |most: &str| run(&["gate", "--max-peak", most, file]).status.code();
     assert_eq!(["1.9GiB", "1.9G", "1.9GB", "2GB"].map(status), [Some(0), Some(0), Some(4), Some(0)]);
     for command in ["gate", "replay"] {
-        assert!(answer(&[command, "--help"]).contains("kB, MB and GB are multiples"), "{command}");
+        assert!(answer(&[command, "--help"]).contains("kB, MB and GB are powers of 1000"), "{command}");
     }
 }
 

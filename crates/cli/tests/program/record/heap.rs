@@ -47,7 +47,7 @@ fn every_block_of_threads_is_there() {
         line.split_whitespace().skip(1).take(2).collect()
     };
     // What is resident, if it was looked at, which at the peak may have been more than at any look; or blocks alone.
-    let all = if run.err.contains("the kernel reports") { now("used ") } else { now("program ") };
+    let all = if run.err.contains("the kernel last reported") { now("used ") } else { now("program ") };
     assert!(!all.is_empty() && now("sum ") == all, "{}", run.err);
 }
 

@@ -325,10 +325,10 @@ fn stacks_without_names_are_as_readable() {
             stacks.map(|stack| Made::of(&shown, stack)).collect::<Vec<_>>()
         });
         assert_eq!(before_made, after_made, "{name}");
-        assert!(
-            before_made.contains(&Some(Made::Gradients)) && before_made.contains(&Some(Made::Activations)),
-            "{name}"
-        );
+        // Python has no frames in the threads of a backward pass.
+        let is_native = name == "transformer_all_stacks";
+        assert_eq!(before_made.contains(&Some(Made::Gradients)), is_native, "{name}");
+        assert!(before_made.contains(&Some(Made::Activations)), "{name}");
         assert!(before.iter().any(|[shown, _]| *shown > 0), "{name}");
         let slim = slim.depth(3);
         let cut = slim.apply(whole.clone()).unwrap();
@@ -386,7 +386,7 @@ fn stacks_in_the_history_of_torch_2_0_are_slimmed_too() {
     assert_eq!(names(&stripped)[0], "forward.py:forward");
     let hidden = of_torch_2_0(&Slim::new().anonymise(true));
     assert_eq!(names(&hidden).len(), names(&whole).len());
-    assert!(names(&hidden).iter().all(|name| !name.contains("main") && !name.contains("forward")));
+    assert!(names(&hidden).iter().all(|name| !name.contains("main") && !name.contains("/app")));
     for blocks in [&short, &dropped, &stripped, &hidden] {
         assert_eq!(sizes(blocks), [600, 100, 20 << 20], "the sizes stay");
     }
