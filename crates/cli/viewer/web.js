@@ -125,6 +125,7 @@ export function create(module, script) {
     return new Promise((answer, fail) => {
       const why = refused.get(url);
       if (why) return fail(new Refusal(why));
+      if (signal?.aborted) return fail(signal.reason);
       signal?.addEventListener("abort", () => fail(signal.reason), {once: true});
       wishes.push({id: n_asked++, url, signal, answer, fail});
       next();
@@ -137,6 +138,7 @@ export function create(module, script) {
    */
   async function command(words, {signal} = {}) {
     const module = await compiled;
+    signal?.throwIfAborted();
     const worker = new Worker(address);
     try {
       return await new Promise((answer, fail) => {

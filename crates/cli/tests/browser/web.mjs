@@ -1,5 +1,5 @@
 // The page that has memreel in it, in Chromium and in Firefox: what it answers is what the program answers, byte for byte.
-// node web.mjs PAGE FILE…; MEMREEL_WEB_BROWSERS=chrome,firefox names the browsers. The text that it prints is a table.
+// node web.mjs PAGE FILE…; MEMREEL_WEB_BROWSERS=chrome,firefox names the browsers. It prints what differs, and a line a browser.
 import {execFile} from "node:child_process";
 import {createHash} from "node:crypto";
 import fs from "node:fs";
@@ -103,8 +103,12 @@ for (const file of given) {
 }
 const paths = names.map(name => path.join(folder, name));
 const server = await serve(paths);
-let theirs;
-do theirs = (await fetch(`${server.address}files`).then(answer => answer.json())).files; while (theirs.some(of => of.state === "reading"));
+const described = () => fetch(`${server.address}files`).then(answer => answer.json());
+let {files: theirs} = await described();
+while (theirs.some(of => of.state === "reading")) {
+  await new Promise(done => setTimeout(done, 100));
+  ({files: theirs} = await described());
+}
 const questions = process.env.MEMREEL_WEB_QUESTIONS?.split(",") ?? QUESTIONS;
 
 for (const kind of (process.env.MEMREEL_WEB_BROWSERS ?? "chrome,firefox").split(",")) {
@@ -114,30 +118,29 @@ for (const kind of (process.env.MEMREEL_WEB_BROWSERS ?? "chrome,firefox").split(
   const begin = performance.now();
   await drop(page, paths);
   await ready(page);
-  console.log(`${kind}: ${paths.length} files read in ${Math.round(performance.now() - begin)} ms`);
+  const read_ms = Math.round(performance.now() - begin);
   const {files} = await page.evaluate(() => window.memreel.source.files());
-  let [n_commands, n_different] = [0, 0];
+  let [n_views, n_commands] = [0, 0];
   for (const [index, name] of names.entries()) {
     const [mine, its] = [files[index], theirs[index]];
     const without_folder = JSON.stringify({...its, name});
     const is_same = JSON.stringify(mine) === without_folder;
     if (!is_same) console.log(`DIFFERS: files: ${JSON.stringify(mine).slice(0, 400)} / ${without_folder.slice(0, 400)}`);
     check(is_same, `${kind}: ${name}: the page describes the file in another way`);
-    const [n_views, n_other] = mine.state === "ready" && fs.statSync(paths[index]).size < MOST_BYTES ? await compare_views(page, server.address, index, mine.devices) : [0, 0];
-    check(!n_other, `${kind}: ${name}: ${n_other} of ${n_views} answers to the views differ`);
+    const [n_asked, n_other] = mine.state === "ready" && fs.statSync(paths[index]).size < MOST_BYTES ? await compare_views(page, server.address, index, mine.devices) : [0, 0];
+    check(!n_other, `${kind}: ${name}: ${n_other} of ${n_asked} answers to the views differ`);
     let n = 0;
     for (const question of questions) n += await compare(page, [...question.split(" "), name], folder) ? 0 : 1;
     check(!n, `${kind}: ${name}: ${n} of ${questions.length} commands differ`);
-    n_commands += questions.length;
-    n_different += n;
-    console.log(`${kind} | ${name} | ${mine.state} | ${fs.statSync(paths[index]).size} bytes | views ${n_views - n_other}/${n_views} | commands ${questions.length - n}/${questions.length}`);
+    n_views += n_asked - n_other;
+    n_commands += questions.length - n;
   }
   const readable = names.filter((_, index) => files[index].state === "ready");
   const together = [
     ["ranks", "--json", ...readable], ["merge", "-o", "out.pickle", ...readable.slice(0, 2)], ["diff", "--json", ...readable.slice(0, 2)], ["oom", "--json", ...names], ["nonsense"], ["ranks", "--html", "out.html", ...readable.slice(0, 2)],
   ];
   for (const words of together) check(await compare(page, words, folder), `${kind}: ${words.slice(0, 3).join(" ")} differs`);
-  console.log(`${kind}: ${n_commands - n_different} of ${n_commands} commands equal`);
+  console.log(`${kind}: ${names.length} files read in ${read_ms} ms; ${n_views} answers to the views and ${n_commands} commands are equal (${Math.round(performance.now() - begin)} ms)`);
   check(!page.requests.length, `${kind}: the page asked the network for ${page.requests.slice(0, 3)}`);
   check(!page.faults.length, `${kind}: ${page.faults.slice(0, 5).join("; ")}`);
   await close(browser);

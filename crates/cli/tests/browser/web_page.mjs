@@ -9,14 +9,18 @@ const BROWSERS = {
   firefox: {executablePath: process.env.MEMREEL_FIREFOX ?? "/usr/bin/firefox-esr"},
 };
 
+// A wait that ends well costs nothing, and a machine that tests may be slow.
+const PATIENCE_MS = 240_000;
+
 /** Starts a browser. */
-export const launch = kind => puppeteer.launch({browser: kind, headless: true, protocolTimeout: 600_000, ...BROWSERS[kind]});
+export const launch = kind => puppeteer.launch({browser: kind, headless: true, timeout: PATIENCE_MS, protocolTimeout: 600_000, ...BROWSERS[kind]});
 
 export const close = browser => browser.close();
 
 /** Opens the page from its file. Its `requests` are those to a network, and its `faults` errors, dialogs and violations. */
-export async function open(browser, file, hash = "") {
+export async function open(browser, file, {hash = "", before} = {}) {
   const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const address = pathToFileURL(path.resolve(file)).href;
   page.requests = [];
   page.faults = [];
@@ -25,6 +29,7 @@ export async function open(browser, file, hash = "") {
   page.on("console", message => { if (message.type() === "error") page.faults.push(`console: ${message.text().slice(0, 500)}`); });
   page.on("dialog", dialog => { page.faults.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   await page.setViewport({width: 1200, height: 800});
+  if (before) await page.evaluateOnNewDocument(before);
   await page.goto(address + hash, {waitUntil: "load"});
   await page.waitForFunction(() => window.memreel);
   return page;
@@ -49,7 +54,7 @@ export async function drop(page, files) {
 }
 
 /** Waits until all files are read or refused, and the page shows one. */
-export const ready = (page, timeout = 120_000) => page.waitForFunction(async () => {
+export const ready = page => page.waitForFunction(async () => {
   const {files} = await window.memreel.source.files();
   return files.length && files.every(file => file.state !== "reading") && document.documentElement.dataset.state !== "loading";
-}, {timeout, polling: 50});
+}, {polling: 50});

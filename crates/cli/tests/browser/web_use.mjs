@@ -21,11 +21,13 @@ function written(name, bytes) {
 
 const text_of = (page, selector) => page.$eval(selector, found => found.textContent);
 const files_of = page => page.evaluate(() => window.memreel.source.files().then(answer => answer.files));
-const shown = page => page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("view") ?? "timeline");
 
-async function in_view(page, view) {
-  await page.waitForFunction(view => document.documentElement.dataset.state === "ready" && document.querySelector(`[data-view=${view}]`)?.getAttribute("aria-selected") === "true", {timeout: 20_000}, view);
-}
+/** Waits until a view is shown and the address has it: the page writes the address a little later, once for several changes. */
+const in_view = (page, view) => page.waitForFunction(view => {
+  const is_chosen = document.querySelector(`[data-view=${view}]`)?.getAttribute("aria-selected") === "true";
+  const addressed = new URLSearchParams(location.hash.slice(1)).get("view") ?? "timeline";
+  return document.documentElement.dataset.state === "ready" && is_chosen && addressed === view;
+}, {}, view);
 
 /** Nothing was asked of a network, and no fault was seen. */
 function sound(page, what, known = []) {
@@ -35,7 +37,7 @@ function sound(page, what, known = []) {
 }
 
 async function keys_and_history(browser) {
-  const page = await open(browser, own_page, "#view=state&cursor=100");
+  const page = await open(browser, own_page, {hash: "#view=state&cursor=100"});
   await page.keyboard.press("Tab");
   const reached = [];
   for (let n = 0; n < 30 && !reached.includes("primary"); n += 1) {
@@ -52,12 +54,12 @@ async function keys_and_history(browser) {
     await page.keyboard.press(String(index + 1));
     await in_view(page, view);
   }
-  await new Promise(done => setTimeout(done, 300));
   await page.evaluate(() => history.back());
   await page.waitForFunction(() => !location.hash.includes("view=ranks"));
-  check(await shown(page) === "compare", `back leads to ${await shown(page)}`);
+  const before = await page.evaluate(() => location.hash);
+  check(before.includes("view=compare"), `back leads to ${before}`);
   await page.evaluate(() => history.forward());
-  await page.waitForFunction(() => location.hash.includes("view=ranks"));
+  await in_view(page, "ranks");
   // A compressed file is opened as the one in it.
   await drop(page, [written("small.pickle.gz", gzipSync(fs.readFileSync(second)))]);
   await page.waitForFunction(() => window.memreel.source.files().then(({files}) => files[1]?.state === "ready"));
@@ -129,29 +131,34 @@ async function downloads(browser) {
   for (const [index, title] of titles.entries()) {
     await page.waitForFunction(() => !document.querySelector(".web select").disabled);
     await page.select(".web select", String(index));
-    await page.waitForFunction(() => /^Saved |: /.test(document.getElementById("message").textContent) && !document.getElementById("message").textContent.endsWith("writing…"), {timeout: 60_000});
+    await page.waitForFunction(() => /^Saved |: /.test(document.getElementById("message").textContent) && !document.getElementById("message").textContent.endsWith("writing…"));
     const text = await text_of(page, "#message");
     check(text.startsWith("Saved "), `${title}: ${text}`);
     await page.evaluate(() => { document.getElementById("message").textContent = ""; });
   }
   sound(page, "downloads");
-  // A command that is stopped.
-  const stopped = await page.evaluate(async () => {
-    const controller = new AbortController();
-    setTimeout(() => controller.abort(new Error("stopped")), 1);
-    const {files} = await window.memreel.source.files();
-    return window.memreel.source.command(["replay", "--sweep", files[0].name], {signal: controller.signal}).then(() => "ended", error => error.message);
-  });
-  check(stopped === "stopped", `a command that was stopped: ${stopped}`);
+  // A command that is stopped: before it begins, and when its worker has just been told of it.
+  for (const is_begun of [false, true]) {
+    const stopped = await page.evaluate(async is_begun => {
+      const controller = new AbortController();
+      const stop = () => controller.abort(new Error("stopped"));
+      const {files} = await window.memreel.source.files();
+      const post = Worker.prototype.postMessage;
+      Worker.prototype.postMessage = function(message) {
+        post.call(this, message);
+        if (message.words) stop();
+      };
+      if (!is_begun) stop();
+      const answer = window.memreel.source.command(["replay", "--sweep", files[0].name], {signal: controller.signal});
+      return answer.then(() => "ended", error => error.message).finally(() => { Worker.prototype.postMessage = post; });
+    }, is_begun);
+    check(stopped === "stopped", `a command that was stopped ${is_begun ? "after" : "before"} its beginning: ${stopped}`);
+  }
   await page.close();
 }
 
 async function without_module(browser) {
-  const page = await browser.newPage();
-  page.requests = page.faults = [];
-  await page.evaluateOnNewDocument(() => { delete globalThis.WebAssembly; });
-  await page.goto(`file://${path.resolve(own_page)}`);
-  await page.waitForFunction(() => window.memreel);
+  const page = await open(browser, own_page, {before: () => { delete globalThis.WebAssembly; }});
   await drop(page, [first]);
   await page.waitForFunction(() => document.querySelector(".failure"));
   check(/no WebAssembly/.test(await text_of(page, "#view")), `without WebAssembly: ${await text_of(page, "#view")}`);
