@@ -212,9 +212,6 @@ function options(select, rows, value) {
   select.disabled = rows.length < 2;
 }
 
-// Whether no file was there yet.
-let is_begin = true;
-
 async function poll() {
   let answer;
   try {
@@ -225,17 +222,39 @@ async function poll() {
   if (app.source.is_offline && !app.files) show_note();
   const is_new = JSON.stringify(answer) !== JSON.stringify(app.files);
   app.files = answer;
-  if (app.file()?.devices?.length) {
-    // Only an empty address says nothing of the device: others leave out device 0, unless the file has none.
-    const is_open = is_begin && location.hash.length < 2 || !app.device();
-    is_begin = false;
-    if (is_open && !/[#&]device=/.test(location.hash)) {
-      app.set({device: first_device(app.state.file)});
-      history.replaceState(null, "", write(app.state));
-    }
-  }
+  begin();
   if (is_new) app.notify(new Set(["files"]));
   if (answer.files.some(file => file.state === "reading")) setTimeout(poll, POLL_MS);
+}
+
+// Without an address, the page chooses what is shown until all files are read or the reader has changed something: this is
+// what it chose. With one, also an empty one ("#": the first file and device 0), it chooses nothing.
+/** @type {string | null} */
+let chosen = location.href.includes("#") ? null : write(app.state);
+
+/** Shows the file and the device to begin with; only the device where the file that the address names has no device 0. */
+function begin() {
+  if (chosen !== write(app.state)) chosen = null;
+  const first = chosen === null ? null : first_file();
+  const file = first ?? app.state.file;
+  if (!app.all_files()[file]?.devices?.length) return;
+  if (chosen === null && (app.device() || /[#&]device=/.test(location.hash))) return;
+  app.set({file, device: first_device(file)});
+  const hash = write(app.state);
+  if (hash !== (location.hash || "#")) history.replaceState(null, "", hash);
+  chosen = first === null ? hash : null;
+  const broken = app.all_files().find(of => of.state === "failed");
+  if (first !== null && broken) app.announce(`${plain(broken.name, 80)} cannot be shown: ${plain(broken.error ?? "", 200)}`);
+}
+
+/** Returns the file to begin with: one on which a request failed, or the one with the highest peak; null until that is known. */
+function first_file() {
+  const files = app.all_files();
+  const failed = files.findIndex(file => file.devices?.some(has_failed));
+  if (failed >= 0) return failed;
+  if (files.some(file => file.state === "reading")) return null;
+  const peaks = files.map(file => Math.max(-1, ...(file.devices ?? []).map(of => of.peak.allocated_bytes)));
+  return peaks.indexOf(Math.max(...peaks));
 }
 
 // Says what a page that is one file has. The page works without it.

@@ -69,7 +69,7 @@ async function broken(context) {
   for (const [name, why] of Object.entries(whys)) {
     for (const others of [[], ["whole.json"]]) {
       const server = await serve([name, ...others].map(of => path.join(folder, of)));
-      const page = await open(context, server.address);
+      const page = await open(context, server.address, {hash: "#"});
       check(await settled(page) === "error", `${name}: the state is not error`);
       await page.waitForLoadState("networkidle");
       await page.waitForFunction(n => document.querySelectorAll("#file option").length === n, 1 + others.length);
@@ -96,11 +96,44 @@ async function missing(context) {
   server.end();
 }
 
+const event = (action, addr, size) => ({action, addr, size, stream: 0, time_us: addr + size, frames: []});
+const FAILED_REQUEST = {...event("oom", 0, 1 << 20), device_free: 0};
+
+/** Writes a snapshot of some devices' events; returns its path. */
+function written(name, traces) {
+  fs.writeFileSync(path.join(folder, name), JSON.stringify({segments: [], device_traces: traces}));
+  return path.join(folder, name);
+}
+
+/** A page of several files begins with the one on which a request failed, or else the one with the highest peak, unless it has an address. */
+async function several(context) {
+  const [low, high] = [512, 1024].map(size => written(`${size}.json`, [[event("alloc", 4096, size)]]));
+  const failed = written("request.json", [[event("alloc", 8192, 512), FAILED_REQUEST]]);
+  for (const [files, hash, file] of [[[low, high, failed], "", 2], [[low, path.join(folder, "cut.pickle"), high], "", 2], [[low, low], "", 0], [[low, high, failed], "#", 0], [[low, high, failed], "#file=1", 1]]) {
+    const server = await serve(files);
+    const page = await open(context, server.address, {hash});
+    const what = `${files.map(of => path.basename(of))} at "${hash}"`;
+    await page.waitForFunction(n => document.querySelectorAll("#file option").length === n && ![...document.querySelectorAll("#file option")].some(of => of.textContent.includes("reading")), files.length);
+    await page.waitForFunction(file => document.getElementById("file").value === file, String(file), {timeout: 5000}).catch(() => {});
+    check(await page.inputValue("#file") === String(file), `${what}: file ${await page.inputValue("#file")} is shown`);
+    const [address, n_entries, said] = await page.evaluate(() => [location.hash, history.length, document.getElementById("message").textContent]);
+    check(address === (file ? `#file=${file}` : ""), `${what}: the address ${address}`);
+    check(n_entries === 2, `${what}: ${n_entries} entries of the history`);
+    check(said.includes("cut.pickle cannot be shown") === files[1].includes("cut"), `${what}: "${said}" is said`);
+    // The first file can be chosen, and stays after a reload.
+    await page.selectOption("#file", "0");
+    await page.waitForFunction(() => !location.hash.includes("file="));
+    await page.reload();
+    await settled(page);
+    check(await page.inputValue("#file") === "0" || !file, `${what}: after a reload, file ${await page.inputValue("#file")} is shown`);
+    await page.close();
+    server.end();
+  }
+}
+
 /** A page begins with the device on which a request failed, unless its address names one. */
 async function failed(context) {
-  const event = (action, addr, size) => ({action, addr, size, stream: 0, time_us: addr + size, frames: []});
-  const traces = [[event("alloc", 4096, 512)], [event("alloc", 8192, 512), {...event("oom", 0, 1 << 20), device_free: 0}]];
-  fs.writeFileSync(path.join(folder, "failed.json"), JSON.stringify({segments: [], device_traces: traces}));
+  written("failed.json", [[event("alloc", 4096, 512)], [event("alloc", 8192, 512), FAILED_REQUEST]]);
   const server = await serve([path.join(folder, "failed.json")]);
   for (const [hash, device] of [["", "1"], ["#device=0", "0"], ["#view=state&cursor=1", "0"]]) {
     const page = await open(context, server.address, {hash});
@@ -119,6 +152,7 @@ await notices(context);
 await broken(context);
 await missing(context);
 await failed(context);
+await several(context);
 await chromium.close();
 fs.rmSync(folder, {recursive: true});
 finish("empty");

@@ -94,7 +94,7 @@ async function broken(context) {
 /** One socket listens, on 127.0.0.1, while two pages look at two files. */
 async function two_pages(context, file) {
   const server = await serve([file, "fixtures/torch-2.11/snapshots/oom_fragment.pickle"]);
-  const pages = await Promise.all([open(context, server.address), open(context, server.address, {hash: "#file=1&view=state"})]);
+  const pages = await Promise.all(["#", "#file=1&view=state"].map(hash => open(context, server.address, {hash})));
   await Promise.all(pages.map((page, at) => visit(page, `page ${at} of two`)));
   for (const page of pages) await sound(page, "two pages");
   const own = new Set(fs.readdirSync(`/proc/${server.process.pid}/fd`).map(fd => { try { return fs.readlinkSync(`/proc/${server.process.pid}/fd/${fd}`); } catch { return ""; } }));

@@ -77,6 +77,7 @@ async function phone(browser) {
   check(seen, "the first screen's button is outside of a phone's screen");
   await drop(page, [first, second]);
   await ready(page);
+  check(await page.$eval("#file", of => of.value) === "1", "the page does not begin with the rank that ran out of memory");
   check(await wide() <= 390, `the page is ${await wide()} wide on a phone`);
   sound(page, "phone");
   await page.close();
