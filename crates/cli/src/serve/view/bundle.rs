@@ -2,10 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
-use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
 use super::page;
@@ -28,14 +25,12 @@ pub(super) fn html(pack: &[u8], view: &str) -> Result<String, String> {
 const WORKER: &str = "web_worker.js";
 
 /// Returns the page with memreel in it, which opens the files that a reader drops on it: `module` is `crates/web` as
-/// WebAssembly.
+/// WebAssembly, compressed with gzip.
 ///
 /// # Errors
 /// The page's modules cannot be bundled.
 pub fn page_with(module: &[u8]) -> Result<String, String> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    let deflated = encoder.write_all(module).and_then(|()| encoder.finish());
-    let module = BASE64_STANDARD.encode(deflated.map_err(|error| error.to_string())?);
+    let module = BASE64_STANDARD.encode(module);
     let worker = text(WORKER);
     if worker.contains("</script") {
         return Err(ENDS_SCRIPT.to_owned());
