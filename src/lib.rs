@@ -258,7 +258,7 @@ pub use memreel_snapshot::{
 pub use crate::allocator::{Allocation, CachingAllocator, Settings};
 #[cfg(not(loom))]
 #[doc(inline)]
-pub use crate::collect::{Recovered, RunNames, TapeProcess};
+pub use crate::collect::{PackedTape, Recovered, RunNames, TapeProcess};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
 pub use crate::past::{Onlooker, SpaceMaker, TapeKeeper};

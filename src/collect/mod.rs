@@ -30,7 +30,7 @@ pub use completed::Completed;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub(crate) use recovered::snapshot_of;
 #[cfg(not(loom))]
-pub use recovered::{Recovered, RunNames, TapeProcess};
+pub use recovered::{PackedTape, Recovered, RunNames, TapeProcess};
 pub use tape_snapshot::TapeSnapshot;
 
 use crate::{

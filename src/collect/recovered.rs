@@ -1,7 +1,11 @@
 //! Reads a tape's file as a snapshot.
 #![forbid(unsafe_code)]
 
-use std::{io::Read, path::Path};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    path::Path,
+};
 
 use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_quietly},
@@ -9,11 +13,11 @@ use crate::{
     process::open_plain,
     recorder::Source,
     stack,
-    tape::{Contents, is_tape, own_start},
+    tape::{Contents, is_beginning, own_start},
 };
 use memreel_snapshot::{
     model::Snapshot,
-    words::{Inventory, Result},
+    words::{Error, Inventory, Result},
 };
 
 /// A recording as it was when its process ended, or as it is while the process runs, read from the file of
@@ -46,6 +50,27 @@ pub struct Recovered {
     is_running: bool,
     could_grow: bool,
     n_unrecorded: u64,
+    failure: Option<String>,
+}
+
+/// A tape in a twentieth of its size, from which everything is read as from the tape ([`Recovered::read_and_pack`]).
+#[derive(Debug)]
+pub struct PackedTape(Vec<u8>);
+
+impl PackedTape {
+    /// Writes it to a file, completely or not at all. Returns when the file is on the disk, if it `is_synced`.
+    ///
+    /// # Errors
+    /// [`Error::is_io`](crate::Error::is_io).
+    pub fn save(&self, path: impl AsRef<Path>, is_synced: bool) -> Result<()> {
+        let path = path.as_ref();
+        let write = |file: &mut File| {
+            file.write_all(&self.0)?;
+            if is_synced { file.sync_all() } else { Ok(()) }
+        };
+        memreel_snapshot::pickle::replace(path, write)
+            .map_err(|error| Error::io("cannot write the packed tape", path, error))
+    }
 }
 
 /// The function names that the processes of one run share: each address of a library is looked up once for all tapes
@@ -113,6 +138,22 @@ impl Recovered {
         Ok(Recovered::of(Contents::read(path.as_ref())?, Some(names.0.clone())))
     }
 
+    /// Reads a file of a run, and packs it. There is no packed tape of a process that still runs, unless its program is known to
+    /// have ended because it runs another one, nor if something is missing or broken. `failure` is how the program failed, which
+    /// readers of the packed tape report.
+    ///
+    /// # Errors
+    /// The errors of [`Recovered::read`].
+    pub fn read_and_pack(
+        path: impl AsRef<Path>,
+        names: &RunNames,
+        has_ended: bool,
+        failure: Option<&str>,
+    ) -> Result<(Recovered, Option<PackedTape>)> {
+        let (contents, packed) = Contents::read_and_pack(path.as_ref(), has_ended, failure)?;
+        Ok((Recovered::of(contents, Some(names.0.clone())), packed.map(PackedTape)))
+    }
+
     fn of(mut contents: Contents, names: Option<stack::SharedNames>) -> Recovered {
         let tape = restore(&mut contents, names);
         if contents.n_elsewhere > 0 {
@@ -146,9 +187,10 @@ impl Recovered {
         tape.for_each_missing(|path, why| {
             contents.problems.push(format!("{} {why}: its frames are addresses", path.display()));
         });
-        let Contents { problems, process, is_closed, is_running, n_elsewhere, n_unrecorded, .. } = contents;
+        let Contents { problems, process, is_closed, is_running, n_elsewhere, n_unrecorded, failure, .. } =
+            contents;
         let could_grow = n_elsewhere == 0;
-        Recovered { tape, problems, process, is_closed, is_running, could_grow, n_unrecorded }
+        Recovered { tape, problems, process, is_closed, is_running, could_grow, n_unrecorded, failure }
     }
 
     /// Returns whether a file starts like a tape. `false` if it cannot be read, and for a pipe, because reading would
@@ -157,13 +199,13 @@ impl Recovered {
     pub fn is_tape(path: impl AsRef<Path>) -> bool {
         let mut start = Vec::new();
         let read = open_plain(path.as_ref()).and_then(|file| file.take(64).read_to_end(&mut start));
-        read.is_ok() && is_tape(&start)
+        read.is_ok() && is_beginning(&start)
     }
 
     /// Returns whether bytes are the start of a tape.
     #[must_use]
     pub fn is_beginning(bytes: &[u8]) -> bool {
-        is_tape(bytes)
+        is_beginning(bytes)
     }
 
     /// Returns what is missing, one sentence for each problem: damaged parts, lost numbers, events that the file had no
@@ -214,7 +256,13 @@ impl Recovered {
     /// Returns the snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Completed::new(snapshot_of(&self.tape)).into_snapshot()
+        self.completed().into_snapshot()
+    }
+
+    fn completed(&self) -> Completed {
+        let mut snapshot = snapshot_of(&self.tape);
+        self.failure.iter().for_each(|failure| snapshot.set_program_failure(failure));
+        Completed::new(snapshot)
     }
 
     /// Writes the snapshot to a file, completely or not at all.
@@ -222,7 +270,7 @@ impl Recovered {
     /// # Errors
     /// [`Error::is_io`](crate::Error::is_io).
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        memreel_snapshot::pickle::save(&Completed::new(snapshot_of(&self.tape)), path.as_ref())
+        memreel_snapshot::pickle::save(&self.completed(), path.as_ref())
     }
 }
 

@@ -53,6 +53,11 @@ impl TapeSnapshot {
         self.facts.has_gaps
     }
 
+    /// Sets how the recorded program failed.
+    pub(super) fn set_program_failure(&mut self, failure: &str) {
+        self.head.set_program_failure(failure);
+    }
+
     /// Returns the snapshot with all its events.
     #[must_use]
     pub fn into_snapshot(mut self) -> Snapshot {

@@ -16,6 +16,8 @@ use super::{
     },
     notes::{Note, for_each_note},
     owner_process::is_running,
+    packed::{self, PackedFile, is_packed},
+    read_slot::ReadSlot,
     rows::Rows,
     source::{self, Source},
 };
@@ -63,6 +65,8 @@ pub(crate) struct Contents {
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) notes: Vec<Note>,
     pub(crate) bases: Vec<Base>,
+    /// How the program failed, if the tape is a packed one and it did.
+    pub(crate) failure: Option<String>,
     /// What is missing or broken, one sentence for each problem.
     pub(crate) problems: Vec<String>,
 }
@@ -125,30 +129,6 @@ impl Preview {
     }
 }
 
-/// A slot with what was read of it.
-pub(super) struct ReadSlot {
-    pub(super) number: u32,
-    pub(super) words: [u64; SLOT_HEADER_BYTES / 8],
-    pub(super) kind: Kind,
-    pub(super) body: Vec<u8>,
-}
-
-impl ReadSlot {
-    pub(super) fn word(&self, word: SlotWord) -> u64 {
-        self.words[word as usize]
-    }
-
-    pub(super) fn device(&self) -> DeviceId {
-        DeviceId(self.word(SlotWord::Device).cast_signed())
-    }
-
-    /// Returns whether a sealed body is unchanged.
-    pub(super) fn is_sound(&self) -> bool {
-        let sum = self.word(SlotWord::Checksum);
-        sum == 0 || is_intact(&self.body, sum)
-    }
-}
-
 /// The first reading of a slot: if it has few events, the rest is not read.
 struct First {
     bytes: Vec<u8>,
@@ -192,7 +172,11 @@ impl Contents {
     /// # Errors
     /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
     pub(crate) fn read(path: &Path) -> Result<Contents> {
-        let file = open_plain(path).map_err(|error| Error::io("cannot read the tape", path, error))?;
+        let failed = |error| Error::io("cannot read the tape", path, error);
+        let file = open_plain(path).map_err(failed)?;
+        if is_packed(&Contents::beginning_of(&file).map_err(failed)?) {
+            return Contents::read_packed(&PackedFile::open(&file, path)?).map_err(failed)?;
+        }
         let mut first = Contents::pass(&file, path)?;
         for _ in 0..READINGS {
             if !first.is_running || first.is_closed {
@@ -219,15 +203,65 @@ impl Contents {
         let failed = |error| Error::io("cannot read the tape", path, error);
         let mut contents = Contents::header_of(file).map_err(failed)??;
         source::prepare(file);
-        let slots = contents.slots(file, &|slot| slot.kind != Kind::Free).map_err(failed)?;
+        let slots = contents.used_slots(file).map_err(failed)?;
         contents.take(slots, true);
         Ok(contents)
     }
 
-    pub(super) fn header_of(file: &File) -> io::Result<Result<Contents>> {
-        let mut start = [0; HEADER_BYTES];
+    /// Reads a packed tape.
+    fn read_packed(packed: &PackedFile<'_>) -> io::Result<Result<Contents>> {
+        let mut contents = match Contents::of_packed_header(packed) {
+            Ok(contents) => contents,
+            refused => return Ok(refused),
+        };
+        let slots = contents.used_slots(packed)?;
+        contents.problems.extend(packed.problems());
+        contents.take(slots, true);
+        Ok(Ok(contents))
+    }
+
+    fn of_packed_header(packed: &PackedFile<'_>) -> Result<Contents> {
+        let contents = Contents::of_header(packed.header())?;
+        // Only the tape of a process that has ended is packed, whatever has its number now.
+        Ok(Contents { is_running: false, failure: packed.failure().map(str::to_owned), ..contents })
+    }
+
+    /// Reads a file, and packs it. There is no packed tape if something is missing or broken, or if its program, which has not
+    /// ended, may still write. `failure` is how the program failed.
+    ///
+    /// # Errors
+    /// The errors of [`Contents::read`].
+    pub(crate) fn read_and_pack(
+        path: &Path,
+        has_ended: bool,
+        failure: Option<&str>,
+    ) -> Result<(Contents, Option<Vec<u8>>)> {
+        let failed = |error| Error::io("cannot read the tape", path, error);
+        let file = open_plain(path).map_err(failed)?;
+        let start = Contents::beginning_of(&file).map_err(failed)?;
+        let mut contents = Contents::of_header(&start)?;
+        if contents.is_running && !contents.is_closed && !has_ended {
+            return Ok((Contents::read(path)?, None));
+        }
+        source::prepare(&file);
+        let slots = contents.used_slots(&file).map_err(failed)?;
+        let n_bytes = Source::n_bytes(&file).map_err(failed)?.saturating_sub(HEADER_BYTES as u64);
+        let packed = packed::pack(&start, n_bytes, &slots, failure);
+        contents.take(slots, true);
+        let is_whole = contents.problems.is_empty();
+        Ok((contents, Some(packed).filter(|_| is_whole)))
+    }
+
+    /// Returns the header's bytes, or all of a shorter file.
+    fn beginning_of(file: &File) -> io::Result<Vec<u8>> {
+        let mut start = vec![0; HEADER_BYTES];
         let n_bytes = Source::read_at(file, 0, &mut start)?;
-        Ok(Contents::of_header(&start[..n_bytes]))
+        start.truncate(n_bytes);
+        Ok(start)
+    }
+
+    pub(super) fn header_of(file: &File) -> io::Result<Result<Contents>> {
+        Ok(Contents::of_header(&Contents::beginning_of(file)?))
     }
 
     /// Reads only the header.
@@ -235,6 +269,20 @@ impl Contents {
     /// # Errors
     /// The errors of [`Contents::read`].
     pub(crate) fn header(path: &Path) -> Result<Contents> {
+        let failed = |error| Error::io("cannot read the tape", path, error);
+        let file = open_plain(path).map_err(failed)?;
+        let start = Contents::beginning_of(&file).map_err(failed)?;
+        match is_packed(&start) {
+            true => Contents::of_packed_header(&PackedFile::open(&file, path)?),
+            false => Contents::of_header(&start),
+        }
+    }
+
+    /// Reads only the header of a tape that more is to be written into, which a packed one is not.
+    ///
+    /// # Errors
+    /// The errors of [`Contents::read`].
+    pub(super) fn open_header(path: &Path) -> Result<Contents> {
         let failed = |error| Error::io("cannot read the tape", path, error);
         Contents::header_of(&open_plain(path).map_err(failed)?).map_err(failed)?
     }
@@ -305,6 +353,9 @@ impl Contents {
     }
 
     fn of_header(bytes: &[u8]) -> Result<Contents> {
+        if is_packed(bytes) {
+            return Err(Error::foreign("a packed tape: its process has ended, and nothing is added to it"));
+        }
         if !is_tape(bytes) {
             return Err(Error::foreign("not a tape: it does not start like one"));
         }
@@ -352,6 +403,11 @@ impl Contents {
             n_unrecorded,
             ..Contents::default()
         })
+    }
+
+    /// Reads all slots in use, in the order in which they were taken.
+    pub(super) fn used_slots(&mut self, source: &dyn Source) -> io::Result<Vec<ReadSlot>> {
+        self.slots(source, &|slot| slot.kind != Kind::Free)
     }
 
     /// Reads the wanted slots in use, in the order in which they were taken.

@@ -64,7 +64,7 @@ impl TapeFile {
     /// [`Error::is_io`](crate::Error::is_io), and [`Error::is_malformed`](crate::Error::is_malformed) if it is not a tape
     /// of this version.
     pub(crate) fn attach(path: &Path) -> Result<TapeFile> {
-        Contents::header(path)?;
+        Contents::open_header(path)?;
         // A note that takes several slots must not be interleaved with notes of the other process.
         Ok(TapeFile::of(Mapped::attach(path)?, Owner::Outside))
     }

@@ -187,7 +187,7 @@ pub(super) fn is_intact(bytes: &[u8], sum: u64) -> bool {
 }
 
 /// Returns whether bytes are the start of a tape.
-pub(crate) fn is_tape(bytes: &[u8]) -> bool {
+pub(super) fn is_tape(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 

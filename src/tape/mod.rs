@@ -15,7 +15,7 @@
 //! shorter. `slot` is one slot in use, `agreement` has the words that a keeper in another process reads and writes, and
 //! `file` hands out slots and writes notes. `contents` reads the complete parts of a file, or of memory that has it
 //! mapped (`source`), whether or not its process is running; `news` reads what is new since the last time. `seal` adds
-//! the checksums for a process that has ended.
+//! the checksums for a process that has ended, and `packed` makes its tape small.
 
 mod layout;
 mod note_bytes;
@@ -40,12 +40,14 @@ mod mapped;
 mod unmapped;
 mod agreement;
 mod slot;
+mod read_slot;
 #[cfg(target_os = "linux")]
 mod taken_name;
 #[cfg(target_os = "linux")]
 mod file_space;
 mod file;
 mod contents;
+mod packed;
 #[cfg(target_os = "linux")]
 mod news;
 #[cfg(target_os = "linux")]
@@ -56,12 +58,13 @@ pub(crate) use contents::{Base, Contents, EventChunk, StackRow};
 pub(crate) use file::TapeFile;
 #[cfg(target_os = "linux")]
 pub use file_space::FileSpace;
-pub(crate) use layout::{BODY_BYTES, Beginning, Kind, Owner, is_tape};
+pub(crate) use layout::{BODY_BYTES, Beginning, Kind, Owner};
 #[cfg(target_os = "linux")]
 pub(crate) use news::Seen;
 pub(crate) use notes::{CodeNote, ModuleNote, Note, NotedFrame, RecordingNote, UsageNote};
 #[cfg(target_os = "linux")]
 pub(crate) use owner_process::own_start;
+pub(crate) use packed::is_beginning;
 pub(crate) use rows::{ROW_BYTES, Rows};
 #[cfg(target_os = "linux")]
 pub(crate) use seal::seal;

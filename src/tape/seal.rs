@@ -19,7 +19,7 @@ use memreel_snapshot::words::{Error, Result};
 /// # Errors
 /// [`Error::is_io`], and [`Error::is_malformed`] if it is not a tape that this version reads.
 pub(crate) fn seal(path: &Path) -> Result<()> {
-    Contents::header(path)?;
+    Contents::open_header(path)?;
     seal_slots(path).map_err(|error| Error::io("cannot seal the tape", path, error))
 }
 

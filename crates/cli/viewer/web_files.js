@@ -78,7 +78,7 @@ function downloads(app, command) {
     stop.hidden = !(select.disabled = true);
     app.announce(`${title}: writing…`);
     try {
-      const name = file.name.replace(/(\.pickle|\.pkl|\.json|\.html|\.gz)+$/, "") + end;
+      const name = file.name.replace(/(\.pickle|\.pkl|\.tape|\.json|\.html|\.gz)+$/, "") + end;
       const {status, stderr, written} = await command([...words, file.name, "-o", name], {signal: controller.signal});
       const [made] = written;
       if (status || !made) throw new Error(stderr.replace(/^memreel: /, "").trim() || `the exit status is ${status}`);

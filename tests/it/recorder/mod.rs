@@ -1,7 +1,8 @@
 //! Tests of recording: options, ledgers and scopes (`recording`); names of blocks (`annotate`); several threads,
-//! filters and frame sources (`tape`); frames of Python and marks (`python_frames`); tapes in files (`tape_file`); what devices report (`usage`); allocators that are wrapped (`wrapped`).
+//! filters and frame sources (`tape`); frames of Python and marks (`python_frames`); tapes in files (`tape_file`), and packed ones (`packed_tape`); what devices report (`usage`); allocators that are wrapped (`wrapped`).
 
 mod annotate;
+mod packed_tape;
 mod python_frames;
 mod recording;
 mod tape;
