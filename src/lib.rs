@@ -264,7 +264,10 @@ pub use crate::collect::{PackedTape, Recovered, RunNames, TapeProcess};
 pub use crate::past::{Onlooker, SpaceMaker, TapeKeeper};
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
-pub use crate::reel::follower::{FollowedDevice, Follower, LiveSums};
+pub use crate::reel::{
+    follower::{FollowedDevice, Follower, LiveSums},
+    owned::owners_snapshot,
+};
 #[cfg(feature = "cuda")]
 #[doc(inline)]
 pub use crate::typed::cuda;

@@ -253,10 +253,29 @@ impl Recovered {
         self.tape.inventories.iter().map(|inventory| cut(inventory).read().len()).sum()
     }
 
+    /// Returns whether a process's heap is all that was recorded.
+    #[must_use]
+    pub fn is_of_heap(&self) -> bool {
+        let usage = self.tape.usage();
+        let Some(heap) = usage.iter().find(|of| of.is_heap()) else { return false };
+        let is_used = |inventory: &PastInventory| {
+            let mut has_segments = false;
+            inventory.inspect(&mut |segments| has_segments = !segments.is_empty());
+            has_segments || !self.tape.events(inventory.device()).cut().is_empty()
+        };
+        let mut others = self.tape.inventories.iter().filter(|inventory| inventory.device() != heap.device);
+        !others.any(is_used) && usage.iter().all(|of| of.device == heap.device || of.reports.is_empty())
+    }
+
     /// Returns the snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.completed().into_snapshot()
+    }
+
+    /// Returns the tape.
+    pub(crate) fn tape(&self) -> &PastTape {
+        &self.tape
     }
 
     fn completed(&self) -> Completed {

@@ -14,8 +14,8 @@ use crate::{
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
 use memreel_snapshot::words::{
-    DeviceId, Inventory, InventorySegment, PoolId, ResidentReport, RunSums, SeededMap, SettingsReport,
-    StackId, StreamId,
+    DeviceId, DeviceUsage, Inventory, InventorySegment, PoolId, ResidentReport, RunSums, SeededMap,
+    SettingsReport, StackId, StreamId,
 };
 
 /// The segments and blocks of a device as they were at the end of its tape.
@@ -245,6 +245,11 @@ impl PastTape {
                 allocated: None,
             });
         }
+    }
+
+    /// Returns what devices reported.
+    pub(crate) fn usage(&self) -> &[DeviceUsage] {
+        &self.facts.usage
     }
 
     /// Calls `look` with the path of each module whose file is not the one that was loaded, and why.

@@ -293,6 +293,21 @@ impl Log {
         })
     }
 
+    /// Returns a cut of some of the events, by their numbers, with as many lost ones.
+    #[cfg(not(loom))]
+    pub(crate) fn some(&self, is_wanted: impl Fn(usize) -> bool) -> Cut {
+        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        let all = self.runs.iter().flat_map(Run::events).enumerate();
+        for (_, words) in all.filter(|(number, _)| is_wanted(*number)) {
+            if !chunks.last().is_some_and(|chunk| chunk.push(words)) {
+                let chunk = Chunk::default();
+                chunk.push(words);
+                chunks.push(Arc::new(chunk));
+            }
+        }
+        Cut { n_dropped: self.n_lost, ..Cut::whole(&chunks, 0) }
+    }
+
     /// Decodes the events, oldest first.
     pub(crate) fn entries(&self, tables: &LogTables) -> impl Iterator<Item = Entry> {
         self.runs.iter().flat_map(Run::events).map(|words| entry(&words, tables))

@@ -8,6 +8,8 @@ pub mod integrate;
 pub(crate) mod process;
 #[cfg(not(loom))]
 pub(crate) mod follower;
+#[cfg(not(loom))]
+pub(crate) mod owned;
 mod verdict;
 
 use std::{

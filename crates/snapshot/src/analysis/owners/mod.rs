@@ -14,4 +14,5 @@ pub use mapped::MappedStack;
 pub(super) use owner_part::time_of;
 pub use owner_row::{DeviceOwners, HostFigures, OwnerRow, OwnerStack, RowKind};
 pub use owner_table::owners;
+pub use resident::has_other_allocator;
 pub use run_owners::RunOwners;

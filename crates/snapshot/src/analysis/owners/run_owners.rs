@@ -86,6 +86,22 @@ impl RunOwners {
         &self.stacks
     }
 
+    /// Returns which moments of a heap's process would be kept beside those that a table of this process alone is about, by what
+    /// was added and removed at each moment at which blocks came or went. The first and the last time are those of its events.
+    #[doc(hidden)]
+    pub fn highest(
+        &self,
+        changes: &[(u32, i128)],
+        ends_us: [i64; 2],
+        time_us: impl Fn(u32) -> i64,
+    ) -> Vec<u32> {
+        /// The start, the end, and those of a table of the process alone.
+        const N_OTHERS: usize = 4;
+        let n_spans = self.most_moments.saturating_sub(N_OTHERS).max(1);
+        let changes: Vec<_> = changes.iter().map(|(moment, change)| (Moment(*moment), *change)).collect();
+        highest(&changes, n_spans, ends_us, |moment| time_us(moment.0)).map(|moment| moment.0).collect()
+    }
+
     fn n_holdings(&mut self) -> usize {
         self.devices.parts_mut().map(|part| part.holdings.len()).sum()
     }
@@ -220,37 +236,50 @@ fn moments(part: &OwnerPart<'_>, most: usize) -> Vec<Moment> {
     let of_reports = part.reports.iter().filter_map(|report| part.moment_at(time_of(report)));
     let changes = part.changes(|_| true, of_reports);
     let n_spans = most.saturating_sub(kept.len()).max(1);
-    let span = spans(part, changes.len(), n_spans);
-    let mut best: Vec<(usize, i128, Moment)> = Vec::new();
-    let mut level = 0;
-    for (nth, (moment, change)) in changes.into_iter().enumerate() {
-        level += change;
-        let span = span(nth, moment);
-        match best.last_mut() {
-            Some(best) if best.0 == span => {
-                if level > best.1 {
-                    (best.1, best.2) = (level, moment);
-                }
-            }
-            _ => best.push((span, level, moment)),
-        }
-    }
-    kept.extend(best.into_iter().map(|(_, _, moment)| moment));
+    let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
+    let first_us = part.times.get(0).unwrap_or(0);
+    let ends_us = [first_us, time(part.end()).unwrap_or(first_us)];
+    kept.extend(highest(&changes, n_spans, ends_us, |moment| time(moment).unwrap_or(first_us)));
     kept.sort_unstable();
     kept.dedup();
     kept
 }
 
+/// Returns of each span of time the moment with the most bytes, of the moments of changes. The first and the last time are those
+/// of the process.
+fn highest(
+    changes: &[(Moment, i128)],
+    n_spans: usize,
+    ends_us: [i64; 2],
+    time_us: impl Fn(Moment) -> i64,
+) -> impl Iterator<Item = Moment> {
+    let span = spans(changes.len(), n_spans, ends_us, time_us);
+    let mut best: Vec<(usize, i128, Moment)> = Vec::new();
+    let mut level = 0;
+    for (nth, (moment, change)) in changes.iter().enumerate() {
+        level += change;
+        let span = span(nth, *moment);
+        match best.last_mut() {
+            Some(best) if best.0 == span => {
+                if level > best.1 {
+                    (best.1, best.2) = (level, *moment);
+                }
+            }
+            _ => best.push((span, level, *moment)),
+        }
+    }
+    best.into_iter().map(|(_, _, moment)| moment)
+}
+
 /// Returns the span of a change by its number and its moment: one for each, or spans of equal time; of changes at one time,
 /// spans of equal number.
-fn spans<'p>(
-    part: &'p OwnerPart<'_>,
+fn spans(
     n_changes: usize,
     n_spans: usize,
-) -> impl Fn(usize, Moment) -> usize + 'p {
-    let time = |moment: Moment| moment.entry().and_then(|entry| part.times.get(entry));
-    let first_us = part.times.get(0).unwrap_or(0);
-    let length_us = time(part.end()).unwrap_or(first_us).saturating_sub(first_us);
+    [first_us, last_us]: [i64; 2],
+    time_us: impl Fn(Moment) -> i64,
+) -> impl Fn(usize, Moment) -> usize {
+    let length_us = last_us.saturating_sub(first_us);
     move |nth, moment| {
         if n_changes <= n_spans {
             return nth;
@@ -258,7 +287,7 @@ fn spans<'p>(
         if length_us <= 0 {
             return nth * n_spans / n_changes;
         }
-        let since_us = time(moment).unwrap_or(first_us).saturating_sub(first_us).max(0);
+        let since_us = time_us(moment).saturating_sub(first_us).max(0);
         usize::try_from(i128::from(since_us) * n_spans as i128 / (i128::from(length_us) + 1)).unwrap_or(0)
     }
 }

@@ -29,6 +29,14 @@ use rows::{ANONYMOUS, MALLOC_FREE, MALLOC_HEADERS, SightRows, add, shared_out};
 /// The most reports of a process that are used, the last ones: a recorder writes sixteen.
 const MOST_REPORTS: usize = 64;
 
+/// Returns whether an allocator that is loaded beside the C library's serves a process, whose mappings are its own because they
+/// ever had a block.
+#[doc(hidden)]
+#[must_use]
+pub fn has_other_allocator(report: &ResidentReport) -> bool {
+    allocator(&report.areas).is_some()
+}
+
 /// The process at one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sight {
