@@ -1,4 +1,4 @@
-//! Damages the file of a tape as the input says, and reads it. Checksums are not checked, so damage gets past them.
+//! Damages the file of a tape, or of a packed one, as the input says, and reads it. Checksums are not checked, so damage gets past them.
 
 #![no_main]
 
@@ -13,12 +13,17 @@ mod tape_damage;
 static PATH: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("memreel-fuzz-{}.tape", process::id())));
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| tape_damage::tape(&PATH));
+static PACKED: LazyLock<Vec<u8>> = LazyLock::new(|| tape_damage::packed(&PATH));
 
 fuzz_target!(|bytes: &[u8]| {
     let mut random = random::Random::of_bytes(bytes);
-    let mut damaged = WHOLE.clone();
+    let is_packed = random.chance(2);
+    let mut damaged = if is_packed { PACKED.clone() } else { WHOLE.clone() };
     // Names are looked up for a snapshot, which takes a hundred times as long as the rest.
     let asks = random.chance(50);
-    tape_damage::damage(&mut damaged, &mut random);
+    match is_packed {
+        true => _ = tape_damage::damage_packed(&mut damaged, &mut random),
+        false => tape_damage::damage(&mut damaged, &mut random),
+    }
     let _ = tape_damage::recover(&damaged, &PATH, asks);
 });

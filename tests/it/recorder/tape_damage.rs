@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use memreel::{
-    DeviceId, Recovered, Reel, Result, Snapshot, device::Simulated, integrate::UsageReport, pickle,
+    DeviceId, Recovered, Reel, Result, RunNames, Snapshot, device::Simulated, integrate::UsageReport, pickle,
     recorder::Recording, validate::validate,
 };
 
@@ -41,6 +41,24 @@ pub(crate) fn tape(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     bytes.truncate(HEADER_BYTES + 8 * SLOT_BYTES);
     bytes
+}
+
+/// The bytes of a packed tape.
+pub(crate) fn packed(path: &Path) -> Vec<u8> {
+    drop(recorded(path, 900));
+    let (_, packed) = Recovered::read_and_pack(path, &RunNames::default(), true, None).unwrap();
+    packed.unwrap().save(path, false).unwrap();
+    fs::read(path).unwrap()
+}
+
+/// Changes a bit of a packed tape, or cuts it. Returns where.
+pub(crate) fn damage_packed(bytes: &mut Vec<u8>, random: &mut Random) -> usize {
+    let at = random.index(bytes.len());
+    match random.chance(2) {
+        true => bytes.truncate(at),
+        false => bytes[at] ^= 1 << random.below(8),
+    }
+    at
 }
 
 /// Changes a tape where bytes are, mostly: in headers and at the beginnings of bodies. Sometimes a slot takes the place of
