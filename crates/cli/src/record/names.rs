@@ -20,6 +20,22 @@ pub(super) fn short_name(program: &OsStr) -> String {
     path.file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
+/// What a process's file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    Pickle,
+    PackedTape,
+}
+
+impl Form {
+    fn ending(self) -> &'static str {
+        match self {
+            Form::Pickle => "pickle",
+            Form::PackedTape => "tape",
+        }
+    }
+}
+
 /// How a run's snapshots are named.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -76,6 +92,11 @@ impl Names {
         &self.folder
     }
 
+    /// Returns whether the tapes of heaps are packed: nobody asked for pickles by a name.
+    pub(super) fn are_of_packed_tapes(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| Path::new(&own.name).extension().is_some_and(|end| end == "tape"))
+    }
+
     /// Inserts the rank into the name that the user chose, if this command itself is one of several ranks and the name
     /// is the same for all. Returns a line that reports it.
     pub(super) fn tell_ranks_apart(&mut self, rank: Option<u64>, n_ranks: Option<u64>) -> Option<String> {
@@ -123,8 +144,10 @@ impl Names {
         tape: &TapeFile,
         n_later: usize,
         program: u32,
+        form: Form,
         taken: &mut BTreeSet<PathBuf>,
     ) -> PathBuf {
+        let ending = form.ending();
         let (rank, pid) = (tape.rank.as_deref(), tape.process.to_string());
         let facts = Facts { rank: rank.unwrap_or("0"), pid: &pid };
         // Every template was filled in once.
@@ -133,19 +156,21 @@ impl Names {
         let is_own = tape.process == program;
         let first = match own {
             // As the user wrote it.
-            Some(own) if is_own || own.has_pid => match self.folder == Path::new(".") {
-                true => filled(&own.name).into(),
-                false => self.folder.join(filled(&own.name)),
-            },
+            Some(own) if is_own || own.has_pid => {
+                let name = PathBuf::from(filled(&own.name));
+                let is_of_tape = form == Form::Pickle && self.are_of_packed_tapes();
+                let name = if is_of_tape { name.with_extension(ending) } else { name };
+                if self.folder == Path::new(".") { name } else { self.folder.join(name) }
+            }
             _ => {
                 let rank = rank.filter(|_| !own.is_some_and(|own| own.has_rank));
                 let rank = rank.map_or_else(String::new, |rank| format!("-rank{rank}"));
-                self.folder.join(filled(&format!("{}{rank}-{pid}.pickle", self.stem)))
+                self.folder.join(filled(&format!("{}{rank}-{pid}.{ending}", self.stem)))
             }
         };
         let numbered = (1_u32..).map(|n| {
             let stem = first.file_stem().unwrap_or_default().to_string_lossy();
-            first.with_file_name(format!("{stem}-{n}.pickle"))
+            first.with_file_name(format!("{stem}-{n}.{ending}"))
         });
         let plain = (n_later == 0).then(|| first.clone());
         let is_named = |path: &PathBuf| is_own && own.is_some() && *path == first;
@@ -225,7 +250,8 @@ mod tests {
     fn the_program_has_the_file_that_was_named_and_others_rank_and_process() {
         let names = Names::new(Some(Path::new("out/run.pickle")), OsStr::new("python")).unwrap();
         let mut taken = BTreeSet::new();
-        let mut of = |process, rank, n_later| names.of(&tape(process, rank), n_later, 7, &mut taken);
+        let mut of =
+            |process, rank, n_later| names.of(&tape(process, rank), n_later, 7, Form::Pickle, &mut taken);
         assert_eq!(of(7, None, 1), Path::new("out/run-1.pickle"), "it ran another program later");
         assert_eq!(of(7, None, 0), Path::new("out/run.pickle"));
         assert_eq!(of(8, Some("3"), 0), Path::new("out/run-rank3-8.pickle"));
@@ -241,7 +267,7 @@ mod tests {
         ["run.pickle", "run-9.pickle"].iter().for_each(|name| std::fs::write(at(name), "").unwrap());
         let names = Names::new(Some(&at("run.pickle")), OsStr::new("python")).unwrap();
         let mut taken = BTreeSet::new();
-        let mut of = |process| names.of(&tape(process, None), 0, 7, &mut taken);
+        let mut of = |process| names.of(&tape(process, None), 0, 7, Form::Pickle, &mut taken);
         assert_eq!((of(7), of(9)), (at("run.pickle"), at("run-9-1.pickle")));
     }
 
@@ -265,9 +291,22 @@ mod tests {
     fn without_a_name_the_file_is_named_after_the_program() {
         let names = Names::new(None, OsStr::new("/usr/bin/python3")).unwrap();
         assert_eq!(
-            names.of(&tape(7, None), 0, 7, &mut BTreeSet::new()),
+            names.of(&tape(7, None), 0, 7, Form::Pickle, &mut BTreeSet::new()),
             Path::new("./memreel-python3-7.pickle")
         );
+        let packed = |names: &Names, process| {
+            names.of(&tape(process, None), 0, 7, Form::PackedTape, &mut BTreeSet::new())
+        };
+        assert!(names.are_of_packed_tapes());
+        assert_eq!(packed(&names, 7), Path::new("./memreel-python3-7.tape"));
+        let named = |output: &str| Names::new(Some(Path::new(output)), OsStr::new("python")).unwrap();
+        assert!(!named("a.pickle").are_of_packed_tapes() && named("a.tape").are_of_packed_tapes());
+        assert_eq!(
+            (packed(&named("a.tape"), 7), packed(&named("a.tape"), 8)),
+            ("a.tape".into(), "./a-8.tape".into())
+        );
+        let pickle = named("a.tape").of(&tape(7, None), 0, 7, Form::Pickle, &mut BTreeSet::new());
+        assert_eq!(pickle, Path::new("a.pickle"), "of a GPU");
         assert!(names.of_dumps().unwrap().ends_with("/memreel-python3-{rank}-{pid}-{cause}-{n}.pickle"));
         assert!(Names::new(Some(Path::new("/")), OsStr::new("x")).is_err());
     }
@@ -276,7 +315,7 @@ mod tests {
     fn placeholders_are_those_of_each_process() {
         let names = |output: &str| Names::new(Some(Path::new(output)), OsStr::new("/bin/python"));
         let of = |output: &str, process, rank| {
-            names(output).unwrap().of(&tape(process, rank), 0, 7, &mut BTreeSet::new())
+            names(output).unwrap().of(&tape(process, rank), 0, 7, Form::Pickle, &mut BTreeSet::new())
         };
         let host = integrate::host();
         assert_eq!(
@@ -297,11 +336,11 @@ mod tests {
         let apart = |output: &str, rank, n_ranks| {
             let mut names = Names::new(Some(Path::new(output)), OsStr::new("python")).unwrap();
             let line = names.tell_ranks_apart(rank, n_ranks);
-            let own = names.of(&tape(7, Some("3")), 0, 7, &mut BTreeSet::new());
+            let own = names.of(&tape(7, Some("3")), 0, 7, Form::Pickle, &mut BTreeSet::new());
             (
                 line.is_some(),
                 own.display().to_string(),
-                names.of(&tape(8, Some("3")), 0, 7, &mut BTreeSet::new()),
+                names.of(&tape(8, Some("3")), 0, 7, Form::Pickle, &mut BTreeSet::new()),
             )
         };
         let (line, own, child) = apart("run.pickle", Some(3), Some(8));

@@ -17,7 +17,10 @@ in any program.
 
 PROGRAM keeps control of the terminal, and memreel exits with PROGRAM's exit
 status. When PROGRAM ends, memreel writes a snapshot (with the rank and PID in
-its name). It prints one line for each process that allocated memory and, for
+its name). A process of which only the heap was recorded leaves a packed tape
+instead, a twentieth as large, which every command reads; -o NAME.pickle and
+`memreel convert` make pickles, which have the names of functions and open in
+other viewers. It prints one line for each process that allocated memory and, for
 each device, a table that shows what held the memory: each library, the driver,
 other processes, and the rest. `memreel owners FILE...` prints the tables again.
 The lines and the tables go to standard error. A process's recording survives
@@ -33,7 +36,8 @@ MEMREEL=dump=... are written next to PROGRAM's.
 Examples:
   memreel record -- python train.py
   memreel record -o run.pickle -- torchrun --nproc-per-node 8 train.py
-  memreel record --heap -- git status
+  memreel record --heap -- git status           leaves memreel-git-PID.tape
+  memreel record --heap -o run.pickle -- git status
   memreel record --live -- python train.py      watch it in a browser
   memreel record --view -- python train.py      explore it afterwards
 

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::{Recovered, RunNames, TapeKeeper, TapeProcess, integrate};
+use memreel::{PackedTape, Recovered, RunNames, TapeKeeper, TapeProcess, integrate, owners_snapshot};
 use memreel_snapshot::{Snapshot, analysis::RunOwners, pickle};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use super::{
     bystander::{Bystander, Why, grouped},
     helpers,
     keeper::Keeper,
-    names::{Names, short_name},
+    names::{Form, Names, short_name},
     options::Options,
     recorded::Recorded,
     run,
@@ -241,7 +241,12 @@ impl Processes {
             self.n_unwritten += 1;
             return Ok(None);
         }
-        let recovered = match Recovered::read_of_run(&tape.path, &self.function_names) {
+        let failure = self.failure.clone().filter(|_| tape.process == self.program && !is_left);
+        let read = match self.names.are_of_packed_tapes() && !is_cut {
+            true => Recovered::read_and_pack(&tape.path, &self.function_names, is_left, failure.as_deref()),
+            false => Recovered::read_of_run(&tape.path, &self.function_names).map(|read| (read, None)),
+        };
+        let (recovered, packed) = match read {
             Err(_) if is_cut => {
                 self.failures.push(format!("process {}: {CUT}, and nothing of it can be read", tape.process));
                 return Ok(None);
@@ -269,28 +274,49 @@ impl Processes {
             recorded.problems.push(format!("{CUT}, and events are missing"));
         }
         if n_events > 0 {
-            let mut snapshot = match is_left {
-                true => recovered.snapshot(),
-                false => with_torch(&recovered, tape, &mut recorded.problems),
-            };
-            if let Some(failure) = self.failure.as_ref().filter(|_| tape.process == self.program && !is_left)
-            {
-                snapshot.set_program_failure(failure);
-            }
-            let path = self.names.of(tape, n_later, self.program, &mut self.taken);
-            match n_events {
-                SYNCED_EVENTS.. => pickle::save(&snapshot, &path)?,
-                _ => pickle::save_unsynced(&snapshot, &path)?,
-            }
-            let (peak, refusals) = table::peak_and_refusals(&snapshot, &path);
-            recorded.problems.extend(refusals);
-            recorded.peak = peak;
-            recorded.n_dropped = n_dropped(&snapshot, n_events);
-            self.owners.add(&snapshot);
-            self.files.push(path.display().to_string());
+            let failure = failure.as_deref();
+            let path = self.write(&mut recorded, (&recovered, packed), n_later, failure)?;
             recorded.path = Some(path);
         }
         Ok(Some(recorded))
+    }
+
+    /// Writes what a program recorded: the packed tape of a heap alone, or a snapshot, which other programs than memreel open.
+    fn write(
+        &mut self,
+        recorded: &mut Recorded,
+        (recovered, packed): (&Recovered, Option<PackedTape>),
+        n_later: usize,
+        failure: Option<&str>,
+    ) -> Result<PathBuf, Failure> {
+        let (tape, n_events) = (recorded.tape.clone(), recorded.n_events);
+        // What PyTorch wrote is of the program that the process ran last.
+        let dump = match recorded.is_left {
+            true => TorchDump::default(),
+            false => TorchDump::beside(&tape.path, tape.process),
+        };
+        recorded.problems.extend(dump.note);
+        let packed = packed.filter(|_| dump.pickle.is_none() && recovered.is_of_heap());
+        let form = if packed.is_some() { Form::PackedTape } else { Form::Pickle };
+        let mut snapshot = match &packed {
+            Some(_) => owners_snapshot(recovered, &self.owners),
+            None => with_torch(recovered, dump.pickle, &mut recorded.problems),
+        };
+        failure.into_iter().for_each(|failure| snapshot.set_program_failure(failure));
+        let path = self.names.of(&tape, n_later, self.program, form, &mut self.taken);
+        let is_synced = n_events >= SYNCED_EVENTS;
+        match packed {
+            Some(packed) => packed.save(&path, is_synced)?,
+            None if is_synced => pickle::save(&snapshot, &path)?,
+            None => pickle::save_unsynced(&snapshot, &path)?,
+        }
+        let (peak, refusals) = table::peak_and_refusals(&snapshot, &path);
+        recorded.problems.extend(refusals);
+        recorded.peak = peak;
+        recorded.n_dropped = n_dropped(&snapshot, n_events);
+        self.owners.add(&snapshot);
+        self.files.push(path.display().to_string());
+        Ok(path)
     }
 
     /// Prints the lines and the tables, and writes the file of the run.
@@ -427,10 +453,8 @@ fn is_unwritten(tape: &TapeFile) -> bool {
     fs::metadata(&tape.path).is_ok_and(|found| found.is_file() && found.len() == 0) && is_gone()
 }
 
-/// Returns the snapshot of a tape, with PyTorch's blocks if PyTorch wrote some. What went wrong is added to the problems.
-fn with_torch(recovered: &Recovered, tape: &TapeFile, problems: &mut Vec<String>) -> Snapshot {
-    let TorchDump { pickle, note } = TorchDump::beside(&tape.path, tape.process);
-    problems.extend(note);
+/// Returns the snapshot of a tape, with PyTorch's blocks if there are some. What went wrong is added to the problems.
+fn with_torch(recovered: &Recovered, pickle: Option<PathBuf>, problems: &mut Vec<String>) -> Snapshot {
     let Some(pickle) = pickle else { return recovered.snapshot() };
     match torch_dump::merged(recovered.snapshot(), &pickle) {
         Ok((merged, when)) => {

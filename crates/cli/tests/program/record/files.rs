@@ -97,7 +97,7 @@ fn without_a_name_files_are_named_after_the_program() {
     let run = record(&["--heap"], &[&program("program")]).run();
     let files = run.files();
     let [file] = &files[..] else { panic!("{files:?} {}", run.err) };
-    assert!(file.starts_with("memreel-program-") && file.ends_with(".pickle"), "{file}");
+    assert!(file.starts_with("memreel-program-") && file.ends_with(".tape"), "{file}");
     assert_eq!(live_from(&run.snapshot(file), 100_000), run.counted());
     assert!(run.err.contains(&format!(", {file}\n")), "{}", run.err);
 }

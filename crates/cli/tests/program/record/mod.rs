@@ -15,6 +15,7 @@
 //! - `metrics`: what Prometheus is told while a program runs.
 //! - `live`: the page of a run.
 //! - `cut`: tapes that others make shorter.
+//! - `packed`: tapes in small, which a heap's recording becomes.
 //! - `unrecorded`: what a run did not record, and the gate over all of a run.
 //! - `cuda`: programs that use a stand-in for NVIDIA's driver.
 
@@ -28,6 +29,7 @@ mod heap;
 mod limits;
 mod live;
 mod metrics;
+mod packed;
 mod past_ring;
 mod python;
 mod resident;
@@ -47,6 +49,7 @@ use std::{
     sync::OnceLock,
 };
 
+use memreel::Recovered;
 use memreel_snapshot::{
     BlockState, Snapshot,
     model::Block,
@@ -95,6 +98,7 @@ fn program(name: &str) -> String {
         cc(&["-o", &at("limits"), &source("limits.c"), "-lpthread"]);
         cc(&["-o", &at("held"), &source("held.c")]);
         cc(&["-o", &at("resident"), &source("resident.c"), "-lpthread", "-lrt"]);
+        cc(&["-o", &at("packed"), &source("packed.c")]);
         cc(&["-o", &at("past_ring"), &source("past_ring.c")]);
         cc(&["-o", &at("staged"), &source("staged.c"), "-ldl"]);
         cc(&["-o", &at("stopped"), &source("stopped.c")]);
@@ -198,7 +202,11 @@ impl Run {
 
     /// Reads a snapshot, and asserts that no rule is broken that makes a reader throw.
     fn snapshot(&self, name: &str) -> Snapshot {
-        let loaded = pickle::load(self.folder.path().join(name));
+        let path = self.folder.path().join(name);
+        let loaded = match name.ends_with(".tape") {
+            true => Recovered::read(path).map(|tape| tape.snapshot()),
+            false => pickle::load(path),
+        };
         let snapshot = loaded.unwrap_or_else(|error| panic!("{error}: {:?} {}", self.files(), self.err));
         let findings = validate::validate(&snapshot);
         let worst: Vec<_> = findings.iter().filter(|found| found.severity == Severity::Error).collect();
