@@ -14,20 +14,16 @@ use crate::{
     stack::{SourceFrame, StackParts, Symbolizer},
 };
 
-/// Fewer events are not worth a choice.
-const LEAST_EVENTS: usize = 4096;
-
 /// The number of no life.
 const NONE: u32 = u32::MAX;
 
 /// Returns the snapshot of a tape as far as the table of owners needs it: of a heap, without the blocks that came and went between
-/// two moments that the table is about. `owners` are those to which it is added.
+/// two moments that the table is about. `owners` are those to which it is added. `None` if the whole snapshot is needed: of
+/// several devices, of sampled blocks, or if a peak may be lost.
 #[must_use]
-pub fn owners_snapshot(recovered: &Recovered, owners: &RunOwners) -> Snapshot {
-    match OwnedBlocks::of(recovered.tape(), owners) {
-        Some(owned) => collect_quietly(&owned, owned.inventories(), Dialect::default()).into_snapshot(),
-        None => recovered.snapshot(),
-    }
+pub fn owners_snapshot(recovered: &Recovered, owners: &RunOwners) -> Option<Snapshot> {
+    let owned = OwnedBlocks::of(recovered.tape(), owners).filter(|_| recovered.is_of_heap())?;
+    Some(collect_quietly(&owned, owned.inventories(), Dialect::default()).into_snapshot())
 }
 
 /// A heap's tape with the events that the table needs.
@@ -45,7 +41,7 @@ struct OwnedInventory<'t> {
 }
 
 impl<'t> OwnedBlocks<'t> {
-    /// Chooses the events; `None` if the table needs all of them.
+    /// Chooses the events; `None` if the table needs all of them, or more than blocks.
     fn of(tape: &'t PastTape, owners: &RunOwners) -> Option<OwnedBlocks<'t>> {
         let device = tape.usage().iter().find(|of| of.is_heap())?.device;
         let whole = tape.inventories.iter().find(|inventory| inventory.device() == device)?;
@@ -59,7 +55,7 @@ impl<'t> OwnedBlocks<'t> {
             && facts.usage.iter().all(|of| of.device != device || of.reports.is_empty());
         let log = tape.events(device).cut().read();
         let allocated = whole.allocated().filter(|_| log.n_lost > 0);
-        if !is_plain || log.len() < LEAST_EVENTS || log.n_lost > 0 && allocated.is_none() {
+        if !is_plain || log.n_lost > 0 && allocated.is_none() {
             return None;
         }
         let looks_us: Vec<u64> = facts.resident.iter().map(|report| report.time_us).collect();

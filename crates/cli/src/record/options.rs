@@ -18,7 +18,7 @@ in any program.
 PROGRAM keeps control of the terminal, and memreel exits with PROGRAM's exit
 status. When PROGRAM ends, memreel writes a snapshot (with the rank and PID in
 its name). A process of which only the heap was recorded leaves a packed tape
-instead, a twentieth as large, which every command reads; -o NAME.pickle and
+instead, which is small and which every command reads; -o NAME.pickle and
 `memreel convert` make pickles, which have the names of functions and open in
 other viewers. It prints one line for each process that allocated memory and, for
 each device, a table that shows what held the memory: each library, the driver,

@@ -298,10 +298,10 @@ impl Processes {
         recorded.problems.extend(dump.note);
         let packed = packed.filter(|_| dump.pickle.is_none() && recovered.is_of_heap());
         let form = if packed.is_some() { Form::PackedTape } else { Form::Pickle };
-        let mut snapshot = match &packed {
-            Some(_) => owners_snapshot(recovered, &self.owners),
-            None => with_torch(recovered, dump.pickle, &mut recorded.problems),
-        };
+        let owned = packed.as_ref().and_then(|_| owners_snapshot(recovered, &self.owners));
+        let is_owned = owned.is_some();
+        let mut snapshot =
+            owned.unwrap_or_else(|| with_torch(recovered, dump.pickle, &mut recorded.problems));
         failure.into_iter().for_each(|failure| snapshot.set_program_failure(failure));
         let path = self.names.of(&tape, n_later, self.program, form, &mut self.taken);
         let is_synced = n_events >= SYNCED_EVENTS;
@@ -310,11 +310,16 @@ impl Processes {
             None if is_synced => pickle::save(&snapshot, &path)?,
             None => pickle::save_unsynced(&snapshot, &path)?,
         }
-        let (peak, refusals) = table::peak_and_refusals(&snapshot, &path);
-        recorded.problems.extend(refusals);
-        recorded.peak = peak;
+        if is_owned {
+            // Nothing that a heap requests is refused by a device.
+            recorded.peak = Peak { bytes: self.owners.add_heap(&snapshot), of_last: None };
+        } else {
+            let (peak, refusals) = table::peak_and_refusals(&snapshot, &path);
+            recorded.problems.extend(refusals);
+            recorded.peak = peak;
+            self.owners.add(&snapshot);
+        }
         recorded.n_dropped = n_dropped(&snapshot, n_events);
-        self.owners.add(&snapshot);
         self.files.push(path.display().to_string());
         Ok(path)
     }

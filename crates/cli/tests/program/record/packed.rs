@@ -11,7 +11,7 @@ use std::{
 };
 
 use memreel::{Recovered, owners_snapshot};
-use memreel_snapshot::analysis::{DeviceOwners, RunOwners};
+use memreel_snapshot::analysis::{DeviceOwners, Histories, RunOwners, devices};
 use serde_json::Value;
 
 use super::{Run, program, record};
@@ -105,11 +105,14 @@ fn the_table_of_a_run_is_that_of_whole_snapshots() {
             (RunOwners::default(), RunOwners::default(), 0, 0);
         for tape in tapes(&run) {
             let recovered = Recovered::read(&tape).unwrap();
-            let [all, some] = [recovered.snapshot(), owners_snapshot(&recovered, &chosen)];
+            let (all, some) = (recovered.snapshot(), owners_snapshot(&recovered, &chosen).unwrap());
+            let histories = Histories::new(&all);
+            let peaks = devices(&all).into_iter().map(|device| histories.of(device).figures().peak_bytes);
+            let most = peaks.max().unwrap_or(0);
             n_all += all.n_events();
             n_chosen += some.n_events();
             whole.add(&all);
-            chosen.add(&some);
+            assert_eq!(chosen.add_heap(&some), most);
         }
         assert!(n_chosen < n_all / 4 * 3, "{n_chosen} of {n_all}");
         let [whole, chosen] = [whole, chosen].map(|owners| rows(&owners.tables()));

@@ -65,6 +65,8 @@ pub(super) struct OwnerPart<'a> {
     /// The readings of the process's memory, if it is its heap, oldest first.
     pub(super) sights: Vec<Sight>,
     pub(super) is_of_blocks: bool,
+    /// The most bytes of its blocks, if it is of blocks.
+    pub(super) peak_bytes: u64,
     /// The mean interval of a heap's samples; 0 if every block was recorded.
     pub(super) sample_bytes: u64,
     pub(super) rounded: RoundedBlocks,
@@ -95,6 +97,10 @@ impl<'a> OwnerPart<'a> {
         let earlier = lives.as_ref().and_then(|lives| {
             EarlierPeak::of(snapshot, device, recorded, || most_active(lives, entries.len()))
         });
+        let peak_bytes = match &earlier {
+            Some(earlier) => earlier.bytes,
+            None => lives.as_ref().map_or(0, |lives| most_active(lives, entries.len())),
+        };
         let owners = earlier.as_ref().map(EarlierPeak::owners);
         let of_lives = |lives: &Lives| {
             let earlier = owners.as_ref().zip(times.get(0));
@@ -133,6 +139,7 @@ impl<'a> OwnerPart<'a> {
             owners: Vec::new(),
             sights,
             is_of_blocks,
+            peak_bytes,
             sample_bytes: recorded.weight_bytes,
             times,
             n_entries: entries.len(),

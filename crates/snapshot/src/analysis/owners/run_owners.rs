@@ -61,7 +61,16 @@ impl Default for RunOwners {
 impl RunOwners {
     /// Adds the snapshot of a process.
     pub fn add(&mut self, snapshot: &Snapshot) {
+        self.add_heap(snapshot);
+    }
+
+    /// Adds the snapshot of a process of which only the heap was recorded. Returns the most bytes of its blocks, as
+    /// [`DeviceHistory::figures`](crate::analysis::DeviceHistory::figures) does.
+    #[doc(hidden)]
+    pub fn add_heap(&mut self, snapshot: &Snapshot) -> u64 {
+        let mut peak_bytes = 0;
         for part in parts_of(self.n_added, snapshot) {
+            peak_bytes = part.peak_bytes.max(peak_bytes);
             let part = self.with_own_stacks(part, snapshot);
             self.devices.add(coarse(&part, self.most_moments));
         }
@@ -71,6 +80,7 @@ impl RunOwners {
             let most = self.most_moments;
             self.devices.parts_mut().for_each(|part| *part = coarse(part, most));
         }
+        peak_bytes
     }
 
     /// Returns a table for each device, as [`owners`](super::owners) does. The parts are in the order in which they
@@ -203,6 +213,7 @@ fn coarse(part: &OwnerPart<'_>, most: usize) -> OwnerPart<'static> {
         owners: part.owners.clone(),
         sights: part.sights.clone(),
         is_of_blocks: part.is_of_blocks,
+        peak_bytes: part.peak_bytes,
         sample_bytes: part.sample_bytes,
         rounded: part.rounded,
         times: Times::of(times),
