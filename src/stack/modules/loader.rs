@@ -14,7 +14,7 @@ pub(in crate::stack) struct Version {
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom)))]
 pub(in crate::stack) use linux::hold;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-pub(super) use linux::{Entry, each, version};
+pub(super) use linux::{Entry, each, started_headers, version};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub(super) fn version() -> Option<Version> {
@@ -91,6 +91,12 @@ mod linux {
             ControlFlow::Break(())
         });
         version
+    }
+
+    /// Returns the address of the program headers of what the kernel started.
+    pub(in super::super) fn started_headers() -> usize {
+        // SAFETY: any value may be asked for.
+        unsafe { libc::getauxval(libc::AT_PHDR) as usize }
     }
 
     /// Calls `see` with each entry of the loader's list until it breaks. Takes the loader's lock. Returns whether the

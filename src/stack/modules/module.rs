@@ -112,12 +112,17 @@ mod linux {
         }
     }
 
-    /// Returns the program's path. `/proc/self/exe` alone would be the loader's if the loader was run explicitly with a
-    /// program to start.
+    /// Returns the program's path. `/proc/self/exe` is the loader's if the loader was run explicitly with a program to start:
+    /// then the kernel names the loader's headers, and the program is searched for in the maps.
     fn program(module: &Module) -> PathBuf {
-        let maps = fs::read("/proc/self/maps").unwrap_or_default();
-        let start = module.ranges.first().map_or(0, |range| range.start);
-        let mapped = maps.split(|byte| *byte == b'\n').find_map(|line| file_mapped_at(line, start));
+        let headers = loader::started_headers();
+        let is_started = module.ranges.iter().any(|range| range.contains(&headers));
+        let mapped = || {
+            let maps = fs::read("/proc/self/maps").unwrap_or_default();
+            let start = module.ranges.first().map_or(0, |range| range.start);
+            maps.split(|byte| *byte == b'\n').find_map(|line| file_mapped_at(line, start))
+        };
+        let mapped = if is_started { None } else { mapped() };
         let path = mapped.unwrap_or_else(|| std::env::current_exe().unwrap_or_default());
         // Replaced or deleted since the start: only this name still reaches the file.
         let is_gone = path.as_os_str().as_bytes().ends_with(b" (deleted)") && !path.exists();
