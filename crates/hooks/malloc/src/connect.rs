@@ -7,7 +7,9 @@ use std::{
 };
 
 use super::{
-    asked, forks, handler, imports,
+    asked,
+    code::Code,
+    forks, handler, imports,
     libraries::{first_of, is_import, library_of},
     loader, next, reports, sanitizers,
 };
@@ -44,12 +46,22 @@ extern "C" fn connect() {
     forks::begin();
     begin_next();
     loader::find();
-    // Another allocator holds its locks when it maps memory.
-    let is_of_c =
-        |name: &CStr| library_of(next::in_order(name)) == library_of(next::in_order(c"gnu_get_libc_version"));
     handler::find();
     sanitizers::find();
-    reports::begin(found, is_of_c(c"malloc") && is_of_c(c"mmap"));
+    // Another allocator holds its locks when it maps memory.
+    reports::begin(found, are_of_c([c"malloc", c"mmap"]));
+}
+
+/// Returns whether the next functions of these names are the C library's. The loader is asked for its place once: it compares
+/// all of its symbols each time.
+fn are_of_c(names: [&CStr; 2]) -> bool {
+    let of_c = library_of(next::in_order(c"gnu_get_libc_version"));
+    let code = Code::unknown();
+    if !of_c.is_null() {
+        // SAFETY: the loader has mapped the C library there.
+        unsafe { code.find(of_c.addr()) };
+    }
+    names.into_iter().all(|name| code.has(next::in_order(name).addr()))
 }
 
 /// Makes the other library report that the heap is not recorded.
