@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::blocks::{Blocks, Inserted, LiveBlock, Slot};
+use super::blocks::{Blocks, Inserted, LargeSizes, LiveBlock, Slot};
 use crate::recorder::Ticks;
 
 /// The blocks of a shard.
@@ -20,9 +20,17 @@ pub(super) struct ShardBlocks {
     newest: Ticks,
     /// What changed since the mark; `None` without a mark.
     since: Option<Changes>,
-    /// The addresses of blocks that requests may have moved away. If the request failed, the address is here until its
-    /// block is gone.
-    moving: Vec<u64>,
+    /// The blocks that requests may have moved away. If the request failed, the block is here until it is gone.
+    moving: Vec<MovingBlock>,
+    n_moves: u32,
+}
+
+/// A block that a request may have moved away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct MovingBlock {
+    address: u64,
+    /// The number of the last such request.
+    number: u32,
 }
 
 /// The earlier contents of changed addresses; a thread may change one again and again.
@@ -47,6 +55,9 @@ impl ShardBlocks {
     #[inline]
     pub(super) fn insert(&mut self, block: LiveBlock) -> Inserted {
         let inserted = self.blocks.insert(block);
+        if let Inserted::Replaced(_) = inserted {
+            self.forget_move(block.address);
+        }
         if let Some(changes) = &mut self.since {
             match inserted {
                 Inserted::New => changes.note(block.address, None),
@@ -61,23 +72,40 @@ impl ShardBlocks {
     #[inline]
     pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
         let removed = self.blocks.remove(address)?;
-        if !self.moving.is_empty() {
-            self.moving.retain(|moving| *moving != address);
-        }
+        self.forget_move(address);
         if let Some(changes) = &mut self.since {
             changes.note(address, Some(removed));
         }
         Some(removed)
     }
 
-    /// Records that a request may move the block at an address; see [`Blocks::begin_move`].
+    /// Records that a request may move the block at an address. Returns the request's number; `None` if there is no block.
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
-        let number = self.blocks.begin_move(address)?;
-        if !self.moving.contains(&address) && self.moving.try_reserve(1).is_ok() {
-            self.moving.push(address);
+        self.blocks.get(address)?;
+        let number = self.n_moves.checked_add(1).unwrap_or(1);
+        match self.moving.iter_mut().find(|moving| moving.address == address) {
+            Some(moving) => moving.number = number,
+            None => {
+                self.moving.try_reserve(1).ok()?;
+                self.moving.push(MovingBlock { address, number });
+            }
         }
+        self.n_moves = number;
         Some(number)
+    }
+
+    /// Returns whether the block at an address is the one that a request was to move, rather than a later one.
+    #[inline]
+    pub(super) fn is_moving(&self, address: u64, number: u32) -> bool {
+        self.moving.contains(&MovingBlock { address, number })
+    }
+
+    #[inline]
+    fn forget_move(&mut self, address: u64) {
+        if !self.moving.is_empty() {
+            self.moving.retain(|moving| moving.address != address);
+        }
     }
 
     /// Returns whether a request may have moved a block of this shard.
@@ -88,11 +116,11 @@ impl ShardBlocks {
 
     /// Returns the address of a block that a request has moved away, because another one is in its place.
     pub(super) fn moved_from(&self, place: &Range<u64>) -> Option<u64> {
-        let is_there = |address: &&u64| {
-            let block = self.blocks.get(**address);
+        let is_there = |moving: &&MovingBlock| {
+            let block = self.blocks.get(moving.address);
             block.is_some_and(|block| block.address < place.end && place.start < block.end())
         };
-        self.moving.iter().find(is_there).copied()
+        self.moving.iter().find(is_there).map(|moving| moving.address)
     }
 
     /// Marks the current moment.
@@ -111,6 +139,7 @@ impl ShardBlocks {
         let slots = self.blocks.slots();
         let Some(room) = copy.room.get_mut(..slots.len()) else { return Err(slots.len()) };
         room.copy_from_slice(slots);
+        copy.large.clone_from(self.blocks.large());
         copy.n_slots = slots.len();
         copy.changes = self.since.take();
         Ok(())
@@ -135,6 +164,7 @@ pub(super) struct ShardCopy {
     /// Memory for slots that was written before: a copy into new memory would wait for the kernel.
     room: Vec<Slot>,
     n_slots: usize,
+    large: LargeSizes,
     changes: Option<Changes>,
 }
 
@@ -148,7 +178,7 @@ impl ShardCopy {
     /// Calls `look` with each block at the moment of the mark, in no order. Returns whether the blocks are complete.
     pub(super) fn each(&mut self, mut look: impl FnMut(LiveBlock)) -> bool {
         let Changes { before, lacks_one } = self.changes.take().unwrap_or_default();
-        let blocks = self.room[..self.n_slots].iter().filter_map(|slot| slot.block());
+        let blocks = self.room[..self.n_slots].iter().filter_map(|slot| slot.block(&self.large));
         let is_as_then = |block: &LiveBlock| before.is_empty() || !before.contains_key(&block.address);
         blocks.filter(is_as_then).for_each(&mut look);
         before.values().flatten().for_each(|block| look(*block));
@@ -186,8 +216,10 @@ mod tests {
             for step in 0..n_changes {
                 let address = 16 * (1 + random.below(2000));
                 if random.below(3) > 0 {
-                    shard.insert(LiveBlock { address, bytes: step, stack: StackId::NONE });
-                    oracle.insert(address, step);
+                    // Some have no room in a slot.
+                    let bytes = step << (random.below(2) * 30);
+                    shard.insert(LiveBlock { address, bytes, stack: StackId::NONE });
+                    oracle.insert(address, bytes);
                 } else {
                     assert_eq!(shard.remove(address).map(|block| block.bytes), oracle.remove(&address));
                 }

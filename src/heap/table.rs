@@ -230,8 +230,10 @@ impl LockedShard<'_> {
     #[inline]
     pub(super) fn insert(&mut self, block: LiveBlock) -> Inserted {
         let inserted = self.blocks.insert(block);
-        if inserted == Inserted::New {
-            self.count(block.address, |n| n.saturating_add(1));
+        match inserted {
+            Inserted::New => self.count(block.address, |n| n.saturating_add(1)),
+            Inserted::Replaced(_) => self.ends_moving = true,
+            Inserted::NoRoom => {}
         }
         inserted
     }
@@ -245,8 +247,7 @@ impl LockedShard<'_> {
         Some(removed)
     }
 
-    /// Records that a request may move the block at an address of this shard; see
-    /// [`Blocks::begin_move`](super::blocks::Blocks::begin_move).
+    /// Records that a request may move the block at an address of this shard; see [`ShardBlocks::begin_move`].
     #[inline]
     pub(super) fn begin_move(&mut self, address: u64) -> Option<u32> {
         let had_moving = self.blocks.has_moving();
@@ -261,7 +262,7 @@ impl LockedShard<'_> {
     /// has the address.
     #[inline]
     pub(super) fn remove_moved(&mut self, address: u64, move_number: u32) -> Option<LiveBlock> {
-        self.blocks.blocks().is_moving(address, move_number).then(|| self.remove(address)).flatten()
+        self.blocks.is_moving(address, move_number).then(|| self.remove(address)).flatten()
     }
 
     /// Returns the time of the shard's newest event, for the next event.
