@@ -6,7 +6,7 @@ import {create as create_tip} from "./tip.js";
 import {button} from "./controls.js";
 import {create as create_latest_request} from "./latest_request.js";
 import {blocks_of, find, rows_of} from "./segments.js";
-import {LABELS, ROW, at, paint} from "./segment_rows.js";
+import {ROW, at, labels_of, paint} from "./segment_rows.js";
 import {create as create_steps} from "./steps.js";
 
 /** @type {Record<string, [across: number, down: number]>} */
@@ -132,7 +132,7 @@ export function create(app) {
     if (!block) return;
     view.chosen = block[0];
     const [index, , ] = reveal(block[0]) ?? [0];
-    tip.block({life: block[0], bytes: block[2]}, LABELS, index * ROW - scroller.scrollTop + ROW);
+    tip.block({life: block[0], bytes: block[2]}, labels_of(surface.width), index * ROW - scroller.scrollTop + ROW);
     app.announce(`Block of ${bytes(block[2])}, ${bytes(block[3])} requested${block[4] ? ", freed but waiting for a stream" : ""}`);
     surface.request();
   }

@@ -80,7 +80,7 @@ export function create(app) {
     try {
       const answer = await ask(app.source.answer, {...app.query(), ...more, ...(question === "summary" ? {} : {question})});
       if (!answer) return;
-      const all = answer.parts?.flatMap(part => part.lines.map((of, index) => line(of, index ? null : part.place))) ?? (answer.lines ?? []).map(of => line(of, null));
+      const all = answer.parts?.flatMap(part => part.lines.map((of, index) => line(of, index ? null : part.place, part.topic, index === 0))) ?? (answer.lines ?? []).map(of => line(of, null, "", false));
       text.replaceChildren(...all);
       text.dataset.question = question;
     } catch (error) {
@@ -89,11 +89,12 @@ export function create(app) {
   }
 
   // The lines after the first of a sentence begin where it begins.
-  /** @param {string} words @param {Place | null} place */
-  function line(words, place) {
+  /** @param {string} words @param {Place | null} place @param {string} topic @param {boolean} is_first */
+  function line(words, place, topic, is_first) {
     const shown = plain(words, MOST_LETTERS);
     const indent = shown.length - shown.trimStart().length;
-    const made = element("div", "answer-line", null, [place ? link(app, shown, state_of(place)) : shown || " "]);
+    const made = element("div", is_first ? "answer-line is-first" : "answer-line", null, [place ? link(app, shown, state_of(place)) : shown || " "]);
+    made.dataset.topic = topic;
     made.style.paddingInlineStart = `${indent + 2}ch`;
     made.style.textIndent = `-${indent + 2}ch`;
     return made;

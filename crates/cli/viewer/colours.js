@@ -53,7 +53,7 @@ export function text_on(kind, group) {
     const of = part / 255;
     return of <= 0.04045 ? of / 12.92 : ((of + 0.055) / 1.055) ** 2.4;
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#111" : "#fff";
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
 }
 
 /** Returns whether the page is dark, by the toggle or else by the reader's preference. */

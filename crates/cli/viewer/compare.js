@@ -38,7 +38,7 @@ export function create(app) {
     fill();
   });
   const table = element("table", "compare-table", null, [
-    element("thead", "", null, [element("tr", "", null, ["Where", "Before", "After", "Difference", "Bar"].map((name, index) => {
+    element("thead", "", null, [element("tr", "", null, ["Where", "Before", "After", "Difference", "More in"].map((name, index) => {
       const cell = element("th", index && index < 4 ? "number" : "", name);
       cell.scope = "col";
       return cell;

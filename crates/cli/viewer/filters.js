@@ -39,7 +39,7 @@ export function with_filter(filters, key, value) {
  */
 export function create(app) {
   const ask = create_latest_request();
-  const search = field("search", "Search", "frame, name or 0x…", 22);
+  const search = field("search", "Search", "frame, name or 0x…", 17);
   search.id = "search";
   const selects = CHOICES.map(([key, all, title]) => {
     const input = element("select");
@@ -53,13 +53,13 @@ export function create(app) {
     put("action", action.value && interval ? `${action.value}:${interval[0]}-${interval[1]}` : action.value);
   });
   const action_label = labelled("Action", action);
-  const scope = field("text", "Scope", "any", 12);
+  const scope = field("text", "Scope", "any", 9);
   const scope_label = labelled("Scope", scope);
   const scopes = element("datalist");
   scopes.id = "scopes";
   scope.setAttribute("list", "scopes");
   const sizes = /** @type {const} */ ([["least_bytes", "At least", "1MiB"], ["most_bytes", "At most", "2GiB"]]).map(([key, title, example]) => {
-    const input = field("text", title, example, 7);
+    const input = Object.assign(field("text", title, "any", 7), {title: `For example ${example}`});
     input.addEventListener("change", () => {
       const size = input.value.trim() ? size_of(input.value) : "";
       input.setAttribute("aria-invalid", String(size === null));

@@ -44,7 +44,7 @@ export function create(app) {
   const tip = create_tip(app, room);
   const path = element("div", "icicle-path scroll");
   path.setAttribute("aria-label", "Path of the selected frame");
-  const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(of => of.button), out, summary]), room, path]);
+  const whole = element("div", "icicle", null, [element("div", "bar", null, [...choices.map(of => of.button), out, summary, element("span", "quiet icicle-note", "Width: bytes. Colour: source file. Grey: folded calls, click to open.")]), room, path]);
 
   function params() {
     const {what, interval, filters} = app.state;

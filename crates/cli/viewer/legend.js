@@ -20,7 +20,8 @@ export function create(app) {
     is_long = true;
     draw();
   }, "quiet");
-  const whole = element("div", "legend", null, [title, list, rest]);
+  const note = element("p", "quiet legend-note", "Blocks in other colours are not there at the peak: point at one to see what it is.");
+  const whole = element("div", "legend", null, [title, list, rest, note]);
   /** @type {Group[]} */
   let groups = [];
   /** @type {Map<number, string>} */
@@ -52,6 +53,7 @@ export function create(app) {
     const all = groups.reduce((sum, of) => sum + of.bytes, 0);
     title.textContent = `By ${colour}, at the peak`;
     list.replaceChildren(...groups.slice(0, is_long ? groups.length : MOST_SHOWN).map(of => item(of, colour, all)));
+    note.hidden = !groups.length || groups.length > MOST_SHOWN && !is_long;
     rest.hidden = is_long || groups.length <= MOST_SHOWN;
     rest.textContent = `Show ${number(groups.length - MOST_SHOWN)} more`;
   }

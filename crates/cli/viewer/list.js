@@ -14,16 +14,16 @@ import {ROW, create as create_virtual} from "./virtual.js";
 /** @type {Column[]} */
 const COLUMNS = [
   ["bytes", "Size", "number", of => bytes(of.bytes), "7.5em", "Bytes after rounding"],
+  [null, "Where", "code", of => of.where || "(no stack)", "minmax(15em, 1fr)", "The frame that allocated the block"],
   ["requested", "Requested", "number", of => bytes(of.requested_bytes), "7.5em", "Bytes that the program requested"],
   ["waste", "Waste", "number", of => bytes(of.bytes - of.requested_bytes), "7.5em", "Bytes lost to rounding"],
   ["life", "Life", "number", of => (of.until === null ? `${number(last() - of.from)}+` : number(of.until - of.from)), "6.5em", "Events between allocation and free"],
-  [null, "Where", "code", of => of.where || "(no stack)", "minmax(12em, 1fr)", "The frame that allocated the block"],
   ["from", "From", "number", of => (of.from === 0 ? "before" : number(of.from - 1)), "6.5em", "The event that allocated the block"],
   ["until", "Until", "number", of => (of.until === null ? "not freed" : number(of.until - 1)), "6.5em", "The event that freed the block"],
   ["address", "Address", "code", of => of.address, "9.5em", "The block's address"],
   [null, "Pool", "", of => of.pool, "5.5em", "The segment's pool"],
-  [null, "Stream", "number", of => String(of.stream), "5em", "The block's stream"],
-  [null, "Scope", "", of => of.scope ?? "", "6em", "The scope in which the block was allocated"],
+  [null, "Stream", "number", of => String(of.stream), "6em", "The block's stream"],
+  [null, "Scope", "", of => of.scope ?? "", "11em", "The scope in which the block was allocated"],
 ];
 let last = () => 0;
 

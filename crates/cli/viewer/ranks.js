@@ -73,7 +73,8 @@ export function create(app) {
   const summary = element("p", "summary");
   const grid = element("div", "ranks-grid scroll");
   grid.setAttribute("role", "list");
-  const whole = element("div", "ranks", null, [summary, grid]);
+  const note = element("p", "quiet summary", "One scale for all. Filled: active; orange line: reserved; dashed: the median of the peaks.");
+  const whole = element("div", "ranks", null, [summary, note, grid]);
   /** @type {Map<string, [moment: number, active: number, reserved: number][] | null>} */
   const known = new Map();
   /** @type {Shown[]} */

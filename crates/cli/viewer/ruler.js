@@ -112,7 +112,8 @@ export function paint_markers(of, markers, place) {
   context.textBaseline = "middle";
   context.font = `13px ${inks.font}`;
   // Failures are painted last.
-  for (const {marker: {kind}, line, left} of symbols(/** @type {Geometry} */ (of), markers, place).reverse()) {
+  const all = symbols(/** @type {Geometry} */ (of), markers, place);
+  for (const {marker: {kind}, line, left} of all.reverse()) {
     context.fillStyle = kind === "oom" ? inks.limit : inks.marker;
     if (kind === "oom" || kind === "peak") {
       context.globalAlpha = 0.55;
@@ -120,6 +121,17 @@ export function paint_markers(of, markers, place) {
       context.globalAlpha = 1;
     }
     context.fillText(SYMBOLS[kind] ?? "●", left, MARKS_HEIGHT / 2);
+  }
+  // A single failure has its name beside it, on the side that has room.
+  const failures = all.filter(({marker}) => marker.kind === "oom");
+  if (failures.length === 1) {
+    const near = all.map(({left}) => left).filter(left => Math.abs(left - failures[0].left) < 3 * SYMBOL);
+    const is_right = failures[0].left > box.left + box.width / 2;
+    const from = is_right ? Math.min(...near) - 10 : Math.max(...near) + 10;
+    context.font = `600 11px ${inks.font}`;
+    context.textAlign = is_right ? "right" : "left";
+    context.fillStyle = inks.limit;
+    if (all.every(({left}) => near.includes(left) || Math.abs(left - from) > 100)) context.fillText("out of memory", from, MARKS_HEIGHT / 2);
   }
   context.restore();
 }

@@ -9,8 +9,8 @@ import {blocks_of} from "./segments.js";
 
 /** Height of a row in pixels. */
 export const ROW = 24;
-/** Width of the column of labels in pixels. */
-export const LABELS = 300;
+/** Width of the column of labels in pixels, in a view of a width. @param {number} width */
+export const labels_of = width => (width < 600 ? 190 : 320);
 const PAD = 10;
 const FONT = "12px system-ui, sans-serif";
 
@@ -19,8 +19,9 @@ const FONT = "12px system-ui, sans-serif";
  * @param {SegmentRow} row @param {number} width @param {number} widest @param {boolean} is_fitted
  */
 export function scale_of(row, width, widest, is_fitted) {
-  const room = Math.max(20, width - LABELS - PAD);
-  return {x: LABELS, scale: room / Math.max(1, is_fitted ? row.bytes : widest)};
+  const x = labels_of(width);
+  const room = Math.max(20, width - x - PAD);
+  return {x, scale: room / Math.max(1, is_fitted ? row.bytes : widest)};
 }
 
 /**
@@ -71,9 +72,10 @@ function paint_pool(context, row, y, width, look) {
 function paint_segment(context, row, y, view) {
   const {look, x, scale} = view;
   context.fillStyle = look.text;
-  label(context, row.text, 16, y + ROW / 2, 140);
+  const [first, second] = x < 300 ? [8, 84] : [16, 150];
+  label(context, row.text, first, y + ROW / 2, second - first - 6);
   context.fillStyle = row.is_pinned ? look.warning : look.quiet;
-  label(context, row.detail, 160, y + ROW / 2, LABELS - 166);
+  label(context, row.detail, second, y + ROW / 2, x - second - 6);
   const top = y + 3;
   const tall = ROW - 6;
   if (row.unmapped > 0) dashes(context, look["strong-edge"], x, x + row.bytes * scale, y + ROW / 2);

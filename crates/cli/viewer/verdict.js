@@ -86,12 +86,19 @@ export function create(app) {
     whole.dataset.state = "ready";
   }
 
+  // The last twentieth of the events before a failure: in the whole history they are a few pixels wide.
+  /** @param {Place} place @returns {Partial<State>} */
+  function near({moment}) {
+    const n = app.shown().n_events;
+    return n > 400 ? {axis: "events", range: [Math.max(0, moment - n / 20), Math.min(n + 1, moment + n / 80)]} : {};
+  }
+
   /** @param {SummaryPart} part */
   function paragraphs({topic, lines: texts, place}) {
     return texts.map((text, index) => {
       const is_advice = index > 0 || text.startsWith("   ");
       const line = plain(text.trim(), 4000);
-      return element("p", `verdict-line ${is_advice ? "advice" : topic}`, null, [place && !is_advice ? link(app, line, state_of(place)) : line]);
+      return element("p", `verdict-line ${is_advice ? "advice" : topic}`, null, [place && !is_advice ? link(app, line, {...state_of(place), ...(topic === "failure" ? near(place) : {})}) : line]);
     });
   }
 

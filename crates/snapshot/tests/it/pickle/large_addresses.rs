@@ -122,7 +122,7 @@ fn those_that_were_written_as_negative_are_counted_and_fixed() {
         assert!(is_negative(&kept), "{name}: writing must not change what was read");
         let fixed = fix(negative);
         let changes: Vec<String> = fixed.changes.iter().map(ToString::to_string).collect();
-        assert!(changes[0].contains("made negative addresses unsigned"), "{name}: {changes:?}");
+        assert!(changes[0].contains("rewrote negative addresses as unsigned"), "{name}: {changes:?}");
         assert!(!is_negative(&fixed.snapshot), "{name}");
         assert_eq!(fixed.snapshot.n_events(), low.n_events(), "{name}: events were lost");
         assert_eq!(figures(&fixed.snapshot), figures(&low), "{name}");
