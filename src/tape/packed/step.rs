@@ -80,7 +80,7 @@ impl StepWriter {
 /// Puts the slots of a step together, in bytes that are zeros; `None` if the streams, which took `n_packed` bytes of the
 /// file, are damaged.
 pub(super) fn read_step(streams: &[u8], n_packed: usize, step: &mut [u8]) -> Option<()> {
-    let ([mut headers, mut rows, mut others], columns) = split(streams)?;
+    let Streams { others: [mut headers, mut rows, mut others], columns } = Streams::of(streams)?;
     let mut events = EventReader::new(columns);
     let (mut before, mut row) = ([0; N_HEADER_WORDS], [0; N_ROW_WORDS]);
     let (mut next, mut n_slot_bytes) = (0, 0);
@@ -124,18 +124,26 @@ pub(super) fn read_step(streams: &[u8], n_packed: usize, step: &mut [u8]) -> Opt
     Some(())
 }
 
-/// Returns the streams, whose lengths come first.
-fn split(mut bytes: &[u8]) -> Option<([&[u8]; N_OTHERS], [&[u8]; N_COLUMNS])> {
-    let mut lens = [0; N_STREAMS];
-    for len in &mut lens {
-        *len = usize::try_from(take(&mut bytes)?).ok()?;
+/// The streams of a step that is read.
+struct Streams<'s> {
+    others: [&'s [u8]; N_OTHERS],
+    columns: [&'s [u8]; N_COLUMNS],
+}
+
+impl<'s> Streams<'s> {
+    /// Finds the streams, whose lengths come first.
+    fn of(mut bytes: &'s [u8]) -> Option<Streams<'s>> {
+        let mut lens = [0; N_STREAMS];
+        for len in &mut lens {
+            *len = usize::try_from(take(&mut bytes)?).ok()?;
+        }
+        let mut all = [&[][..]; N_STREAMS];
+        for (stream, len) in all.iter_mut().zip(lens) {
+            (*stream, bytes) = bytes.split_at_checked(len)?;
+        }
+        let (others, columns) = all.split_at(N_OTHERS);
+        Some(Streams { others: others.try_into().ok()?, columns: columns.try_into().ok()? })
     }
-    let mut all = [&[][..]; N_STREAMS];
-    for (stream, len) in all.iter_mut().zip(lens) {
-        (*stream, bytes) = bytes.split_at_checked(len)?;
-    }
-    let (others, columns) = all.split_at(N_OTHERS);
-    Some((others.try_into().ok()?, columns.try_into().ok()?))
 }
 
 fn fill(bytes: &mut [u8], from: &mut &[u8]) -> Option<()> {
