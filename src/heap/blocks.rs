@@ -1,6 +1,7 @@
 //! The live blocks of one shard, by address.
 #![forbid(unsafe_code)]
 
+use crate::process::ahead;
 use memreel_snapshot::words::StackId;
 
 /// A recorded block that is live.
@@ -72,6 +73,9 @@ impl LargeSizes {
     }
 }
 
+/// The addresses that have neighbouring slots.
+const GROUP_BYTES: u64 = 256;
+
 /// A hash table with open addressing. It grows within the recorder's own work, so its memory comes from the allocator
 /// that the heap wraps, and is not recorded.
 ///
@@ -110,6 +114,7 @@ impl Blocks {
             return Inserted::NoRoom;
         }
         let slot = self.slot_of(block.address);
+        self.load_ahead(block.address);
         let before = self.take(slot);
         self.slots[slot] = new;
         if new.is_large() {
@@ -130,6 +135,7 @@ impl Blocks {
             return None;
         }
         let mut hole = self.slot_of(address);
+        self.load_ahead(address);
         let removed = self.take(hole)?;
         self.n_live -= 1;
         // The blocks after it move up, unless their own slot is between the hole and their place.
@@ -203,14 +209,22 @@ impl Blocks {
         slot
     }
 
-    /// Returns where the slot of a block should be. 256 bytes of addresses have eight slots, in two cache lines: processors
-    /// fetch lines in pairs. An allocator's blocks are seldom less than 32 bytes apart.
+    /// Returns where the slot of a block should be. [`GROUP_BYTES`] of addresses have eight slots, in two cache lines. An
+    /// allocator's blocks are seldom less than 32 bytes apart.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the low bits are the slot")]
     fn home_of(&self, address: u64) -> usize {
         // Another factor than that of `mixed`, by which the shard was chosen.
-        let group = (address >> 8).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
+        let group = (address / GROUP_BYTES).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
         (group << 3 | address >> 5 & 7) as usize & (self.slots.len() - 1)
+    }
+
+    /// Loads the slots of the next addresses: programs allocate and free block after block.
+    #[inline]
+    fn load_ahead(&self, address: u64) {
+        let next = self.home_of(address.wrapping_add(GROUP_BYTES)) & !7;
+        ahead::load(&self.slots[next]);
+        ahead::load(&self.slots[next + 4]);
     }
 
     /// Doubles the table; returns `false` if there is not enough memory.

@@ -1,11 +1,13 @@
 //! Facts about a process: its locks and forks, the signals of its threads, what it inherited, its rank, its host, its
 //! resident memory, times as text.
 //!
-//! `fork` takes the registered locks before a fork and releases them after it in both processes; `wiped` finds children whose fork
-//! no handler saw. `memory` is what the kernel has resident of the process, `own_pages` the memory of the hooks. `guard` marks the
-//! recorder's own work, `sync` has std's locks (or loom's), `counter` the processor's counter, `inherited` what a program that is
-//! started is to find as this process did, and `beside` a process that may fail in place of this one.
+//! `fork` takes the registered locks before a fork and releases them after it in both processes; `wiped` finds children
+//! whose fork no handler saw. `memory` is what the kernel has resident of the process, `own_pages` the memory of the hooks.
+//! `guard` marks the recorder's own work, `sync` has std's locks (or loom's), `counter` the processor's counter, `inherited`
+//! what a program that is started is to find as this process did, `beside` a process that may fail in place of this one, and
+//! `ahead` loads memory before it is needed.
 
+pub(crate) mod ahead;
 #[cfg(target_os = "linux")]
 pub(crate) mod beside;
 pub(crate) mod counter;
