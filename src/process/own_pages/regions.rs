@@ -1,4 +1,4 @@
-//! The regions of small blocks: 1 MiB each, with blocks of one size, in extents of 64 MiB.
+//! The regions of small blocks: 1 MiB each, the first ones 64 KiB, with blocks of one size, in extents of 64 MiB.
 
 use std::{
     ptr::{self, null_mut},
@@ -16,6 +16,12 @@ pub(super) const N_SIZES: usize = 48;
 const EXTENT_BYTES: usize = 64 << 20;
 const REGION_BYTES: usize = 1 << 20;
 
+/// The size of the first regions of all sizes up to a quarter of it, which are at the start of the first extent: a short
+/// process has a few blocks of many sizes.
+const FIRST_REGION_BYTES: usize = 64 << 10;
+/// The size of these regions together.
+const FIRST_BYTES: usize = 2 * REGION_BYTES;
+
 /// The most extents: 32 GiB of small blocks.
 const MOST_EXTENTS: usize = 512;
 
@@ -32,7 +38,8 @@ const KEPT_BYTES: usize = 64 << 10;
 /// A region of blocks of one size.
 #[repr(C, align(128))]
 struct Region {
-    size: usize,
+    /// The bytes of the region.
+    bytes: usize,
     n_live: usize,
     /// The number of bytes that were ever used, where unused blocks start.
     n_used_bytes: usize,
@@ -58,11 +65,20 @@ pub(super) struct Regions {
     empty: *mut Region,
     /// The part of the last extent that was never used.
     rest: (usize, usize),
+    /// The start of the first regions, and the part of them that was never used.
+    first: usize,
+    first_rest: (usize, usize),
 }
 
 impl Regions {
     pub(super) const fn new() -> Regions {
-        Regions { with_room: [null_mut(); N_SIZES], empty: null_mut(), rest: (0, 0) }
+        Regions {
+            with_room: [null_mut(); N_SIZES],
+            empty: null_mut(),
+            rest: (0, 0),
+            first: 0,
+            first_rest: (0, 0),
+        }
     }
 
     pub(super) fn take(&mut self, nth: usize, size: usize) -> *mut u8 {
@@ -86,14 +102,16 @@ impl Regions {
             of.free = unsafe { (*block).next };
             block.cast()
         };
-        if of.free.is_null() && of.n_used_bytes + size > REGION_BYTES {
+        if of.free.is_null() && of.n_used_bytes + size > of.bytes {
             self.unlist(region, nth);
         }
         block
     }
 
     pub(super) fn give(&mut self, block: *mut u8, nth: usize) {
-        let region = block.map_addr(|address| address & !(REGION_BYTES - 1)).cast::<Region>();
+        let is_first = block.addr().wrapping_sub(self.first) < FIRST_BYTES;
+        let bytes = if is_first { FIRST_REGION_BYTES } else { REGION_BYTES };
+        let region = block.map_addr(|address| address & !(bytes - 1)).cast::<Region>();
         // SAFETY: a block of an extent is in a region, and the lock is this thread's.
         let of = unsafe { &mut *region };
         let free = block.cast::<Free>();
@@ -114,7 +132,7 @@ impl Regions {
             }
             (of.free, of.n_used_bytes) = (null_mut(), HEADER_BYTES);
             let is_only = of.next.is_null() && of.before.is_null();
-            if !is_only {
+            if !is_only && !is_first {
                 self.unlist(region, nth);
                 of.next = self.empty;
                 self.empty = region;
@@ -151,32 +169,45 @@ impl Regions {
 
     fn new_region(&mut self, nth: usize, size: usize) -> *mut Region {
         let mut region = self.empty;
-        if region.is_null() {
-            if self.rest.0 == self.rest.1 && !self.new_extent() {
+        if self.rest.0 == self.rest.1 && region.is_null() && !self.new_extent() {
+            return null_mut();
+        }
+        let mut bytes = REGION_BYTES;
+        if self.first_rest.0 < self.first_rest.1 && size <= FIRST_REGION_BYTES / 4 {
+            bytes = FIRST_REGION_BYTES;
+            region = ptr::with_exposed_provenance_mut(self.first_rest.0);
+            self.first_rest.0 += bytes;
+        } else if region.is_null() {
+            region = self.make_writable(bytes).cast();
+            if region.is_null() {
                 return null_mut();
             }
-            let at = ptr::with_exposed_provenance_mut(self.rest.0);
-            // A program may have forbidden itself `mprotect`, but not mappings without a file. SAFETY: the pages are of
-            // an extent, and nothing has them.
-            unsafe {
-                if map_at(at, REGION_BYTES, WRITABLE, libc::MAP_FIXED).is_null() {
-                    return null_mut();
-                }
-                libc::syscall(libc::SYS_madvise, at, REGION_BYTES, libc::MADV_NOHUGEPAGE);
-            }
-            region = at.cast();
-            self.rest.0 += REGION_BYTES;
         } else {
             // SAFETY: an empty region has the next one.
             self.empty = unsafe { (*region).next };
         }
         let (free, next, before) = (null_mut(), null_mut(), null_mut());
         let new =
-            Region { size, n_live: 0, n_used_bytes: HEADER_BYTES, free, next, before, is_listed: false };
+            Region { bytes, n_live: 0, n_used_bytes: HEADER_BYTES, free, next, before, is_listed: false };
         // SAFETY: the region is in an extent, and no block of it is used.
         unsafe { region.write(new) };
         self.list(region, nth);
         region
+    }
+
+    /// Takes so many bytes of the last extent; null if they cannot be written to.
+    fn make_writable(&mut self, bytes: usize) -> *mut u8 {
+        let at = ptr::with_exposed_provenance_mut(self.rest.0);
+        // A program may have forbidden itself `mprotect`, but not mappings without a file. SAFETY: the pages are of
+        // an extent, and nothing has them.
+        unsafe {
+            if map_at(at, bytes, WRITABLE, libc::MAP_FIXED).is_null() {
+                return null_mut();
+            }
+            libc::syscall(libc::SYS_madvise, at, bytes, libc::MADV_NOHUGEPAGE);
+        }
+        self.rest.0 += bytes;
+        at
     }
 
     fn new_extent(&mut self) -> bool {
@@ -201,6 +232,10 @@ impl Regions {
         own_maps::add(start, EXTENT_BYTES);
         self.rest = (start, start + EXTENT_BYTES);
         place.store(start, Ordering::Release);
+        if self.first == 0 && !self.make_writable(FIRST_BYTES).is_null() {
+            self.first = start;
+            self.first_rest = (start, start + FIRST_BYTES);
+        }
         true
     }
 }
