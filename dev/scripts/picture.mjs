@@ -2,7 +2,7 @@
 // repository, and with a heap that it records: that of memreel itself, which has symbols.
 //
 //   cargo build -p memreel-cli -p memreel-heap -p memreel-preload
-//   cargo build --release --example train
+//   cargo build --example train
 //   MEMREEL_BROWSER=CACHE node dev/scripts/picture.mjs        # CACHE has node_modules/playwright-core, as for crates/cli/tests/browser/run
 //
 // MEMREEL_RECORDED is the snapshot of a training on a GPU, for the pictures `recorded-…`, which are left out without it:
@@ -28,7 +28,7 @@ function recorded() {
 function trained(...kinds) {
   return kinds.map(kind => {
     const file = path.join(folder, `${kind || "plain"}.pickle`);
-    spawnSync("target/release/examples/train", ["--steps", "5", "--output", file, ...(kind ? [`--${kind}`] : [])], {stdio: "ignore"});
+    spawnSync("target/debug/examples/train", ["--steps", "5", "--output", file, ...(kind ? [`--${kind}`] : [])], {stdio: "ignore"});
     return file;
   });
 }
@@ -38,7 +38,7 @@ const gpu = process.env.MEMREEL_RECORDED;
 // The files, the address, the keys, and what differs from a window of 1200 by 720 in light colours. End is the last event, a failed
 // request; Enter pins the block under it.
 const SCENES = {
-  "readme": {files: [`${FILES}/ranks/rank1.pickle`], hash: "#device=1&range=6900,7739&cursor=7737", keys: ["Enter"], width: 1560, height: 780},
+  "readme": {files: [`${FILES}/ranks/rank1.pickle`], hash: "#device=1&range=6900,7740&cursor=7690", keys: ["Enter"], width: 1560, height: 780},
   "oom-timeline": {files: [`${FILES}/snapshots/oom_fragment.pickle`], keys: ["End", "Enter"]},
   "oom-state": {files: [`${FILES}/snapshots/oom_fragment.pickle`], keys: ["End", "2"]},
   "fsdp-timeline": {files: [`${FILES}/ranks/rank1.pickle`], keys: []},
