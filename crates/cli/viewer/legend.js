@@ -51,7 +51,7 @@ export function create(app) {
   function draw() {
     const colour = /** @type {Colouring} */ (list.dataset.colour);
     const all = groups.reduce((sum, of) => sum + of.bytes, 0);
-    title.textContent = `By ${colour}, at the peak`;
+    title.textContent = colour ? `By ${colour}, at the peak` : "";
     list.replaceChildren(...groups.slice(0, is_long ? groups.length : MOST_SHOWN).map(of => item(of, colour, all)));
     note.hidden = !groups.length || groups.length > MOST_SHOWN && !is_long;
     rest.hidden = is_long || groups.length <= MOST_SHOWN;

@@ -532,7 +532,10 @@ fn a_fraction_of_the_device_is_applied_once() {
         let history = DeviceHistory::new(&snapshot, DeviceId(0));
         let causes = whatif::explain(&history, history.oom().unwrap()).causes();
         let advice = causes[0].advice.as_ref().unwrap();
-        assert!(blocks.len() == 26 && advice.starts_with("a limit of 40.50 GiB would"), "{conf:?}: {advice}");
+        assert!(
+            blocks.len() == 26 && advice.starts_with("raise the limit: 40.50 GiB would"),
+            "{conf:?}: {advice}"
+        );
 
         let requests = requests(&snapshot);
         let served = |conf: &str| {

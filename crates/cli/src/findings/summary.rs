@@ -208,7 +208,13 @@ impl<'a> Summary<'a> {
             let place = Place::moment(view, moment);
             parts.add(Topic::Cause, Some(place), |out| print_cause(number, cause, out))?;
         }
-        Ok(())
+        match failure.causes().get(N_CAUSES..).unwrap_or_default() {
+            [] => Ok(()),
+            rest => parts.add(Topic::Cause, Some(Place::moment("timeline", moment)), |out| {
+                let kinds: Vec<&str> = rest.iter().map(|cause| cause.kind.name()).collect();
+                writeln!(out, "and {}: {}", count(rest.len(), "more cause"), kinds.join(", "))
+            }),
+        }
     }
 
     /// Adds the sites that grow. Growth until a failed request is among its causes.

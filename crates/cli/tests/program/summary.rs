@@ -25,7 +25,7 @@ fn a_file_alone_is_described() {
         "peak  1.84 GiB in use, 2.00 GiB reserved, after event 361 of 363",
         "out of memory (cause: limited): a request for 33.56 MiB failed at the last event (362)",
         "the device had 75.64 GiB free but refused a request for 34.00 MiB; this process held 2.00 GiB. ",
-        "a limit of 2.03 GiB would have been enough for this request",
+        "raise the limit: 2.03 GiB would have been enough for this request",
         "largest sites at the peak (1 in all)",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -64,8 +64,8 @@ impl Explanation<'_, '_> {
     fn held_words(&self) -> String {
         if let Some(held) = self.largest_kind() {
             let call = held.call.map_or_else(String::new, |(frame, bytes)| match bytes == held.bytes {
-                true => format!(", by {}", Call(frame)),
-                false => format!(", {} of it by {}", Bytes(bytes), Call(frame)),
+                true => format!(", allocated by {}", Call(frame)),
+                false => format!(", {} of them allocated by {}", Bytes(bytes), Call(frame)),
             });
             return format!("; {} of it is {}{call}", Bytes(held.bytes), held.made);
         }

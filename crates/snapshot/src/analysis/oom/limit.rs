@@ -25,7 +25,7 @@ impl Explanation<'_, '_> {
                 self.limit_words(),
             ),
             advice: self.tried.needed_bytes.map(|needed| match self.is_of_host() {
-                true => format!("a limit of {} would have been enough for this request", Bytes(needed)),
+                true => format!("raise the limit: {} would have been enough for this request", Bytes(needed)),
                 false => self.limit_advice(needed),
             }),
             conf: None,
@@ -49,7 +49,7 @@ impl Explanation<'_, '_> {
         let line = self.reader.line(&format!("per_process_memory_fraction:{fraction}"));
         let also = line.map_or_else(String::new, |line| format!(" or {line}"));
         format!(
-            "a limit of {} would have been enough for this request \
+            "raise the limit: {} would have been enough for this request \
              (torch.cuda.set_per_process_memory_fraction({fraction}){also})",
             Bytes(needed_bytes),
         )

@@ -292,7 +292,7 @@ fn a_full_device_says_what_less_would_free() {
     assert_eq!(
         cause.finding,
         "40.00 MiB is in use and 20.00 MiB was requested, the largest request of the history, 19.00 MiB more than is \
-         free; 40.00 MiB of it is activations of a forward, 20.00 MiB of it by forward (model.py:125)"
+         free; 40.00 MiB of it is activations of a forward, 20.00 MiB of them allocated by forward (model.py:125)"
     );
     assert_eq!(
         cause.advice.unwrap(),

@@ -15,7 +15,7 @@ impl LoggedOom<'_> {
         let needed = Bytes(needed_bytes);
         match self.message.program {
             Program::CuPy => format!(
-                "a limit of {needed} would have been enough for this request \
+                "raise the limit: {needed} would have been enough for this request \
                  (cupy.get_default_memory_pool().set_limit(size={needed_bytes}), or \
                  CUPY_GPU_MEMORY_LIMIT)"
             ),
@@ -50,7 +50,10 @@ impl LoggedOom<'_> {
             true => format!(", or {option} in {}", self.reader.variable()),
             false => String::new(),
         };
-        format!("a limit of {} would have been enough for this request ({call}{also})", Bytes(needed_bytes))
+        format!(
+            "raise the limit: {} would have been enough for this request ({call}{also})",
+            Bytes(needed_bytes)
+        )
     }
 
     /// Returns what to do about memory that could not be used, and the setting.
