@@ -13,6 +13,8 @@ pub(in crate::stack) struct Version {
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom)))]
 pub(in crate::stack) use linux::hold;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
+pub(in crate::stack) use linux::while_forking;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(super) use linux::{Entry, each, started_headers, version};
 
@@ -80,6 +82,15 @@ mod linux {
         IS_FORKING.store(true, Ordering::SeqCst);
         held.wait(|| N_INSIDE.load(Ordering::SeqCst) == 0);
         held.call(|| N_INSIDE.store(0, Ordering::SeqCst), || IS_FORKING.store(false, Ordering::SeqCst));
+    }
+
+    /// Calls `work` as if the process was forking.
+    #[cfg(test)]
+    pub(in crate::stack) fn while_forking<T>(work: impl FnOnce() -> T) -> T {
+        IS_FORKING.store(true, Ordering::SeqCst);
+        let done = work();
+        IS_FORKING.store(false, Ordering::SeqCst);
+        done
     }
 
     /// Returns the loader's two counters, from its first entry alone; `None` if it cannot be called now. Costs about 50

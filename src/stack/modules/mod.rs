@@ -49,6 +49,8 @@ pub(super) use history::{loaded_in, survive_forks};
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(miri)
 ))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
+pub(super) use loader::while_forking;
 pub(super) use mapping::Mapping;
 pub(super) use module::Module;
 #[cfg(test)]

@@ -237,8 +237,16 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
         let method = OWN[(i + turn) % OWN.len()];
-        // Not by `stack::capture`, which would fall back to the system's unwinder after a failed walk.
-        let Some(stack) = unwind::capture(&INTERNER, method) else {
+        // Not by `stack::capture`, which would fall back to the system's unwinder after a failed walk. A walk gives up while
+        // another thread writes to the cache of rules.
+        let capture = |_| {
+            let stack = unwind::capture(&INTERNER, method);
+            if stack.is_none() && !chain.has_unfit {
+                std::thread::yield_now();
+            }
+            stack
+        };
+        let Some(stack) = (0..if chain.has_unfit { 1 } else { 1000 }).find_map(capture) else {
             assert!(chain.has_unfit, "{method:?} gave up");
             chain.n_unfit += 1;
             continue;

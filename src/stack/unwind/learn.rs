@@ -19,7 +19,7 @@ use super::{
     },
     cache::{self, Writer},
     cfi,
-    rule::Rule,
+    rule::{Rule, Stop},
 };
 
 /// A module from which rules were learnt. Only the holder of the [`Writer`] writes. The fingerprint is written last,
@@ -53,7 +53,9 @@ static N_CHECKS: AtomicUsize = AtomicUsize::new(0);
 /// The number of checks after which it is cheaper to learn all rules again.
 const MOST_CHECKS: usize = 1 << 14;
 
-/// Reads the rule of a return address on this thread's stack; none if the loader knows no code there.
+/// Reads the rule of a return address on this thread's stack; none if the loader knows no code there. While the loader
+/// cannot be asked, as during a fork, only the portable walk can go on: the stack would end here, and a moment later
+/// nothing would show that it had not.
 ///
 /// The rule is cached for all threads, unless another thread is writing to the cache. The
 /// lack of a rule is not cached: a library may be loaded there later.
@@ -61,7 +63,7 @@ const MOST_CHECKS: usize = 1 << 14;
 #[inline(never)]
 pub(in super::super) fn learn(return_address: usize) -> Option<Rule> {
     let mut rule = None;
-    find(&[return_address.wrapping_sub(1)], &mut |module| {
+    let is_asked = find(&[return_address.wrapping_sub(1)], &mut |module| {
         let found = cfi::rule_at(module, return_address);
         if let Some(writer) = Writer::try_take() {
             if !is_known(module) {
@@ -72,7 +74,7 @@ pub(in super::super) fn learn(return_address: usize) -> Option<Rule> {
         rule = Some(found);
         ControlFlow::Break(())
     });
-    rule
+    if is_asked { rule } else { Some(Rule::stop(Stop::Unfit)) }
 }
 
 /// Returns whether this very build was already known at this address.
