@@ -220,7 +220,12 @@ unsafe fn by_bsearch(data: *mut c_void) {
 }
 
 /// Numbers the stacks: a walk by the rules of an unloaded library yields a new stack, and new stacks are checked.
-pub(super) static INTERNER: LazyLock<StackInterner> = LazyLock::new(|| StackInterner::new(DEFAULT_STACKS));
+///
+/// As in every program, the walk is prepared before its first rule: it notes how many libraries were unloaded until then.
+pub(super) static INTERNER: LazyLock<StackInterner> = LazyLock::new(|| {
+    unwind::prepare();
+    StackInterner::new(DEFAULT_STACKS)
+});
 
 /// Compares the frames outside this one, by each method and by `backtrace::trace`.
 #[inline(never)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::{capture, intern::StackInterner, method::StackMethod, modules::while_forking, unwind},
+    super::{capture, intern::StackInterner, method::StackMethod, unwind},
     bounce::{Bounce, bounce_of, compile},
     chain::{Chain, INTERNER, OWN, after, compare, outside, run},
     frames::{BY_POINTER, Call, memreel_chain_sized},
@@ -21,26 +21,6 @@ fn seen_by(method: StackMethod) -> Vec<usize> {
     // While another thread writes to the rule cache, a walk may give up.
     let stack = (0..1000).find_map(|_| unwind::capture(&INTERNER, method));
     INTERNER.addresses(stack.expect("the walk can capture here"))
-}
-
-/// While another thread forks, the loader is not called: a walk must not take unknown code for the end of the stack, which
-/// a check a moment later would confirm.
-#[test]
-fn no_stack_ends_where_the_loader_cannot_be_asked() {
-    unsafe extern "C-unwind" fn leaf(data: *mut c_void) {
-        let seen = while_forking(|| unwind::capture(&INTERNER, StackMethod::Rules));
-        // SAFETY: made below.
-        *unsafe { &mut *data.cast() } = seen.map(|stack| INTERNER.addresses(stack));
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for n_bytes in [24, 40, 56] {
-        // Code whose rules nobody has asked for.
-        let library = Library::open(&compile(folder.path(), &format!("new{n_bytes}"), n_bytes, 8));
-        let mut seen: Option<Vec<usize>> = Some(Vec::new());
-        // SAFETY: `leaf` takes this data, which is not used meanwhile.
-        unsafe { bounce_of(&library)(leaf, ptr::from_mut(&mut seen).cast()) };
-        assert_eq!(seen, None, "{n_bytes}");
-    }
 }
 
 /// `MEMREEL_CHAINS` sets the number of chains, instead of 10,000.

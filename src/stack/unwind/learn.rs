@@ -199,3 +199,21 @@ fn check_modules(return_addresses: &[usize], epoch: u32) -> Verdict {
         false => Verdict::Forgotten,
     }
 }
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::{
+        super::{super::modules::while_forking, processor},
+        *,
+    };
+
+    /// A walk that ended here would be confirmed a moment later: all its modules are known.
+    #[test]
+    fn no_stack_ends_where_the_loader_cannot_be_asked() {
+        let ip = processor::here().ip;
+        let is_unfit = |_| while_forking(|| learn(ip)).and_then(Rule::why_stop) == Some(Stop::Unfit);
+        // A fork of another test may end in between.
+        assert!((0..1000).any(is_unfit));
+        assert!(learn(ip).is_some_and(|rule| rule.is_frame()));
+    }
+}
