@@ -3,8 +3,6 @@
 
 use std::{cell::Cell, sync::atomic::Ordering};
 
-use once_cell::race::OnceBox;
-
 use super::{
     blocks::{Inserted, LiveBlock, mixed},
     shard::{ShardBlocks, ShardCopy},
@@ -40,8 +38,7 @@ thread_local! {
 /// table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Made by the first block of each: a process that allocates little has few, and what it does not have it does not write.
-    shards: [OnceBox<Shard>; N_SHARDS],
+    shards: Box<[Shard]>,
     /// One bit per shard: whether it has blocks that requests may have moved away. Changed under the shard's lock. A
     /// thread that got the memory of such a block got it from the thread whose request freed it, which had set the bit
     /// before.
@@ -70,12 +67,7 @@ impl Default for Shard {
 impl Default for Table {
     fn default() -> Table {
         Table {
-            shards: std::array::from_fn(|_| {
-                // Loom does not know that a shard is made before it is found.
-                let shard = OnceBox::new();
-                _ = cfg!(loom).then(|| shard.set(Box::default()));
-                shard
-            }),
+            shards: std::iter::repeat_with(Shard::default).take(N_SHARDS).collect(),
             moving: std::array::from_fn(|_| AtomicU64::new(0)),
             dump: SpinLock::default(),
         }
@@ -86,8 +78,7 @@ impl Table {
     /// Returns whether the block at an address may be here; usually `false` if it is not. It takes no lock.
     #[inline(always)]
     pub(super) fn may_have(&self, address: u64) -> bool {
-        let shard = self.shards[nth_shard(address)].get();
-        shard.is_some_and(|shard| shard.sieve[sieve_place(address)].load(Ordering::Relaxed) != 0)
+        self.shard(address).sieve[sieve_place(address)].load(Ordering::Relaxed) != 0
     }
 
     /// Locks the shard of an address; `None` if this thread has all of them.
@@ -98,7 +89,7 @@ impl Table {
 
     #[inline(always)]
     fn lock_nth(&self, nth: usize) -> Option<LockedShard<'_>> {
-        let shard = self.shard(nth);
+        let shard = &self.shards[nth];
         let blocks = shard.blocks.lock(|| ReentryGuard::is_held(&HAS_ALL))?;
         let moving = (&self.moving[nth / N_BITS], 1 << (nth % N_BITS));
         Some(LockedShard { blocks, sieve: &shard.sieve, moving, ends_moving: false })
@@ -143,7 +134,7 @@ impl Table {
     /// Returns whether no thread has locked the shard of an address.
     #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
     pub(super) fn is_free(&self, address: u64) -> bool {
-        self.shard(nth_shard(address)).blocks.try_lock().is_some()
+        self.shard(address).blocks.try_lock().is_some()
     }
 
     /// Returns whether requests may have moved blocks away.
@@ -158,7 +149,7 @@ impl Table {
         let flag = ReentryGuard::enter(&HAS_ALL)?;
         // Before the first lock, because other threads wait for all of them.
         let mut shards = Vec::with_capacity(N_SHARDS);
-        shards.extend(self.shards().filter_map(|shard| shard.blocks.lock(|| false)));
+        shards.extend(self.shards.iter().filter_map(|shard| shard.blocks.lock(|| false)));
         Some(LockedTable { shards, _flag: flag })
     }
 
@@ -172,7 +163,7 @@ impl Table {
     /// Takes every lock before a fork. `waits` must not return before its argument returns true.
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn hold_for_fork(&self, mut waits: impl FnMut(&mut dyn FnMut() -> bool)) {
-        for shard in self.shards() {
+        for shard in &self.shards {
             waits(&mut || shard.blocks.try_hold_for_fork());
         }
     }
@@ -181,7 +172,7 @@ impl Table {
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn begin_again_in_child(&self) {
         self.release_after_fork();
-        for shard in self.shards() {
+        for shard in &self.shards {
             if let Some(mut blocks) = shard.blocks.try_lock() {
                 blocks.forget_mark();
             }
@@ -192,17 +183,12 @@ impl Table {
     /// Releases the locks that [`Table::hold_for_fork`] took.
     #[cfg_attr(loom, allow(dead_code, reason = "nothing forks"))]
     pub(super) fn release_after_fork(&self) {
-        self.shards().for_each(|shard| shard.blocks.release_after_fork());
+        self.shards.iter().for_each(|shard| shard.blocks.release_after_fork());
     }
 
     #[inline(always)]
-    fn shard(&self, nth: usize) -> &Shard {
-        self.shards[nth].get_or_init(Box::default)
-    }
-
-    /// Returns all shards, made if they were not: a block of one that is not locked could be added.
-    fn shards(&self) -> impl Iterator<Item = &Shard> {
-        (0..N_SHARDS).map(|nth| self.shard(nth))
+    fn shard(&self, address: u64) -> &Shard {
+        &self.shards[nth_shard(address)]
     }
 }
 
@@ -342,7 +328,7 @@ impl Dump<'_> {
     pub(super) fn each_block(self, mut look: impl FnMut(LiveBlock)) -> bool {
         let mut copy = ShardCopy::default();
         let mut are_all = true;
-        for shard in self.table.shards() {
+        for shard in &self.table.shards {
             while let Some(Err(n_slots)) =
                 shard.blocks.lock(|| false).map(|mut blocks| blocks.copy_to(&mut copy))
             {
@@ -429,7 +415,8 @@ mod tests {
         let same: Vec<u64> = (1..)
             .map(|n| n * 16)
             .filter(|address| {
-                nth_shard(*address) == nth_shard(first) && sieve_place(*address) == sieve_place(first)
+                std::ptr::eq(table.shard(*address), table.shard(first))
+                    && sieve_place(*address) == sieve_place(first)
             })
             .take(300)
             .collect();

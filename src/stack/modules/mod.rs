@@ -43,14 +43,14 @@ pub(super) use history::n_unloaded;
 pub(super) use history::{Life, note, now, owners};
 #[cfg(not(loom))]
 pub(super) use history::{loaded_in, survive_forks};
+#[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
+pub(super) use loader::while_forking;
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(miri)
 ))]
-#[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
-pub(super) use loader::while_forking;
 pub(super) use mapping::Mapping;
 pub(super) use module::Module;
 #[cfg(test)]
