@@ -13,6 +13,7 @@ use std::{
     ptr,
     sync::{LazyLock, Once},
     thread,
+    time::Duration,
 };
 
 use super::{
@@ -28,6 +29,7 @@ use super::{
     frames::{FRAMES, memreel_chain_aligned, memreel_chain_sized},
 };
 use crate::process::testing::random::Random;
+use memreel_snapshot::words::StackId;
 
 /// memreel's own methods.
 pub(super) const OWN: [StackMethod; 3] = [StackMethod::FramePointers, StackMethod::Reuse, StackMethod::Rules];
@@ -227,6 +229,19 @@ pub(super) static INTERNER: LazyLock<StackInterner> = LazyLock::new(|| {
     StackInterner::new(DEFAULT_STACKS)
 });
 
+/// Returns this thread's stack. A walk gives up while another thread writes to the cache of rules, and that thread may
+/// wait for a processor.
+pub(super) fn captured(method: StackMethod) -> Option<StackId> {
+    let capture = |_| {
+        let stack = unwind::capture(&INTERNER, method);
+        if stack.is_none() {
+            thread::sleep(Duration::from_micros(100));
+        }
+        stack
+    };
+    (0..50_000).find_map(capture)
+}
+
 /// Compares the frames outside this one, by each method and by `backtrace::trace`.
 #[inline(never)]
 pub(super) fn compare(chain: &mut Chain<'_>) {
@@ -242,16 +257,12 @@ pub(super) fn compare(chain: &mut Chain<'_>) {
     let turn = chain.random.below(3) as usize;
     for i in 0..OWN.len() {
         let method = OWN[(i + turn) % OWN.len()];
-        // Not by `stack::capture`, which would fall back to the system's unwinder after a failed walk. A walk gives up while
-        // another thread writes to the cache of rules.
-        let capture = |_| {
-            let stack = unwind::capture(&INTERNER, method);
-            if stack.is_none() && !chain.has_unfit {
-                std::thread::yield_now();
-            }
-            stack
+        // Not by `stack::capture`, which would fall back to the system's unwinder after a failed walk.
+        let stack = match chain.has_unfit {
+            true => unwind::capture(&INTERNER, method),
+            false => captured(method),
         };
-        let Some(stack) = (0..if chain.has_unfit { 1 } else { 1000 }).find_map(capture) else {
+        let Some(stack) = stack else {
             assert!(chain.has_unfit, "{method:?} gave up");
             chain.n_unfit += 1;
             continue;

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    super::{capture, intern::StackInterner, method::StackMethod, unwind},
+    super::{capture, intern::StackInterner, method::StackMethod},
     bounce::{Bounce, bounce_of, compile},
-    chain::{Chain, INTERNER, OWN, after, compare, outside, run},
+    chain::{Chain, INTERNER, OWN, after, captured, compare, outside, run},
     frames::{BY_POINTER, Call, memreel_chain_sized},
 };
 use crate::process::testing::{library::Library, random::Random};
@@ -18,9 +18,7 @@ use crate::process::testing::{library::Library, random::Random};
 /// Returns the addresses of this thread's stack by one of memreel's own methods.
 #[inline(never)]
 fn seen_by(method: StackMethod) -> Vec<usize> {
-    // While another thread writes to the rule cache, a walk may give up.
-    let stack = (0..1000).find_map(|_| unwind::capture(&INTERNER, method));
-    INTERNER.addresses(stack.expect("the walk can capture here"))
+    INTERNER.addresses(captured(method).expect("the walk can capture here"))
 }
 
 /// `MEMREEL_CHAINS` sets the number of chains, instead of 10,000.

@@ -197,12 +197,16 @@ mod tests {
         // While another thread writes to the rule cache, a walk may give up.
         let capture = |show: fn()| {
             let once = |_| {
-                with_last(processor::here(), StackMethod::Rules, |last, _| {
+                let n = with_last(processor::here(), StackMethod::Rules, |last, _| {
                     show();
                     Some(last.words().len())
-                })
+                });
+                if n.is_none() {
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                }
+                n
             };
-            (0..1000).find_map(once)
+            (0..50_000).find_map(once)
         };
         super::super::prepare();
         assert!(catch_unwind(AssertUnwindSafe(|| capture(|| panic!("in a frame source")))).is_err());
