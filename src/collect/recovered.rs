@@ -138,8 +138,8 @@ impl Recovered {
         Ok(Recovered::of(Contents::read(path.as_ref())?, Some(names.0.clone())))
     }
 
-    /// Reads a file of a run, and packs it. There is no packed tape of a process that still runs, unless its program is known to
-    /// have ended because it runs another one, nor if something is missing or broken. `failure` is how the program failed, which
+    /// Reads a file of a run, and packs it. Nothing is packed while the process still runs
+    /// (unless it is known to run another program by now), or if something is missing or broken. `failure` is how the program failed, which
     /// readers of the packed tape report.
     ///
     /// # Errors

@@ -233,8 +233,8 @@ impl Walk {
         }
     }
 
-    /// Chooses the lives at the moments that the table of this process is about; if it `shares` the table with others that nobody
-    /// looked at either, also at the highest moments of spans of time.
+    /// Chooses the lives at the moments that the table of this process is about. If it `shares` the table, because the kernel
+    /// reported nothing of the processes, these include the highest moment of each span of time.
     fn choose(&mut self, owners: &RunOwners, shares: bool, run: Option<&RunSums>) {
         let n_events = u32::try_from(self.life_of.len()).unwrap_or(NONE - 1);
         let (mut level, mut most, mut highest) = (0, 0, 0);

@@ -92,7 +92,7 @@ impl Names {
         &self.folder
     }
 
-    /// Returns whether the tapes of heaps are packed: nobody asked for pickles by a name.
+    /// Returns whether the tapes of heaps are packed, because the user did not name a pickle.
     pub(super) fn are_of_packed_tapes(&self) -> bool {
         self.own.as_ref().is_none_or(|own| Path::new(&own.name).extension().is_some_and(|end| end == "tape"))
     }

@@ -87,8 +87,8 @@ started, no events were lost, every allocation and free was recorded (no
 consistent. An incomplete history may hide a higher peak, and a program that
 failed, or in which a request failed, may need more memory than it had. In these
 cases, the gate checks the figures that are known, and a note says what is not;
-with --strict, it fails instead. The same applies if the baseline is such a
-file. If the ring (the bounded list of events) lost events, or the file covers
+with --strict, it fails instead. The same applies if the baseline comes from
+such a run. If the ring (the bounded list of events) lost events, or the file covers
 only part of a history, the peak in the missing part is unknown, and the gate
 fails; with --allow-partial, it checks the events that the file contains. For a
 heap recorded with `memreel record`, --max-peak still covers the whole run. A

@@ -1,4 +1,4 @@
-//! Packed tapes, which a heap's recording becomes if nobody asks for a pickle: every answer is that of a pickle.
+//! Packed tapes, which are written for heaps unless the user names a pickle: they give the same answers as a pickle.
 
 #![forbid(unsafe_code)]
 
