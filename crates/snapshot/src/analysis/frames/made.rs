@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::shown::ShownFrames;
+use super::{role_rules::KEPT_WORKSPACES, shown::ShownFrames};
 use crate::{
     model::{Frame, StackIndex},
     words::paths::{base_name, with_slashes},
@@ -95,14 +95,8 @@ impl Made {
 /// Returns whether a frame requests the workspace of a library's function, such as a convolution of cuDNN: the pass that it
 /// is part of does not decide what the block is.
 fn is_workspace(frame: &Frame) -> bool {
-    const WORKSPACES: [&str; 5] = [
-        "run_conv_plan",
-        "Workspace::Workspace",
-        "getNewWorkspace",
-        "setWorkspaceForHandle",
-        "BlasLtWorkspace",
-    ];
-    WORKSPACES.iter().any(|part| frame.name.contains(part))
+    const PASSING_WORKSPACES: [&str; 2] = ["run_conv_plan", "Workspace::Workspace"];
+    KEPT_WORKSPACES.iter().chain(&PASSING_WORKSPACES).any(|part| frame.name.contains(part))
 }
 
 /// Returns whether a frame is of Python's call of a backward.

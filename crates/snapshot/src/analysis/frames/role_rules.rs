@@ -53,6 +53,9 @@ use Compared::{Bare, Begin, File, Folder, Library, Name, Whole};
 #[derive(Debug)]
 pub(super) struct Rule(pub(super) Role, pub(super) Compared, pub(super) &'static [&'static str]);
 
+/// Parts of the names of functions that request a workspace which its library keeps.
+pub(super) const KEPT_WORKSPACES: &[&str] = &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"];
+
 /// The rules for compiled code; the first that fits decides.
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
@@ -85,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule(Allocator, Whole, &["operator new", "operator new[]"]),
     Rule(Allocator, Bare, &["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"]),
     // The parts of PyTorch that allocate for themselves, such as workspaces of matrix products (cuBLAS).
-    Rule(Workspace, Name, &["setWorkspaceForHandle", "getNewWorkspace", "BlasLtWorkspace"]),
+    Rule(Workspace, Name, KEPT_WORKSPACES),
     Rule(Native, Begin, &["at::cuda::", "at::hip::", "at::xpu::"]),
     // Operators: PyTorch's, their dispatch and differentiation, and those of CuPy's arrays.
     Rule(Dispatch, Begin, &["at::", "c10::", "at_npu::", "c10_npu::", "torch_mlu::", "torch::ADInplaceOrView::", "torch::TraceType::",
