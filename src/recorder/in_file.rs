@@ -311,17 +311,19 @@ pub(crate) fn write(
     n_missing: u64,
 ) -> Option<Vec<Slot>> {
     const { assert!(BODY_BYTES.is_multiple_of(ROW_BYTES)) };
-    let Rows(rows) = Rows::of(segments, sums);
-    let mut slots = Vec::new();
-    for part in rows.chunks(BODY_BYTES) {
+    let mut rows = Rows::encoded(segments, sums).peekable();
+    let (mut slots, mut sealed) = (Vec::new(), Vec::new());
+    let mut part = Vec::with_capacity(BODY_BYTES);
+    while rows.peek().is_some() {
+        part.clear();
+        rows.by_ref().take(BODY_BYTES / ROW_BYTES).for_each(|row| part.extend_from_slice(&row));
         let slot = file.slot()?;
         slot.begin(Kind::Rows, Owner::Device(device), TakenAt::default(), 0);
-        slot.fill(part);
+        slot.fill(&part);
+        sealed.push((slot.number(), slot.seal(part.len())));
         slots.push(slot);
     }
-    let sealed =
-        slots.iter().zip(rows.chunks(BODY_BYTES)).map(|(slot, part)| (slot.number(), slot.seal(part.len())));
-    let note = Note::Base { device: device.0, until, horizon, n_missing, slots: sealed.collect() };
+    let note = Note::Base { device: device.0, until, horizon, n_missing, slots: sealed };
     // With its rows it is freed by the next list: in the notes that are kept, it would fill the file in time.
     slots.extend(file.note_apart(device, &note)?);
     Some(slots)

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    live_block::{BlockKind, BlockKinds, LiveBlock},
     sums::{Counted, Sums},
     tiling::tiled,
 };
@@ -22,6 +23,7 @@ use memreel_snapshot::words::{
 pub(crate) struct LiveState {
     segments: BTreeMap<u64, LiveSegment>,
     blocks: SeededMap<u64, LiveBlock>,
+    kinds: BlockKinds,
     /// What each stack allocated, of a device without segments.
     sums: Sums,
     /// Whether blocks were allocated and there was no segment so far.
@@ -36,18 +38,6 @@ struct LiveSegment {
     kind: PoolKind,
     is_expandable: bool,
     stack: StackId,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LiveBlock {
-    requested_bytes: u64,
-    /// The size after rounding, if it is known.
-    size_bytes: Option<u64>,
-    stream: StreamId,
-    pool: PoolId,
-    stack: StackId,
-    is_pending: bool,
-    counted: Counted,
 }
 
 impl LiveSegment {
@@ -70,21 +60,21 @@ impl LiveState {
                     .insert(address.0, LiveSegment { bytes, stream, pool, kind, is_expandable, stack });
             }
             for block in segment.blocks.iter().filter(|block| block.state.is_active()) {
-                let of_block = LiveBlock {
-                    requested_bytes: block.requested_bytes,
-                    size_bytes: Some(block.size_bytes),
+                let kind = BlockKind {
+                    rounding_bytes: Some(block.size_bytes.wrapping_sub(block.requested_bytes)),
                     stream,
                     pool,
-                    stack: block.stack,
                     is_pending: block.state == BlockState::ActivePendingFree,
                     counted: Counted::Nothing,
                 };
-                live.blocks.insert(block.address.0, of_block);
+                live.blocks
+                    .insert(block.address.0, live.kinds.block(block.requested_bytes, block.stack, kind));
             }
         }
         if live.segments.is_empty() {
             live.is_loose = !live.blocks.is_empty();
-            live.blocks.values_mut().for_each(|block| block.counted = Counted::Live);
+            let LiveState { blocks, kinds, .. } = &mut live;
+            blocks.values_mut().for_each(|block| kinds.change(block, |kind| kind.counted = Counted::Live));
             live.sums =
                 Sums::of_before(live.blocks.values().map(|block| (block.stack, block.requested_bytes)));
         }
@@ -97,7 +87,8 @@ impl LiveState {
             self.is_loose |= self.segments.is_empty();
             self.sums = Sums::of_run(run);
             for block in self.blocks.values_mut() {
-                block.counted = self.sums.hold_again(block.stack, block.requested_bytes);
+                let counted = self.sums.hold_again(block.stack, block.requested_bytes);
+                self.kinds.change(block, |kind| kind.counted = counted);
             }
         }
         self
@@ -113,13 +104,11 @@ impl LiveState {
         let Event { action, address: Address(at), size_bytes: bytes, stream, pool, stack } = *event;
         match action {
             Action::Alloc => {
-                let (requested_bytes, size_bytes, is_pending) = (bytes, None, false);
                 let is_heap = self.segments.is_empty();
                 let counted = if is_heap { Counted::Allocated } else { Counted::Nothing };
-                let block =
-                    LiveBlock { requested_bytes, size_bytes, stream, pool, stack, is_pending, counted };
+                let kind = BlockKind { rounding_bytes: None, stream, pool, is_pending: false, counted };
                 self.is_loose |= is_heap;
-                let before = self.blocks.insert(at, block);
+                let before = self.blocks.insert(at, self.kinds.block(bytes, stack, kind));
                 before.iter().for_each(|before| self.let_go(before));
                 if is_heap {
                     self.sums.allocate(stack, bytes, time_us);
@@ -127,7 +116,7 @@ impl LiveState {
             }
             Action::FreeRequested => {
                 if let Some(block) = self.blocks.get_mut(&at) {
-                    block.is_pending = true;
+                    self.kinds.change(block, |kind| kind.is_pending = true);
                 }
             }
             Action::FreeCompleted => {
@@ -153,7 +142,7 @@ impl LiveState {
 
     /// Takes a block out of what its stack has live.
     fn let_go(&mut self, block: &LiveBlock) {
-        self.sums.let_go(block.stack, block.requested_bytes, block.counted);
+        self.sums.let_go(block.stack, block.requested_bytes, self.kinds.of(block).counted);
     }
 
     /// Adds a segment, as a part of those beside it if it is a range of the same expandable segment.
@@ -220,21 +209,70 @@ impl LiveState {
         let mut blocks: Vec<(u64, LiveBlock)> = self.blocks.iter().map(|(at, block)| (*at, *block)).collect();
         blocks.sort_unstable_by_key(|(at, _)| *at);
         if self.segments.is_empty() && !blocks.is_empty() {
-            return vec![loose(&blocks)];
+            return vec![self.loose(&blocks)];
         }
         let mut rest = &blocks[..];
         let mut all = Vec::new();
         for (&start, segment) in &self.segments {
             let n_outside = rest.partition_point(|(at, _)| *at < start);
-            add_outside(&rest[..n_outside], start, &mut all);
+            self.add_outside(&rest[..n_outside], start, &mut all);
             rest = &rest[n_outside..];
             let end = start.saturating_add(segment.bytes);
             let (inside, behind) = rest.split_at(rest.partition_point(|(at, _)| *at < end));
-            all.push(segment.with_blocks(start, sized(inside, end)));
+            all.push(segment.with_blocks(start, self.sized(inside, end)));
             rest = behind;
         }
-        add_outside(rest, u64::MAX, &mut all);
+        self.add_outside(rest, u64::MAX, &mut all);
         all
+    }
+
+    /// Returns blocks with their sizes, each ending before the next and before `end`.
+    fn sized(&self, blocks: &[(u64, LiveBlock)], end: u64) -> impl Iterator<Item = InventoryBlock> {
+        let ends = blocks.iter().skip(1).map(|(at, _)| *at).chain([end]);
+        blocks.iter().zip(ends).map(move |((at, block), end)| {
+            let rounded =
+                || block.requested_bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
+            let size_bytes = self.kinds.size_bytes(block).unwrap_or_else(rounded).min(end - at);
+            InventoryBlock {
+                address: Address(*at),
+                size_bytes,
+                requested_bytes: block.requested_bytes.min(size_bytes),
+                state: self.state(block),
+                stack: block.stack,
+            }
+        })
+    }
+
+    /// Returns blocks with the sizes that were requested, in a segment without a size.
+    fn loose(&self, blocks: &[(u64, LiveBlock)]) -> InventorySegment {
+        let block = |(at, block): &(u64, LiveBlock)| InventoryBlock {
+            address: Address(*at),
+            size_bytes: self.kinds.size_bytes(block).unwrap_or(block.requested_bytes),
+            requested_bytes: block.requested_bytes,
+            state: self.state(block),
+            stack: block.stack,
+        };
+        InventorySegment::of_blocks(blocks.iter().map(block).collect())
+    }
+
+    fn add_outside(&self, blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySegment>) {
+        for (block, (at, live)) in self.sized(blocks, end).zip(blocks) {
+            let BlockKind { stream, pool, .. } = *self.kinds.of(live);
+            let kind =
+                if block.size_bytes <= SMALL_SEGMENT_BYTES { PoolKind::Small } else { PoolKind::Large };
+            let stack = live.stack;
+            let segment =
+                LiveSegment { bytes: block.size_bytes, stream, pool, kind, is_expandable: false, stack };
+            all.push(segment.with_blocks(*at, [block].into_iter()));
+        }
+    }
+
+    fn state(&self, block: &LiveBlock) -> BlockState {
+        if self.kinds.of(block).is_pending {
+            BlockState::ActivePendingFree
+        } else {
+            BlockState::ActiveAllocated
+        }
     }
 }
 
@@ -251,45 +289,6 @@ impl LiveSegment {
             stack,
             blocks: tiled(start, start.saturating_add(bytes), active),
         }
-    }
-}
-
-/// Returns blocks with their sizes, each ending before the next and before `end`.
-fn sized(blocks: &[(u64, LiveBlock)], end: u64) -> impl Iterator<Item = InventoryBlock> {
-    let ends = blocks.iter().skip(1).map(|(at, _)| *at).chain([end]);
-    blocks.iter().zip(ends).map(|((at, block), end)| {
-        let rounded =
-            || block.requested_bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
-        let size_bytes = block.size_bytes.unwrap_or_else(rounded).min(end - at);
-        InventoryBlock {
-            address: Address(*at),
-            size_bytes,
-            requested_bytes: block.requested_bytes.min(size_bytes),
-            state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
-            stack: block.stack,
-        }
-    })
-}
-
-/// Returns blocks with the sizes that were requested, in a segment without a size.
-fn loose(blocks: &[(u64, LiveBlock)]) -> InventorySegment {
-    let block = |(at, block): &(u64, LiveBlock)| InventoryBlock {
-        address: Address(*at),
-        size_bytes: block.size_bytes.unwrap_or(block.requested_bytes),
-        requested_bytes: block.requested_bytes,
-        state: if block.is_pending { BlockState::ActivePendingFree } else { BlockState::ActiveAllocated },
-        stack: block.stack,
-    };
-    InventorySegment::of_blocks(blocks.iter().map(block).collect())
-}
-
-fn add_outside(blocks: &[(u64, LiveBlock)], end: u64, all: &mut Vec<InventorySegment>) {
-    for (block, (at, live)) in sized(blocks, end).zip(blocks) {
-        let LiveBlock { stream, pool, stack, .. } = *live;
-        let kind = if block.size_bytes <= SMALL_SEGMENT_BYTES { PoolKind::Small } else { PoolKind::Large };
-        let segment =
-            LiveSegment { bytes: block.size_bytes, stream, pool, kind, is_expandable: false, stack };
-        all.push(segment.with_blocks(*at, [block].into_iter()));
     }
 }
 
@@ -321,7 +320,7 @@ mod tests {
     /// Also a block whose free was lost, and those from before the sums.
     #[test]
     fn sums_have_the_most_that_was_live_at_once() {
-        let mut live = LiveState::of(&[loose(&[])]);
+        let mut live = LiveState::of(&[InventorySegment::of_blocks(Vec::new())]);
         apply(&mut live, Action::Alloc, 0x10, 100);
         apply(&mut live, Action::Alloc, 0x20, 30);
         apply(&mut live, Action::FreeRequested, 0x10, 100);
@@ -359,7 +358,7 @@ mod tests {
     /// A tape of an older memreel has no peak of the device.
     #[test]
     fn a_peak_that_a_tape_lacks_is_not_known() {
-        let mut live = LiveState::of(&[loose(&[])]);
+        let mut live = LiveState::of(&[InventorySegment::of_blocks(Vec::new())]);
         apply(&mut live, Action::Alloc, 0x10, 100);
         let mut before = live.sums();
         before.peak_us = None;

@@ -51,6 +51,8 @@ mod tiling;
 #[cfg(not(loom))]
 mod sums;
 #[cfg(not(loom))]
+mod live_block;
+#[cfg(not(loom))]
 mod live;
 #[cfg(not(loom))]
 mod keeper;

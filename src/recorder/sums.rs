@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use memreel_snapshot::words::{RunSums, SeededMap, StackId, StackSum};
 
 /// How a block is counted in the sums.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Counted {
     /// Not at all: it is of a device with segments.
     Nothing,

@@ -9,6 +9,8 @@ use memreel_snapshot::words::{
 /// The size of a row.
 pub(crate) const ROW_BYTES: usize = 64;
 
+type Words = [u64; ROW_BYTES / 8];
+
 /// The kind of a row, in the lowest byte of its first word.
 const SEGMENT: u64 = 1;
 const BLOCK: u64 = 2;
@@ -26,57 +28,15 @@ const STATE_SHIFT: u32 = 8;
 pub(crate) struct Rows(pub(crate) Vec<u8>);
 
 impl Rows {
-    /// Encodes segments and sums.
-    pub(crate) fn of(segments: &[InventorySegment], sums: &RunSums) -> Rows {
-        let mut rows = Rows::default();
-        for segment in segments {
-            let small = if segment.kind == PoolKind::Small { IS_SMALL } else { 0 };
-            let expandable = if segment.is_expandable { IS_EXPANDABLE } else { 0 };
-            rows.push([
-                SEGMENT | small | expandable,
-                segment.address.0,
-                segment.size_bytes,
-                segment.stream.0.cast_unsigned(),
-                segment.pool.graph,
-                segment.pool.user,
-                segment.stack.0.into(),
-                0,
-            ]);
-            for block in &segment.blocks {
-                let state =
-                    BlockState::ALL.iter().position(|state| *state == block.state).unwrap_or(0) as u64;
-                rows.push([
-                    BLOCK | state << STATE_SHIFT,
-                    block.address.0,
-                    block.size_bytes,
-                    block.requested_bytes,
-                    block.stack.0.into(),
-                    0,
-                    0,
-                    0,
-                ]);
-            }
-        }
-        for sum in &sums.stacks {
-            rows.push([
-                SUM,
-                sum.stack.0.into(),
-                sum.n_blocks,
-                sum.bytes,
-                sum.peak_bytes,
-                sum.live_bytes,
-                sum.n_at_peak,
-                sum.bytes_at_peak,
-            ]);
-        }
-        if let Some(peak_us) = sums.peak_us {
-            rows.push([PEAK, peak_us, 0, 0, 0, 0, 0, 0]);
-        }
-        rows
-    }
-
-    fn push(&mut self, words: [u64; ROW_BYTES / 8]) {
-        words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
+    /// Encodes segments and sums, row by row: a heap's list may have millions.
+    pub(crate) fn encoded<'l>(
+        segments: &'l [InventorySegment],
+        sums: &'l RunSums,
+    ) -> impl Iterator<Item = [u8; ROW_BYTES]> + 'l {
+        let segments =
+            segments.iter().flat_map(|one| std::iter::once(segment(one)).chain(one.blocks.iter().map(block)));
+        let peak = sums.peak_us.map(|peak_us| [PEAK, peak_us, 0, 0, 0, 0, 0, 0]);
+        segments.chain(sums.stacks.iter().map(sum)).chain(peak).map(bytes)
     }
 
     /// Decodes segments and sums; anything that is not a row is left out.
@@ -125,6 +85,31 @@ impl Rows {
     }
 }
 
+fn segment(of: &InventorySegment) -> Words {
+    let small = if of.kind == PoolKind::Small { IS_SMALL } else { 0 };
+    let expandable = if of.is_expandable { IS_EXPANDABLE } else { 0 };
+    let (stream, stack) = (of.stream.0.cast_unsigned(), of.stack.0.into());
+    let kind = SEGMENT | small | expandable;
+    [kind, of.address.0, of.size_bytes, stream, of.pool.graph, of.pool.user, stack, 0]
+}
+
+fn block(of: &InventoryBlock) -> Words {
+    let state = BlockState::ALL.iter().position(|state| *state == of.state).unwrap_or(0) as u64;
+    let kind = BLOCK | state << STATE_SHIFT;
+    [kind, of.address.0, of.size_bytes, of.requested_bytes, of.stack.0.into(), 0, 0, 0]
+}
+
+fn sum(of: &StackSum) -> Words {
+    let stack = of.stack.0.into();
+    [SUM, stack, of.n_blocks, of.bytes, of.peak_bytes, of.live_bytes, of.n_at_peak, of.bytes_at_peak]
+}
+
+fn bytes(words: Words) -> [u8; ROW_BYTES] {
+    let mut row = [0; ROW_BYTES];
+    row.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+    row
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +151,7 @@ mod tests {
         }];
         for peak_us in [None, Some(0), Some(u64::MAX)] {
             let sums = RunSums { stacks: stacks.clone(), peak_us };
-            assert_eq!(Rows::of(&all, &sums).decoded(), (all.clone(), sums));
+            assert_eq!(Rows(Rows::encoded(&all, &sums).flatten().collect()).decoded(), (all.clone(), sums));
         }
     }
 }
