@@ -168,7 +168,7 @@ def announce():
     """Says what the build does and how long it takes, on the terminal: pip shows what a backend prints only if it fails."""
     rust = shutil.which("cargo")
     text = (
-        "memreel: Rust builds the program and three libraries; this takes about ten minutes the first time "
+        "memreel: Rust builds the program and three libraries; this takes about ten processor minutes the first time "
         f"({os.cpu_count()} processors). `pip install -v` shows each step."
         if rust
         else "memreel: cargo is not in PATH, and the build needs Rust 1.88 or newer: https://rustup.rs"
