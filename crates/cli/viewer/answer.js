@@ -26,7 +26,7 @@ export function create(app) {
   const text = element("div", "answer-text");
   text.setAttribute("aria-live", "polite");
   const whole = element("div", "answer", null, [element("div", "bar", null, choices.map(of => of.button)), form, element("div", "scroll grow answer-scroll", null, [text])]);
-  const limit = field("Limit", "80GiB", "Find the largest size that reserves at most this");
+  const limit = field("Limit", "80GiB", "Find the largest size whose reserved memory stays within this limit");
   const at = field("At", "", "Predict the peaks at this size");
   /** @type {HTMLInputElement[]} */
   let sizes = [];

@@ -124,7 +124,7 @@ export function create(app) {
       const how = app.all_files().length > 1 ? "Select another file above" : "To compare two files, open both: memreel view BEFORE AFTER";
       changes = [];
       table.hidden = true;
-      words.replaceChildren(element("p", "", `This compares a moment with itself. ${how}; or enter the events of two moments of this file above.`));
+      words.replaceChildren(element("p", "", `This compares a moment with itself. ${how}; or, to compare two moments of this file, enter their events above.`));
       Object.assign(whole.dataset, {before: got.before.active_bytes, after: got.after.active_bytes, changes: 0});
       return;
     }

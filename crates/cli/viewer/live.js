@@ -87,7 +87,7 @@ function details(device) {
   if (device.oom) lines.push(element("p", "error", plain(`${counted(device.oom.n_ooms, "failed request")}${device.oom.why ? `: ${device.oom.why}` : ""}`, 1000)));
   lines.push(...device.problems.map(problem => element("p", "warning", plain(problem, 1000))));
   lines.push(
-    ...table("Owners", device.owners.map(of => [of.bytes, of.owner])), ...table("Hold most", rows_of(device.holders)),
+    ...table("Owners", device.owners.map(of => [of.bytes, of.owner])), ...table("Largest holders", rows_of(device.holders)),
     ...table("Grew most in the last minute", rows_of(device.grown_in_a_minute)), ...table("Grew most since the page was opened", rows_of(device.grown_since_begin)),
   );
   return lines;

@@ -61,7 +61,7 @@ function fail(title, text, next) {
 /** What to do about a file that cannot be shown. @param {string} name */
 function next_of(name) {
   const others = app.all_files().some(file => file.state === "ready") ? "Select another file in the bar above. " : "";
-  return `${others}Open a file that torch.cuda.memory._dump_snapshot or memreel wrote, with memreel view FILE, or write this one again. To see what is wrong with its format: memreel validate ${name}`;
+  return `${others}To open a file that torch.cuda.memory._dump_snapshot or memreel wrote, use memreel view FILE; or write this file again. To see what is wrong with its format: memreel validate ${name}`;
 }
 
 /** @param {string} path @param {HTMLElement} [place] @returns {Promise<View>} */

@@ -25,7 +25,7 @@ export function create(text) {
   const json_at_moment = name => async params => {
     const {moments} = await kept_of(params);
     if (params.moment === undefined || moments.includes(params.moment)) return json(name)({...params, colour: null});
-    throw new Refusal(`the file contains the state after the events ${moments.map(at => at - 1).join(", ")}; use memreel view for the others`);
+    throw new Refusal(`this file contains the state only after the events ${moments.map(at => at - 1).join(", ")}; for other events, use memreel view`);
   };
   return {
     is_offline: true,
@@ -62,7 +62,7 @@ export function create(text) {
       /** @type {Difference} */
       const found = await json("diff")(params);
       if ([null, found.before.moment].includes(moment) && [null, found.after.moment].includes(other_moment)) return found;
-      throw new Refusal("the file contains only the difference between the peaks; remove the moments, or use memreel view");
+      throw new Refusal("this file can compare only the peaks; clear the events, or use memreel view");
     },
     async whatif() { throw new Refusal("a replay needs the recording itself: memreel view FILE"); },
     async answer(params) {
@@ -70,7 +70,7 @@ export function create(text) {
       return json("answer")(params);
     },
     curve: json("curve"),
-    async end() { throw new Refusal("no server shows this page; close it"); },
+    async end() { throw new Refusal("no server is running for this page; close it"); },
   };
 }
 

@@ -100,7 +100,7 @@ export function create(app) {
     const of = {context: scene.prepare(base, inks, size), box: {left: LEFT, top: 20, width: size.width - LEFT - 10, height: size.height - 50}, inks};
     if (coarse?.points?.length) curves.paint_coarse(of, coarse.points, read);
     hint.hidden = false;
-    hint.textContent = `Reading ${plain(name, 80)}: ${Math.floor(100 * read)}%${coarse ? `, ${number(coarse.n_events)} events` : ""}. Heights are relative to the start.`;
+    hint.textContent = `Reading ${plain(name, 80)}: ${Math.floor(100 * read)}%${coarse ? `, ${number(coarse.n_events)} events` : ""}. Until then, heights show the change since its start.`;
   };
   const paint_minimap = () => {
     const picture = tiles.whole();

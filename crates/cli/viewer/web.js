@@ -7,7 +7,7 @@ import {reason_of} from "./text.js";
 
 // The module has 32 bits: no allocation is larger than 2 GiB, and the events of a file need more memory than the file.
 const MOST_BYTES = 2 ** 31 - 2 ** 16;
-const TOO_LARGE = "it needs more memory than a page can have (4 GiB); the program has no such limit: memreel view FILE";
+const TOO_LARGE = "it needs more memory than a web page can use (4 GiB); the memreel program has no such limit: memreel view FILE";
 const DEFECT = "memreel stopped while reading it; this is a bug in memreel";
 const STOPPED = "stopped";
 // After this time, what is computed can be stopped.
@@ -99,7 +99,7 @@ export function create(module, script) {
     const own = trap === STOPPED ? trap : null;
     if (file) files = files.map(of => of === file ? {...of, failed: own ?? (is_full ? TOO_LARGE : `${DEFECT}: ${fault}`)} : of);
     else if (running) {
-      const why = own ?? (is_full ? "this answer needs more memory than a page can have" : `memreel stopped while answering this; it is a bug in memreel: ${fault}`);
+      const why = own ?? (is_full ? "this answer needs more memory than a web page can use" : `memreel stopped while answering this; it is a bug in memreel: ${fault}`);
       refused.set(running.url, why);
       running.fail(new Refusal(why));
       running = null;
@@ -160,7 +160,7 @@ export function create(module, script) {
   return {
     ...create_source(get),
     files: async () => known,
-    async end() { throw new Refusal("no server shows this page; close it"); },
+    async end() { throw new Refusal("no server is running for this page; close it"); },
     command,
     web: {
       connect(app, poll) {
@@ -228,5 +228,5 @@ async function compile(text) {
 
 /** @param {unknown} error */
 const no_module = error => typeof WebAssembly === "undefined"
-  ? "this browser has no WebAssembly, or it is turned off, as in a lockdown mode; use the program: memreel view FILE"
+  ? "this browser has no WebAssembly, or it is turned off (in a lockdown mode, for example); use the memreel program instead: memreel view FILE"
   : `this browser cannot run memreel: ${reason_of(error)}`;

@@ -8,7 +8,7 @@ const DOWNLOADS = [
   ["Report (HTML)", ["report"], "-report.html"],
   ["Report without names (HTML)", ["report", "--anonymise"], "-report.html"],
   ["Events (CSV)", ["convert", "--to", "csv"], ".csv"],
-  ["Smaller snapshot: blocks from 1 MiB, 20 frames", ["slim", "--min-size", "1MiB", "--depth", "20"], "-slim.pickle"],
+  ["Smaller snapshot: blocks of 1 MiB or more, 20 frames a stack", ["slim", "--min-size", "1MiB", "--depth", "20"], "-slim.pickle"],
   ["Snapshot without names", ["slim", "--anonymise"], "-anonymous.pickle"],
   ["Trace for ui.perfetto.dev", ["convert", "--to", "perfetto"], "-perfetto.json"],
 ];

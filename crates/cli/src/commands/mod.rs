@@ -76,11 +76,15 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("oom", "Explain why a request ran out of memory", oom::run),
                 question(
                     "fragmentation",
-                    "Show reserved memory that no block uses, and what pins it",
+                    "Show unused reserved memory, and the blocks that keep it",
                     fragmentation::run,
                 ),
                 question("replay", "Estimate memory use under other allocator settings", replay::run),
-                question("fit", "Predict the largest size that fits, from runs at other sizes", fit::run),
+                question(
+                    "fit",
+                    "Predict the largest batch size that fits, from runs at other sizes",
+                    fit::run,
+                ),
             ],
         ),
         (
@@ -114,7 +118,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Make or change a file:",
             vec![
-                command("recover", "Make a snapshot from a tape, even after a crash", recover::run),
+                command(
+                    "recover",
+                    "Make a snapshot from a raw recording (tape), after a crash too",
+                    recover::run,
+                ),
                 command("fix", "Repair snapshots that PyTorch's web viewer cannot open", fix::run),
                 command("slim", "Make a snapshot smaller: keep fewer events, frames or names", slim::run),
                 command("merge", "Merge several snapshots into one; ranks become devices", merge::run),

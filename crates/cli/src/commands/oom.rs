@@ -53,16 +53,16 @@ With --json, the answer is in the field `with_expandable_segments`, and in
 Act on the causes in the order shown. The first is the verdict (`verdict` and
 `why` with --json). The causes are:
   grew               a site leaks, or holds more than in any earlier step
-  free and not used  a large enough piece was free but was not used, because of
-                     max_split_size_mb or a private pool that is not in the
-                     file, or because it was freed only while the request was
-                     waiting
+  free and not used  a large enough free piece was not used: because of
+                     max_split_size_mb, because of a private pool that is not
+                     in the file, or because it was freed after the request had
+                     started to wait
   fragmented         this stream and pool had enough free memory, by itself or
                      together with the device's free memory, but not in one
                      piece
-  rounded up         together with the device's free memory, there was enough
-                     for the request itself, but not for the larger segment
-                     that it needed
+  rounded up         this pool's and the device's free memory were enough for
+                     the request itself, but not for the larger segment that it
+                     needed
   free elsewhere     enough was free, but some of it belonged to other streams,
                      to other pools, or to the pool for the other block size
                      (small or large)

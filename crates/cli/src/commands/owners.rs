@@ -24,10 +24,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The owner of memory is the first library in the request's stack that is not part
-of the driver or a runtime or, if there is none, the program. `driver:` rows
-show memory that the driver allocated for itself. `now` is the device's last
-report in the files, and `peak` is its report with the most used bytes. The rows
+Memory belongs to the first library in the request's stack that is not part of
+the driver or a runtime; if there is none, it belongs to the program. `driver:`
+rows show memory that the driver allocated for itself. `now` is the device's last
+report of its used bytes in the files, and `peak` is the highest one. The rows
 add up to what the device reports as used: `unexplained` is the difference
 between that and the sum of the rows above it, and is negative if these add up
 to more. It includes the memory of other processes if they are not visible.

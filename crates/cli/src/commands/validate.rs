@@ -137,7 +137,7 @@ fn summarize(
         None => {
             let plural = |n| if n == 1 { "" } else { "s" };
             let [es, ws, ps] = [errors, warnings, differences].map(plural);
-            let differences = format!("{differences} difference{ps} from PyTorch (P)");
+            let differences = format!("{differences} difference{ps} from what PyTorch writes (P)");
             print_text(
                 format!("{file}: {errors} error{es} (E), {warnings} warning{ws} (W), {differences}"),
                 out,

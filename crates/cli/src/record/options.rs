@@ -17,18 +17,20 @@ in any program.
 
 PROGRAM keeps control of the terminal, and memreel exits with PROGRAM's exit
 status. When PROGRAM ends, memreel writes a snapshot (with the rank and PID in
-its name). A process of which only the heap was recorded leaves a packed tape
-instead, which is small and which every command reads; -o NAME.pickle and
-`memreel convert` make pickles, which have the names of functions and open in
-other viewers. It prints one line for each process that allocated memory and, for
-each device, a table that shows what held the memory: each library, the driver,
-other processes, and the rest. `memreel owners FILE...` prints the tables again.
-The lines and the tables go to standard error. A process's recording survives
-even SIGKILL.
+its name). If only the heap of a process was recorded, memreel writes a small
+packed tape instead, which every command can read. For a pickle, which includes
+the names of functions and opens in other viewers, use -o NAME.pickle or
+`memreel convert`.
+
+memreel also prints one line for each process that allocated memory and, for each
+device, a table that shows what held the memory: each library, the driver, other
+processes, and the rest. `memreel owners FILE...` prints the tables again. The
+lines and the tables go to standard error. A process's recording survives even
+SIGKILL.
 
 --stacks, --signal, --every, --ring, --sample and --min-size can also be set as
 keys in the environment variable MEMREEL. Snapshots from --signal, --every and
-MEMREEL=dump=... are written next to PROGRAM's.
+MEMREEL's key `dump` are written next to PROGRAM's own snapshot.
 
 --live serves the same page as `memreel view --live`. Neither --metrics nor
 --live adds a thread to the program.
@@ -109,12 +111,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) no_torch: bool,
 
-    /// Put the tapes, from which snapshots are made, into this folder while PROGRAM runs
+    /// Write tapes (the raw recordings that snapshots are made from) to this folder while PROGRAM runs
     #[arg(long, value_name = "FOLDER")]
     pub(super) tapes: Option<PathBuf>,
 
-    /// Do not record new processes while the tapes that are not yet saved as snapshots exceed this total
-    /// size [default: 16GiB]
+    /// Stop recording new processes while tapes that are not yet saved as snapshots total more than this
+    /// [default: 16GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse)]
     pub(super) tape_space: Option<u64>,
 

@@ -52,7 +52,7 @@ Examples:
 Exit status: 0 all have ended; 2 usage error, or nothing to watch; 3 a file or a
 process cannot be read.")]
 pub(crate) struct Options {
-    /// Print what is held after one second, and exit; if any processes are running, show only those
+    /// Wait one second, print what is held, and exit; if any processes are running, show only those
     #[arg(long)]
     once: bool,
 

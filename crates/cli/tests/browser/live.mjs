@@ -110,7 +110,7 @@ for (const {name, rows, left} of lists) {
   check(new Set(rows).size === rows.length, `${name} has equal rows: ${JSON.stringify(rows)}`);
   check(Math.abs(left - lists[0].left) < 1, `${name} begins at ${left}, not at ${lists[0].left}`);
 }
-check(lists.find(({name}) => name === "Hold most")?.rows.some(row => /\(events\.c:\d+\)/.test(row)), `the program's lines are not shown: ${JSON.stringify(lists)}`);
+check(lists.find(({name}) => name === "Largest holders")?.rows.some(row => /\(events\.c:\d+\)/.test(row)), `the program's lines are not shown: ${JSON.stringify(lists)}`);
 
 await live.click("#pause");
 await live.waitForURL(/look\/1\/$/);

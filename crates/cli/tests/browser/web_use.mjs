@@ -94,7 +94,7 @@ async function broken(browser) {
   const [one, , two, , , , full, again] = found;
   check([one, two, again].every(file => file.state === "ready"), `sound files beside broken ones are not open: ${JSON.stringify(found.map(file => file.state))}`);
   check(found.filter(file => file.state === "failed").length === 5, `not all broken files failed: ${JSON.stringify(found.map(file => file.state))}`);
-  check(/more memory than a page can have/.test(full.error), `3 GiB: ${full.error}`);
+  check(/more memory than a web page can use/.test(full.error), `3 GiB: ${full.error}`);
   check(again.name !== one.name && !found.some(file => file.name.startsWith("-")), `names: ${found.map(file => file.name)}`);
   await page.select("#file", "1");
   await page.waitForFunction(() => document.querySelector(".failure"));

@@ -123,7 +123,7 @@ fn what_is_no_pair_of_runs_is_refused() {
         (&["2,512=512.pickle", "2,768=768.pickle", "--at", "3,512"], "number of every run is 2"),
         (&["b=2,b=512=512.pickle", "b=2,b=768=768.pickle"], "is not a size"),
         (&["0=512.pickle", "768=768.pickle"], "is not a size"),
-        (&["512.pickle", "768.pickle"], "is not a size and a file"),
+        (&["512.pickle", "768.pickle"], "is not of the form SIZE=FILE"),
         (&["a=512=512.pickle", "b=768=768.pickle"], "or different names"),
         (&["512=512.pickle", "768=768.pickle", "--at", "1,2"], "is not a size of these runs"),
         (&["512=512.pickle", "768=768.pickle", "--step", "8"], "--limit"),

@@ -24,7 +24,9 @@ fn warnings_are_printed_and_do_not_fail() {
     let text = stdout(&output);
     assert!(text.starts_with(&format!("{WRAPPED}: W21 device_traces[0]: 4 blocks are freed")), "{text}");
     assert!(
-        text.ends_with(&format!("{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from PyTorch (P)\n")),
+        text.ends_with(&format!(
+            "{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from what PyTorch writes (P)\n"
+        )),
         "{text}"
     );
 }
@@ -34,7 +36,7 @@ fn severity_hides_findings_but_not_the_summary() {
     let output = run(&["validate", "--severity", "e", WRAPPED]);
     assert_eq!(
         stdout(&output),
-        format!("{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from PyTorch (P)\n")
+        format!("{WRAPPED}: 0 errors (E), 3 warnings (W), 0 differences from what PyTorch writes (P)\n")
     );
     let output = run(&["validate", "--severity", "W", BROKEN]);
     let letters: String =

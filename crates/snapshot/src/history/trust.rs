@@ -275,8 +275,8 @@ impl Trust {
         }
         let window = match self.n_cut {
             0 => String::new(),
-            1 => "the file covers only part of a longer history; 1 event is not in it".to_owned(),
-            n => format!("the file covers only part of a longer history; {n} events are not in it"),
+            1 => "the file covers only part of a longer history (1 event is not in it)".to_owned(),
+            n => format!("the file covers only part of a longer history ({n} events are not in it)"),
         };
         if self.begins_empty() {
             return Some(window).filter(|window| !window.is_empty());
@@ -290,7 +290,7 @@ impl Trust {
         let nameless = match self.n_nameless {
             0 => String::new(),
             n if n == self.n_before && is_late => {
-                " without a stack (record before the model is built to see their lines)".to_owned()
+                " without a stack (to see their lines, start recording before the model is built)".to_owned()
             }
             n if n == self.n_before => " without a stack".to_owned(),
             n => format!("; {n} of them without a stack"),

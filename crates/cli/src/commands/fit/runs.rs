@@ -50,7 +50,7 @@ impl Named {
             Some(Named { written, path: text[at + 1..].into() })
         });
         found.next_back().ok_or_else(|| {
-            Failure::usage(format!("{:?} is not a size and a file, such as 4=batch4.pickle", clean(text)))
+            Failure::usage(format!("{:?} is not of the form SIZE=FILE, such as 4=batch4.pickle", clean(text)))
         })
     }
 }

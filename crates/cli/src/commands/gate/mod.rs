@@ -159,8 +159,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share::parse, requires = "baseline")]
     tolerance: f64,
 
-    /// Fail if the figures may be too low, because a history is incomplete, or the program or a request
-    /// failed
+    /// Fail if the figures may be too low: a history is incomplete, the program failed, or a request failed
     #[arg(long)]
     strict: bool,
 

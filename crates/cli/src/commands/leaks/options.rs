@@ -41,7 +41,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(super) input: Input,
 
-    /// Show blocks allocated after the end of the first scope and still held at the end of the second
+    /// Show blocks allocated after the first scope (a named range, such as a step) ended and still held when
+    /// the second ended
     #[arg(long, num_args = 2, value_names = ["SCOPE", "SCOPE"], conflicts_with = "older_than")]
     pub(super) between: Vec<String>,
 

@@ -107,7 +107,7 @@ impl Explanation<'_, '_> {
                 let checkpoint = self.best_checkpoint().map_or_else(String::new, |of| {
                     let condition = if self.has_backward() { "" } else { ", if this trains" };
                     format!(
-                        ", and a checkpoint around each call at {} {} of it{condition}",
+                        ", and a checkpoint around each call at {} would save {} of them{condition}",
                         Call(of.frame),
                         Bytes(of.bytes)
                     )

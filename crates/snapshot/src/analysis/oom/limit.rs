@@ -68,7 +68,7 @@ impl Explanation<'_, '_> {
             SettingsReader::Torch { is_windows: true, .. } => {
                 "Windows, which keeps part of the device for others (WDDM)"
             }
-            _ => "an external limit (MPS, a container's share), or a failed mapping",
+            _ => "an external limit (NVIDIA MPS, a container's share of the GPU), or a failed mapping",
         };
         match option {
             Some(option) => format!("The cause is a limit on this process, {option}"),

@@ -74,7 +74,7 @@ impl OomReport {
     /// Returns why a piece that was large enough may not have been used.
     fn why_unused(&self) -> String {
         if self.is_freed_late {
-            return "it was freed only while the request waited for its stream, and PyTorch does not search again (pytorch#189504)"
+            return "it was freed only after the request had started to wait for a stream, and PyTorch does not search its free blocks again (pytorch#189504)"
                 .to_owned();
         }
         let mut reasons = Vec::new();

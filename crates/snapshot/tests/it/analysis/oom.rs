@@ -297,7 +297,7 @@ fn a_full_device_says_what_less_would_free() {
     assert_eq!(
         cause.advice.unwrap(),
         "half the batch size would save about 20.00 MiB of activations, and a checkpoint around each call at \
-         train (train.py:7) 10.00 MiB of it, \
+         train (train.py:7) would save 10.00 MiB of them, \
          if this trains; this request lacks 19.00 MiB"
     );
     let advice = failed(22 * MIB, &nothing).advice.unwrap();

@@ -194,14 +194,14 @@ fn a_window_is_not_the_whole_history() {
     let begun = cut(&whole, 0..n - 2);
     let found = trust(&begun, 0);
     assert_eq!((found.n_cut, found.is_whole(), found.is_exact()), (2, false, true));
-    let why = "the file covers only part of a longer history; 2 events are not in it";
+    let why = "the file covers only part of a longer history (2 events are not in it)";
     assert_eq!(found.unknown_before(|bytes| bytes).unwrap(), why);
     let again = trust(&cut(&begun, 1..n - 2), 0);
     assert_eq!(again.n_cut, 3);
     let why = again.unknown_before(|bytes| bytes).unwrap();
     assert!(
         why.starts_with(
-            "the file covers only part of a longer history; 3 events are not in it; the history starts"
+            "the file covers only part of a longer history (3 events are not in it); the history starts"
         ),
         "{why}"
     );
