@@ -82,7 +82,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("replay", "Estimate memory use under other allocator settings", replay::run),
                 question(
                     "fit",
-                    "Predict the largest batch size that fits, from runs at other sizes",
+                    "Predict the largest batch size that fits, from other runs",
                     fit::run,
                 ),
             ],
