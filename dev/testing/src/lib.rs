@@ -1,9 +1,10 @@
 //! Helpers for the tests of several packages: random numbers and their seeds, a separate process for a test, libraries
-//! that a test compiles, and the shared libraries of the workspace.
+//! that a test compiles, hostile files, and the shared libraries of the workspace.
 #![allow(clippy::missing_panics_doc, reason = "a helper that fails ends its test")]
 
 mod built;
 pub mod fixtures;
+pub mod hostile;
 mod interpreters;
 pub mod recorded;
 mod repository;

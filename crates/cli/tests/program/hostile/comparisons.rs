@@ -12,12 +12,11 @@ use std::{
     process::ChildStdout,
 };
 
+use memreel_testing::hostile::{Form, PAIRS, Pair, check_all, written};
+
 use super::{
-    beside_files, check_all,
-    document::{Form, written},
-    fault, is_asked_for,
+    beside_files, fault, is_asked_for,
     limited::{Used, run_and_hear},
-    pairs::{PAIRS, Pair},
     too_long, variable,
 };
 use crate::view::Page;

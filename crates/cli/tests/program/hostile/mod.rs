@@ -11,37 +11,25 @@
 //! MEMREEL_HOSTILE_KEEP=folder                                    write the corpus there and run nothing
 //! ```
 
-mod cases;
-mod commands;
+pub(crate) mod commands;
 #[cfg(target_os = "linux")]
 mod comparisons;
-mod document;
 #[cfg(target_os = "linux")]
 mod limited;
-mod machine;
-#[cfg(target_os = "linux")]
-mod pairs;
-mod records;
 
 use std::{
     env, fs,
     panic::catch_unwind,
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
     time::{Duration, Instant},
 };
 
 use memreel_cli::{Answer, Refusal, ask};
+use memreel_testing::hostile::{CASES, Case, Form, check_all};
 
 #[cfg(target_os = "linux")]
 use crate::own_process;
-use cases::{CASES, Case};
 use commands::{COMMANDS, FILE, JSON_TOO, OUT};
-use document::Form;
 #[cfg(target_os = "linux")]
 use limited::{Limits, Used, run};
 
@@ -68,45 +56,27 @@ fn is_asked_for(variable: &str, text: &str) -> bool {
 /// Returns every case with each form that it has.
 fn files() -> Vec<(&'static Case, Form)> {
     let forms = |case: &'static Case| case.forms().iter().map(move |form| (case, *form));
-    CASES.iter().flat_map(forms).filter(|(case, form)| is_asked_for("CASES", &name(case, *form))).collect()
-}
-
-fn name(case: &Case, form: Form) -> String {
-    let ending = if form == Form::Pickle { "pickle" } else { "json" };
-    format!("{}.{ending}", case.name)
+    CASES
+        .iter()
+        .flat_map(forms)
+        .filter(|(case, form)| is_asked_for("CASES", &case.file_name(*form)))
+        .collect()
 }
 
 fn write(case: &Case, form: Form, n_bytes: usize, folder: &Path) -> PathBuf {
-    let path = folder.join(name(case, form));
+    let path = folder.join(case.file_name(form));
     fs::write(&path, case.of_bytes(form, n_bytes)).unwrap();
     path
 }
 
 /// Returns the words of a command that reads a file and writes into a folder.
-fn words(command: &[&str], file: &Path, out: &Path) -> Vec<String> {
+pub(crate) fn words(command: &[&str], file: &Path, out: &Path) -> Vec<String> {
     let word = |word: &&str| match (*word, word.strip_prefix(OUT)) {
         (FILE, _) => file.display().to_string(),
         (_, Some(rest)) => format!("{}{rest}", out.display()),
         (other, None) => other.to_owned(),
     };
     command.iter().map(word).collect()
-}
-
-/// Checks all items, on all processors; `fault` returns what is wrong with one.
-fn check_all<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync) {
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    thread::scope(|threads| {
-        for _ in 0..thread::available_parallelism().map_or(2, |n| n.get()) {
-            threads.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = faults(item);
-                    failures.lock().unwrap().extend(found);
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -195,7 +165,7 @@ fn beside_files(module: &str, name: &str, write: impl FnOnce(&Path), test: impl 
 /// Runs commands on a larger file, and where that takes long, on a smaller one too; returns what went wrong.
 #[cfg(target_os = "linux")]
 fn out_of_proportion(case: &Case, form: Form) -> Vec<String> {
-    let [larger, smaller] = LARGER.map(|n_bytes| Path::new(&n_bytes.to_string()).join(name(case, form)));
+    let [larger, smaller] = LARGER.map(|n_bytes| Path::new(&n_bytes.to_string()).join(case.file_name(form)));
     let commands: [&[&str]; 3] =
         [&["summary", FILE], &["top", "--tree", "--json", FILE], &["fix", "-o", OUT, FILE]];
     // Every other question is asked of the same snapshot.

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod damage;
-mod questions;
+pub(crate) mod questions;
 mod rewrites;
 
 use memreel_snapshot::Snapshot;

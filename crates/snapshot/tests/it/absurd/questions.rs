@@ -19,17 +19,12 @@ use crate::random::Random;
 /// More devices have the same code.
 const N_DEVICES: usize = 4;
 
-const FORMATS: [Format; 6] =
+pub(crate) const FORMATS: [Format; 6] =
     [Format::Csv, Format::CsvStacks, Format::Folded, Format::Perfetto, Format::Json, Format::Pprof];
 
-/// Asks everything that can be asked.
+/// Asks everything that can be asked, and writes every format.
 pub(super) fn ask(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
-    let _ = validate(snapshot);
-    for device in devices(snapshot).into_iter().take(N_DEVICES).chain([DeviceId(0)]) {
-        ask_device(snapshot, other, device, random);
-        replay(snapshot, device);
-    }
-    let _ = stats(snapshot, None);
+    answers(snapshot, other, random);
     let taken = |stack: &FoldedStack<'_>, _: i128| write!(io::sink(), "{stack}").map_err(|_| ());
     for grouping in [Grouping::Segments, Grouping::Memory] {
         folded(snapshot, None, grouping, taken).expect("each stack is taken");
@@ -38,6 +33,16 @@ pub(super) fn ask(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
     for format in FORMATS {
         convert(snapshot, format, &mut io::sink()).expect("every format is written");
     }
+}
+
+/// Asks everything whose answer is in proportion to the snapshot.
+pub(crate) fn answers(snapshot: &Snapshot, other: &Snapshot, random: &mut Random) {
+    let _ = validate(snapshot);
+    for device in devices(snapshot).into_iter().take(N_DEVICES).chain([DeviceId(0)]) {
+        ask_device(snapshot, other, device, random);
+        replay(snapshot, device);
+    }
+    let _ = stats(snapshot, None);
 }
 
 fn ask_device(snapshot: &Snapshot, other: &Snapshot, device: DeviceId, random: &mut Random) {

@@ -1,7 +1,5 @@
 //! Records of a snapshot, as values.
 
-#![forbid(unsafe_code)]
-
 use serde_json::{Value, json};
 
 /// Where addresses of the cases begin.

@@ -1,9 +1,7 @@
 //! Cases about the stack machine and the memo of pickles, as opcodes.
 
-#![forbid(unsafe_code)]
-
 /// A snapshot with an unknown key, whose value these opcodes make.
-fn with_value(opcodes: &[u8]) -> Vec<u8> {
+pub(super) fn with_value(opcodes: &[u8]) -> Vec<u8> {
     [b"}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x01x", opcodes, b"u"].concat()
 }
 
@@ -89,4 +87,48 @@ pub(super) fn segments(n: usize, [before, opcodes, after]: [&[u8]; 3]) -> Vec<u8
 /// A key of the top dictionary, given again and again.
 pub(super) fn repeated_key(n: usize) -> Vec<u8> {
     [b"}(\x8c\x08segments]\x8c\x0ddevice_traces]".as_slice(), &b"\x8c\x01xK\x07".repeat(n), b"u"].concat()
+}
+
+/// A list of blocks that many segments have.
+pub(super) fn blocks_again(n: usize) -> Vec<u8> {
+    let before = b"}(\x8c\x08segments](}(\x8c\x06blocks](";
+    [before, &b"}".repeat(n)[..], b"euq\0", &b"h\0".repeat(n), b"eu"].concat()
+}
+
+/// A trace that many devices have.
+pub(super) fn trace_again(n: usize) -> Vec<u8> {
+    let entries = b"}(\x8c\x06action\x8c\x05allocu".repeat(n);
+    [b"}(\x8c\x0ddevice_traces](](", &entries[..], b"eq\0", &b"h\0".repeat(n), b"eu"].concat()
+}
+
+/// Each dictionary holds, under a key of its own, a list of the one before: lists of frames, to a reader that takes them for
+/// stacks.
+pub(super) fn frames_in_frames(n: usize) -> Vec<u8> {
+    let frame = |at: u32| {
+        // The dictionary before: the first has number 0, each later one comes with its key.
+        let before = (2 * at).saturating_sub(1).to_le_bytes();
+        [b"}\x94\x8c\x08key", format!("{at:05}").as_bytes(), b"\x94](j", &before, b"es"].concat()
+    };
+    [b"](}\x94", &(0..n as u32).flat_map(frame).collect::<Vec<_>>()[..], b"e"].concat()
+}
+
+/// What CPython writes of a snapshot that another program read and built anew: no frame is shared, and every container
+/// has a number in the memo. The smallest such file takes the most memory for its length.
+pub(super) fn frames_each_time(n: usize) -> Vec<u8> {
+    let word = |text: &&str| [&[0x8c, text.len() as u8], text.as_bytes(), b"\x94"].concat();
+    let words =
+        ["action", "alloc", "addr", "size", "stream", "time_us", "frames", "name", "filename", "line", "f"];
+    let before = [b"}\x94(\x8c\x05words\x94]\x94(", &words.iter().flat_map(word).collect::<Vec<_>>()[..]];
+    let frame = |line: u8| [b"}\x94(h\x0ah\x0dh\x0bh\x0dh\x0cK", &[line][..], b"u"].concat();
+    let frames: Vec<u8> = (0..20).flat_map(frame).collect();
+    // The words have the numbers from 3 on.
+    let entry = |at: u32| {
+        let [address, time] = [4096 + 512 * at, at].map(u32::to_le_bytes);
+        let numbers =
+            [b"}\x94(h\x03h\x04h\x05J", &address[..], b"h\x06M\0\x02h\x07K\0h\x08J", &time].concat();
+        [&numbers[..], b"h\x09]\x94(", &frames, b"eu"].concat()
+    };
+    let entries: Vec<u8> = (0..n as u32).flat_map(entry).collect();
+    let lists = b"e\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94(]\x94(";
+    [&before.concat(), &lists[..], &entries, b"eeu"].concat()
 }

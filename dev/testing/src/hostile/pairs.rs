@@ -1,19 +1,19 @@
 //! Files that are compared: three sides of one kind, where a careless comparison costs the square of their sites. Two sides
 //! have nothing in common, or everything in another order, or what they have differs at the end of a long name.
 
-#![forbid(unsafe_code)]
-
 use serde_json::{Value, json};
 
 use super::records::{BASE, MIB, and, file, many, scope, segment, sized_entry, traced};
 
 /// What is compared.
-pub(super) struct Pair {
-    pub(super) name: &'static str,
+#[derive(Debug)]
+pub struct Pair {
+    /// What it is called.
+    pub name: &'static str,
     /// The files have one site for this number of those that are asked for: long names take the place of several.
-    pub(super) share: usize,
+    pub share: usize,
     /// Makes the snapshot of a side with a number of sites.
-    pub(super) value: fn(u64, u64) -> Value,
+    pub value: fn(u64, u64) -> Value,
 }
 
 /// A line behind all others.
@@ -23,7 +23,8 @@ const fn pair(name: &'static str, value: fn(u64, u64) -> Value) -> Pair {
     Pair { name, share: 1, value }
 }
 
-pub(super) const PAIRS: &[Pair] = &[
+/// Every pair.
+pub const PAIRS: &[Pair] = &[
     // Nothing matches: the functions, or the lines of one function, of which none can have moved, or all may have.
     pair("functions", |n, side| sites(n, |at| (512, vec![call(format!("f{side}_{at}"), at)]))),
     pair("lines", |n, side| sites(n, |at| (1 + at % 7 + 10 * side, vec![call("f", 3 * at + side)]))),

@@ -1,15 +1,15 @@
 //! A value as a pickle, in which equal texts and frames are there once, or as JSON.
 
-#![forbid(unsafe_code)]
-
 use std::collections::HashMap;
 
 use serde_json::{Number, Value, json};
 
 /// The form of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub enum Form {
+    /// A pickle, as PyTorch writes it.
     Pickle,
+    /// The same as JSON.
     Json,
 }
 
@@ -28,7 +28,8 @@ fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Returns a file with a value.
-pub(super) fn written(form: Form, value: &Value) -> Vec<u8> {
+#[must_use]
+pub fn written(form: Form, value: &Value) -> Vec<u8> {
     if form == Form::Json {
         return serde_json::to_vec(&in_full(value)).unwrap();
     }

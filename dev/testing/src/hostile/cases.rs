@@ -1,68 +1,16 @@
-//! The hostile corpus: each case is a file whose cost is out of proportion to its size if a program is careless.
-//!
-//! A case is a value, or the opcodes of a pickle, for a count of whatever it has many of; [`Case::of_bytes`] finds the count for
-//! a length.
-
-#![forbid(unsafe_code)]
+//! The cases of the corpus.
 
 use serde_json::{Value, json};
 
 use super::{
-    document::{Form, of_opcodes, repeated, written},
+    case::{Case, Made},
+    document::repeated,
     machine,
     records::{
         BASE, MIB, alloc, and, annotated, block, empty_segment, entry, file, frame, many, of_blocks, scope,
         segment, sized_entry, stacked, traced, with_keys,
     },
 };
-
-/// A file of the corpus.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    made: Made,
-}
-
-/// How a case is made.
-enum Made {
-    /// A value that can be a pickle or JSON.
-    Both(fn(u64) -> Value),
-    /// A value that is small as a pickle only.
-    Pickle(fn(u64) -> Value),
-    Opcodes(fn(usize) -> Vec<u8>),
-    Text(fn(usize) -> String),
-}
-
-impl Case {
-    /// Returns the forms that it has.
-    pub(super) fn forms(&self) -> &'static [Form] {
-        match self.made {
-            Made::Both(_) => &[Form::Pickle, Form::Json],
-            Made::Text(_) => &[Form::Json],
-            _ => &[Form::Pickle],
-        }
-    }
-
-    /// Returns a file of at most about this number of bytes.
-    pub(super) fn of_bytes(&self, form: Form, n_bytes: usize) -> Vec<u8> {
-        let [few, more] = [100, 200].map(|n| self.of(form, n).len() as f64);
-        let n = match (more - few) / 100.0 {
-            0.0 => 1,
-            bytes_each => ((n_bytes as f64 - few) / bytes_each + 100.0).max(1.0) as usize,
-        };
-        let file = self.of(form, n);
-        // Later records may be longer than the first.
-        if file.len() > n_bytes && n > 1 { self.of(form, (n * n_bytes / file.len()).max(1)) } else { file }
-    }
-
-    /// Returns the file for a count.
-    pub(super) fn of(&self, form: Form, n: usize) -> Vec<u8> {
-        match self.made {
-            Made::Both(value) | Made::Pickle(value) => written(form, &value(n as u64)),
-            Made::Opcodes(opcodes) => of_opcodes(&opcodes(n)),
-            Made::Text(text) => text(n).into(),
-        }
-    }
-}
 
 const fn both(name: &'static str, value: fn(u64) -> Value) -> Case {
     Case { name, made: Made::Both(value) }
@@ -83,7 +31,8 @@ const fn opcodes(name: &'static str, opcodes: fn(usize) -> Vec<u8>) -> Case {
 /// The actions of a block's life.
 const LIFE: [&str; 3] = ["alloc", "free_requested", "free_completed"];
 
-pub(super) const CASES: &[Case] = &[
+/// Every case.
+pub const CASES: &[Case] = &[
     // Numbers that are taken for sizes.
     both("device-2p40", |_| on_device(1 << 40)),
     both("device-2e9", |_| on_device(2_000_000_000)),
@@ -170,9 +119,11 @@ pub(super) const CASES: &[Case] = &[
     }),
     // Frames whose long name is in a pickle once.
     both("name-shared", |n| {
-        let name = |at| if at % 8 == 0 { repeated("n", 20 * n.min(500_000)) } else { "f".into() };
-        let frame = |at| json!({ "name": name(at), "filename": "a.py", "line": at });
-        traced(many(n.min(100_000), |at| stacked(at, vec![frame(at)])))
+        traced(many(n.min(100_000), |at| stacked(at, vec![long_named(at, 20 * n.min(500_000))])))
+    }),
+    both("name-shared-by-blocks", |n| {
+        let frames = |at| vec![long_named(at, 20 * n.min(500_000))];
+        of_blocks(many(n.min(100_000), |at| and(block(BASE + 512 * at), "frames", frames(at))))
     }),
     both("names", |n| traced(many(n, |at| stacked(at, vec![frame(format!("function_{at}"), at)])))),
     // Blocks of which each has a name of its own.
@@ -181,10 +132,17 @@ pub(super) const CASES: &[Case] = &[
             |at| and(entry("annotate", BASE + 512 * at, 2 * at + 1), "user_metadata", format!("block {at}"));
         traced((0..n).flat_map(|at| [entry("alloc", BASE + 512 * at, 2 * at), name(at)]).collect())
     }),
+    // Blocks of one long name.
+    both("name-of-blocks", |n| {
+        let name = repeated("n", 20 * n.min(50_000));
+        let named = |at| and(entry("annotate", BASE + 512 * at, 2 * at + 1), "user_metadata", name.clone());
+        traced((0..n).flat_map(|at| [entry("alloc", BASE + 512 * at, 2 * at), named(at)]).collect())
+    }),
     both("actions", |n| traced(many(n, |at| json!({ "action": format!("action{at}"), "addr": BASE })))),
     // Stacks.
     both("stack-deep", |n| traced(vec![stacked(0, many(n, |_| frame("f", 1)))])),
     opcodes("stack-deep-used", machine::deep_stack_used),
+    opcodes("stacks-each-time", machine::frames_each_time),
     both("stacks", |n| {
         let frames = |at: u64| many(6, |depth| frame(format!("f{}", (at >> (2 * depth)) % 4), depth));
         traced(many(n, |at| stacked(at, frames(at))))
@@ -201,6 +159,15 @@ pub(super) const CASES: &[Case] = &[
         let name = repeated("x", 20 * n.min(100_000));
         let more = many(n, |at| scope(["START", "END"][at as usize % 2], name.clone(), 0, 100 + at));
         annotated([many(16, |at| scope("START", name.clone(), 0, at)), more].concat())
+    }),
+    // Short scopes in a few that have long names.
+    both("scopes-in-long-names", |n| {
+        let long = many(12, |at| scope("START", repeated("x", 20 * n.min(50_000)), 0, at));
+        let step = |at| {
+            [("START", 0), ("END", 1)].map(|(stage, end)| scope(stage, format!("s{at}"), 0, 12 + at + end))
+        };
+        let blocks = traced(many(n, |at| entry("alloc", BASE + 512 * at, 12 + at)));
+        and(blocks, "external_annotations", long.into_iter().chain((0..n).flat_map(step)).collect::<Vec<_>>())
     }),
     both("scopes-nested", |n| {
         let ends = many(n / 2, |at| scope("END", format!("s{}", n / 2 - 1 - at), 0, n + at));
@@ -320,6 +287,12 @@ fn differing_late(at: u64) -> Value {
 
 fn differing_in_the_middle(at: u64) -> Value {
     format!("{}{at:09}{}", "a".repeat(32), "b".repeat(32)).into()
+}
+
+/// A frame at a line, of which every eighth has a long name.
+fn long_named(at: u64, n: u64) -> Value {
+    let name = if at.is_multiple_of(8) { repeated("n", n) } else { "f".into() };
+    json!({ "name": name, "filename": "a.py", "line": at })
 }
 
 /// An unknown key with a list.
