@@ -4,16 +4,10 @@
 
 use std::{fs, path::Path, process::Command};
 
+use memreel_testing::hostile::refused;
 use serde_json::{Value, json};
 
 use crate::{session::Session, snapshot};
-
-/// Returns nested lists, each with the list before it twice.
-fn memo_bomb() -> Vec<u8> {
-    let mut bytes = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x01x(](Neq\x00".to_vec();
-    (0..90u8).for_each(|level| bytes.extend([b']', b'(', b'h', level, b'h', level, b'e', b'q', level + 1]));
-    [bytes, b"tu.".to_vec()].concat()
-}
 
 /// Returns a snapshot of PyTorch whose first function and file have other names.
 fn renamed(name: &str) -> Vec<u8> {
@@ -50,23 +44,12 @@ fn rename(value: &mut Value, name: &str) {
 fn hostile_files_are_errors_and_the_session_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
-    let sound = fs::read(snapshot("oom.pickle")).unwrap();
-    fs::write(path("bomb"), memo_bomb()).unwrap();
-    fs::write(path("cut"), &sound[..sound.len() / 2]).unwrap();
-    fs::write(path("code"), b"\x80\x04cos\nsystem\n(\x8c\x0aecho ownedtR.").unwrap();
-    fs::write(path("checkpoint"), b"PK\x03\x04\x00\x00").unwrap();
-    fs::write(path("state"), b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01.").unwrap();
-    fs::write(path("empty"), b"").unwrap();
+    let refused = refused();
+    refused.iter().for_each(|file| fs::write(path(&file.name), &file.bytes).unwrap());
     // A file without blocks on the disk.
     fs::File::create(path("sparse")).unwrap().set_len(1 << 33).unwrap();
     assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
     let rows = [
-        (path("bomb"), "outgrow it many times over"),
-        (path("cut"), "the file ends"),
-        (path("code"), "the opcode GLOBAL would run code"),
-        (path("checkpoint"), "a ZIP archive, as torch.save writes it"),
-        (path("state"), "the opcode GLOBAL would run code"),
-        (path("empty"), "the file is empty"),
         (path("sparse"), "not a"),
         (path("fifo"), "a pipe or a device"),
         (path(""), "a folder"),
@@ -76,8 +59,12 @@ fn hostile_files_are_errors_and_the_session_goes_on() {
         (path("missing"), "No such file"),
         ("--help".to_owned(), "No such file"),
     ];
+    let named = ["laughs", "cut", "global", "zip", "state_dict", "empty"].map(|name| {
+        let file = refused.iter().find(|file| file.name == name).unwrap();
+        (path(name), file.message)
+    });
     let mut session = Session::begin(&[]);
-    for (file, why) in &rows {
+    for (file, why) in named.iter().chain(&rows) {
         for (tool, arguments) in [
             ("summary", json!({"files": [file]})),
             ("top", json!({"files": [file], "json": true})),
