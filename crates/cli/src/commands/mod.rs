@@ -76,15 +76,11 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
                 question("oom", "Explain why a request ran out of memory", oom::run),
                 question(
                     "fragmentation",
-                    "Show unused reserved memory, and the blocks that keep it",
+                    "Show unused reserved memory, and what prevents its release",
                     fragmentation::run,
                 ),
                 question("replay", "Estimate memory use under other allocator settings", replay::run),
-                question(
-                    "fit",
-                    "Predict the largest batch size that fits, from other runs",
-                    fit::run,
-                ),
+                question("fit", "Predict the largest batch size that fits, from other runs", fit::run),
             ],
         ),
         (
@@ -118,11 +114,7 @@ pub(crate) fn groups() -> [(&'static str, Vec<Row>); 7] {
         (
             "Make or change a file:",
             vec![
-                command(
-                    "recover",
-                    "Make a snapshot from a raw recording (tape), after a crash too",
-                    recover::run,
-                ),
+                command("recover", "Make a snapshot from a raw recording, even after a crash", recover::run),
                 command("fix", "Repair snapshots that PyTorch's web viewer cannot open", fix::run),
                 command("slim", "Make a snapshot smaller: keep fewer events, frames or names", slim::run),
                 command("merge", "Merge several snapshots into one; ranks become devices", merge::run),

@@ -36,8 +36,7 @@ user on this machine, including those that start later.
 
 On a terminal it shows a screen; press `?` for its keys. Otherwise it prints one
 line per second for each device of each process, until all processes have ended.
-Growth is measured from the moment when `memreel watch` started, or over the
-last minute.
+Growth is shown twice: over the last minute, and since `memreel watch` started.
 
 --metrics serves metrics for Prometheus instead, and prints their address. It
 stops when all named processes have ended. The watched programs need neither a

@@ -12,7 +12,7 @@ a long history, and freed none of what they added. Next come sites that hold
 more than in any earlier step, and then possible leaks, each with the reason why
 it may not be one. None of these three groups includes weights, caches, warm-up
 allocations, extra blocks that a step needs only because it is larger than
-earlier ones, or memory that a single call allocates.
+earlier ones, or growth within a single call, such as a loop over layers.
 
 Columns: `share` is the site's share of all memory allocated at the end, `bytes`
 and `live` are the total size and the number of its blocks that are still

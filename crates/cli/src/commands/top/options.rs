@@ -31,8 +31,8 @@ group, --json prints the number of stacks and all frames of the stack with the
 most bytes, and marks the frames that the table shows. --tree shows at most the
 outermost 1024 calls of a stack, and the number of calls left out.
 
---new counts only blocks allocated after --since, and prints their most bytes
-at once and the bytes that they still occupy at the end. A block counts until its
+--new counts only blocks allocated after --since, and prints the most bytes that
+they occupied at once and the bytes that they still occupy at the end. A block counts until its
 free is requested, so the figures do not depend on when the GPU finishes its
 work. With --new, `--at peak` selects the peak of these blocks; other moments
 work as usual.

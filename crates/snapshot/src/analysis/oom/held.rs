@@ -67,7 +67,7 @@ impl Explanation<'_, '_> {
                 true => format!(", allocated by {}", Call(frame)),
                 false => format!(", {} of them allocated by {}", Bytes(bytes), Call(frame)),
             });
-            return format!("; {} of it is {}{call}", Bytes(held.bytes), held.made);
+            return format!("; {} of the memory in use is {}{call}", Bytes(held.bytes), held.made);
         }
         let words = |group: &Group| format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site));
         self.live.first().map_or_else(String::new, words)
@@ -105,14 +105,14 @@ impl Explanation<'_, '_> {
         let text = match held.made {
             Made::Activations => {
                 let checkpoint = self.best_checkpoint().map_or_else(String::new, |of| {
-                    let condition = if self.has_backward() { "" } else { ", if this trains" };
+                    let condition = if self.has_backward() { "" } else { ", if this is a training run," };
                     format!(
-                        ", and a checkpoint around each call at {} would save {} of them{condition}",
+                        ", and{condition} a checkpoint around each call at {} would save {} of them",
                         Call(of.frame),
                         Bytes(of.bytes)
                     )
                 });
-                format!("half the batch size would save about {half} of activations{checkpoint}")
+                format!("halving the batch size would save about {half} of activations{checkpoint}")
             }
             Made::Gradients => format!(
                 "the gradients would take {half} less with half the trainable parameters on this device (sharded over two, or frozen), \
@@ -129,18 +129,15 @@ impl Explanation<'_, '_> {
         };
         let to_come = self.states_to_come().map_or(0, |states| states.bytes);
         let asked_bytes = self.report.requested_bytes.max(to_come);
-        let who = if to_come > self.report.requested_bytes {
-            "the states to come lack"
-        } else {
-            "this request lacks"
-        };
+        let who =
+            if to_come > self.report.requested_bytes { "the states to come are" } else { "this request is" };
         let missing_bytes = asked_bytes.saturating_sub(self.report.all_free_bytes());
         Some(match missing_bytes {
             0 => text,
             missing if missing > held.bytes / 2 => {
-                format!("{text}; {who} {}, so half is not enough", Bytes(missing))
+                format!("{text}; {who} {} short, so half is not enough", Bytes(missing))
             }
-            missing => format!("{text}; {who} {}", Bytes(missing)),
+            missing => format!("{text}; {who} {} short", Bytes(missing)),
         })
     }
 

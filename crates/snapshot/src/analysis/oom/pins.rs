@@ -28,19 +28,25 @@ impl Explanation<'_, '_> {
         let Some((site, of)) = kept.first() else { return String::new() };
         let (site, each) = (self.site(site), Bytes(of.largest_bytes / of.n_segments as u64));
         let what = match of.n_segments {
-            1 => format!("a block of {each} from {site} pins a segment of {}", Bytes(of.bytes)),
+            1 => format!(
+                "a block of {each} from {site} keeps a segment of {} from being released",
+                Bytes(of.bytes)
+            ),
             n => {
                 let blocks = match of.are_alike {
                     true => format!("{each} blocks"),
                     false => format!("blocks averaging {each}"),
                 };
-                format!("{blocks} from {site} pin {n} segments with {} free", Bytes(of.free_bytes))
+                format!(
+                    "{blocks} from {site} keep {n} segments with {} free from being released",
+                    Bytes(of.free_bytes)
+                )
             }
         };
         let others = match kept[1..].iter().map(|(_, of)| of.n_segments).sum() {
             0 => String::new(),
-            1 => ", and other blocks pin 1 more".to_owned(),
-            n => format!(", and other blocks pin {n} more"),
+            1 => ", and other blocks keep 1 more".to_owned(),
+            n => format!(", and other blocks keep {n} more"),
         };
         format!("; {what}{others}")
     }

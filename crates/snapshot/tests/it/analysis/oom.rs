@@ -292,24 +292,23 @@ fn a_full_device_says_what_less_would_free() {
     assert_eq!(
         cause.finding,
         "40.00 MiB is in use and 20.00 MiB was requested, the largest request of the history, 19.00 MiB more than is \
-         free; 40.00 MiB of it is activations of a forward, 20.00 MiB of them allocated by forward (model.py:125)"
+         free; 40.00 MiB of the memory in use is activations of a forward pass, 20.00 MiB of them allocated by forward (model.py:125)"
     );
     assert_eq!(
         cause.advice.unwrap(),
-        "half the batch size would save about 20.00 MiB of activations, and a checkpoint around each call at \
-         train (train.py:7) would save 10.00 MiB of them, \
-         if this trains; this request lacks 19.00 MiB"
+        "halving the batch size would save about 20.00 MiB of activations, and, if this is a training run, a checkpoint around each call at \
+         train (train.py:7) would save 10.00 MiB of them; this request is 19.00 MiB short"
     );
     let advice = failed(22 * MIB, &nothing).advice.unwrap();
-    assert!(advice.ends_with("this request lacks 21.00 MiB, so half is not enough"), "{advice}");
+    assert!(advice.ends_with("this request is 21.00 MiB short, so half is not enough"), "{advice}");
     // A setting is the last, and a delay, unless it serves the rest of the history too.
     let mut setting = TriedSetting::new("expandable_segments:True".to_owned(), Served::new(1));
     let mut tried = Tried::default();
     tried.settings = vec![setting.clone()];
     let cause = failed(20 * MIB, &tried);
     let advice = cause.advice.unwrap();
-    assert!(advice.starts_with("half the batch size would save about 20.00 MiB"), "{advice}");
-    assert!(advice.contains("lacks 19.00 MiB; only a stopgap: PYTORCH_"), "{advice}");
+    assert!(advice.starts_with("halving the batch size would save about 20.00 MiB"), "{advice}");
+    assert!(advice.contains("is 19.00 MiB short; only a stopgap: PYTORCH_"), "{advice}");
     assert_eq!(cause.conf, None);
     (setting.num_after, setting.num_served_after) = (7, 7);
     tried.settings = vec![setting];
@@ -355,7 +354,9 @@ fn what_pins_is_in_segments_that_could_serve() {
     let causes = Explanation::new(&history, history.oom().unwrap()).causes();
     let finding = &causes[0].finding;
     assert!(
-        finding.ends_with("; 35.00 MiB blocks from f (x.py:7) pin 4 segments with 100.00 MiB free"),
+        finding.ends_with(
+            "; 35.00 MiB blocks from f (x.py:7) keep 4 segments with 100.00 MiB free from being released"
+        ),
         "{finding}"
     );
 }
@@ -396,7 +397,10 @@ fn states_that_are_still_to_come_are_counted() {
     let causes = failed(13, 12, state(182));
     let words = "; 60.00 MiB of optimizer states is still to come (12 of 20 parameters have theirs)";
     assert!(causes.len() == 1 && causes[0].finding.ends_with(words), "{causes:?}");
-    assert!(causes[0].advice.as_ref().unwrap().contains("the states to come lack 60.00 MiB"), "{causes:?}");
+    assert!(
+        causes[0].advice.as_ref().unwrap().contains("the states to come are 60.00 MiB short"),
+        "{causes:?}"
+    );
     // In the first state of all, the optimizer may have more kinds.
     let causes = failed(0, 0, state(178));
     let words = "; at least 80.00 MiB of optimizer states is still to come (0 of 20 parameters have theirs)";

@@ -128,7 +128,7 @@ fn streams_are_the_cause_of_a_failure() {
     assert!(finding.starts_with("6 streams keep 62.00 MiB of free memory each, allocated by "), "{finding}");
     assert!(finding.contains("pack") && finding.contains("; 2.00 MiB blocks from "), "{finding}");
     assert!(
-        finding.contains("checksum") && finding.contains(" pin 6 segments with 372.00 MiB free"),
+        finding.contains("checksum") && finding.contains(" keep 6 segments with 372.00 MiB free"),
         "{finding}"
     );
     let advice = cause.advice.expect("an advice");
