@@ -47,10 +47,10 @@ fn do_work(shared: &Shared, tape: &Tape) {
             match (0..READS).find_map(read) {
                 Some(Some(base)) => {
                     cut.after = base.until;
-                    LiveState::of(&base.segments).with_sums(&base.sums)
+                    Box::new(LiveState::of(&base.segments).with_sums(&base.sums))
                 }
                 // It left before it wrote one.
-                Some(None) => LiveState::default(),
+                Some(None) => Box::default(),
                 None => {
                     // The file cannot be opened now, by its path or at all. Its list is complete, and a later fold may
                     // read it.

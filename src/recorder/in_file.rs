@@ -91,7 +91,7 @@ pub(super) struct BaseCut {
 /// What is live before the events to fold.
 #[derive(Debug)]
 pub(super) enum Start {
-    Live(LiveState),
+    Live(Box<LiveState>),
     /// The list that another process has written into the file. It `may_lack` one if that process never said that it did.
     InFile {
         may_lack: bool,
@@ -135,7 +135,7 @@ impl InFile {
             unsealed: Vec::new(),
             folded: 0,
             n_missing: 0,
-            live: Some(Start::Live(LiveState::default())),
+            live: Some(Start::Live(Box::default())),
             base: Vec::new(),
             n_begun: 0,
             is_cut: false,
@@ -281,7 +281,7 @@ impl InFile {
     }
 
     fn begin(&mut self, segments: &[InventorySegment], until: u64, horizon: u64) {
-        let live = LiveState::of(segments);
+        let live = Box::new(LiveState::of(segments));
         self.is_cut = false;
         if let Some(base) =
             write(&self.file, self.device, (segments, &RunSums::default()), (until, horizon), 0)

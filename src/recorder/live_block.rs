@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn each_block_keeps_its_kind() {
         let kind = |n: u64| BlockKind {
-            rounding_bytes: (n % 3 > 0).then_some(n.wrapping_neg()),
+            rounding_bytes: (!n.is_multiple_of(3)).then_some(n.wrapping_neg()),
             stream: StreamId(n as i64 % 5),
             pool: PoolId { graph: n, user: 0 },
-            is_pending: n % 2 > 0,
+            is_pending: !n.is_multiple_of(2),
             counted: Counted::Nothing,
         };
         let mut kinds = BlockKinds::default();
