@@ -137,6 +137,10 @@ impl Explanation<'_, '_> {
             missing if missing > held.bytes / 2 => {
                 format!("{text}; {who} {} short, so half is not enough", Bytes(missing))
             }
+            missing if held.made == Made::Activations && !self.has_backward() => format!(
+                "{text}; {who} {} short, and what the rest of the pass needs is not in the history",
+                Bytes(missing)
+            ),
             missing => format!("{text}; {who} {} short", Bytes(missing)),
         })
     }
