@@ -123,7 +123,7 @@ impl Run {
             n => format!(", {n} of them helpers"),
         };
         let failed = if n_failed > 0 { format!("; {n_failed} of the helpers failed") } else { String::new() };
-        format!("{all} of the run{helpers}{failed}")
+        format!("recorded: {all} of the run{helpers}{failed}")
     }
 
     /// Returns why the run was not measured, or not all of it.

@@ -230,7 +230,7 @@ fn the_gate_of_a_run_sees_the_test_that_needs_too_much() {
     let (status, text) = gate(&run, &["--max-peak", "20MiB"]);
     assert_eq!(status, Some(4), "{text}");
     assert_eq!(text.matches("FAILED  peak is 40.00 MiB").count(), 1, "{text}");
-    assert!(text.contains("ok      14 snapshots of the run, 10 of them helpers\n"), "{text}");
+    assert!(text.contains("ok      recorded: 14 snapshots of the run, 10 of them helpers\n"), "{text}");
     assert_eq!(gate(&run, &["--max-peak", "50MiB"]).0, Some(0));
     // A helper over a limit fails too, and has a line then.
     let (status, text) = gate(&run, &["--max-peak", "1KiB"]);
