@@ -3,7 +3,7 @@
 //! A *cycle* is a rise of memory and its fall to the floor, which is the minimum that is held at any later time. The
 //! cycles of a step are alike: a rise counts if it is at least half as high as the fourth highest, or of three the
 //! third. In one pass over the layers of a network, memory also falls after each layer; such cycles are within one
-//! call, which `call` recognises.
+//! call, which `call` recognises. A growing vector that is moved makes cycles too, each longer than the one before.
 
 use super::walk::Walk;
 use crate::{
@@ -99,7 +99,19 @@ fn cycle_ends(walk: &Walk) -> Vec<Moment> {
         return Vec::new();
     };
     let alike = rises(&above, &walk.totals, (usual / 2).max(1));
-    alike.into_iter().map(|(at, _)| walk.changes[at].moment).collect()
+    let ends: Vec<usize> = alike.into_iter().map(|(at, _)| at).collect();
+    if lengthen(&ends) {
+        return Vec::new();
+    }
+    ends.into_iter().map(|at| walk.changes[at].moment).collect()
+}
+
+/// Returns whether each of the last rises took at least half as long again as the one before it. Those are the moments at which a
+/// growing vector was moved, and not what a program repeats: the last would be half a history ago.
+fn lengthen(ends: &[usize]) -> bool {
+    let lengths: Vec<usize> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let last = lengths.len().checked_sub(FEWEST - 1).map_or(&[][..], |first| &lengths[first..]);
+    !last.is_empty() && last.windows(2).all(|pair| pair[1] >= pair[0] + pair[0] / 2)
 }
 
 /// Returns where each rise of at least some bytes above the floor has fallen back, and how high it was.

@@ -107,6 +107,31 @@ fn a_block_that_each_step_leaves_is_a_leak() {
     assert!(leaks[1..].iter().all(|(_, is_leak)| !is_leak), "weights: {leaks:?}");
 }
 
+/// The vector that names the blocks is moved when it is full, which makes rises that no request repeats.
+#[test]
+fn a_leak_in_a_growing_vector_goes_on_until_the_end() {
+    for n_requests in [700, 1000, 1300, 1900] {
+        let (mut program, mut room) = (Program::default(), 4);
+        let mut vector = program.alloc(78, room * MIB / 4);
+        for request in 0..n_requests {
+            let answer = program.alloc(79, MIB / 8);
+            program.free(answer, MIB / 8);
+            if request == room {
+                let larger = program.alloc(78, 2 * room * MIB / 4);
+                program.free(vector, room * MIB / 4);
+                (vector, room) = (larger, 2 * room);
+            }
+            program.keep(77, MIB);
+        }
+        let snapshot = program.snapshot();
+        let history = DeviceHistory::new(&snapshot, DeviceId(0));
+        let leak = history.leaks().into_iter().find(|site| site.is_leak()).unwrap();
+        assert_eq!(lines(&snapshot, &leak.site), 77);
+        let grown = leak.grown_bytes() / MIB;
+        assert!((n_requests * 7 / 8..=n_requests).contains(&grown), "{grown} of {n_requests}");
+    }
+}
+
 #[test]
 fn what_one_line_takes_at_the_end_is_a_burst() {
     let mut program = with_weights();
