@@ -42,7 +42,7 @@ def test_the_terminal_shows_how_long_a_build_takes(tmp_path):
     cargo = tmp_path / "cargo"
     cargo.write_text("#!/bin/sh\n")
     cargo.chmod(0o755)
-    assert "about ten minutes" in on_a_terminal(str(tmp_path))
+    assert "about ten processor minutes" in on_a_terminal(str(tmp_path))
 
 
 def test_the_terminal_shows_that_rust_is_missing(tmp_path):

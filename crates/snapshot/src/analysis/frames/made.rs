@@ -34,7 +34,7 @@ impl Made {
         match self {
             Made::Gradients => "gradients",
             Made::OptimizerStates => "optimizer states",
-            Made::Activations => "activations of a forward pass",
+            Made::Activations => "activations of a forward",
             Made::Weights => "weights",
             Made::Graph => "a captured graph",
         }

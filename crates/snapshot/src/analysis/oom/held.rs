@@ -67,7 +67,8 @@ impl Explanation<'_, '_> {
                 true => format!(", allocated by {}", Call(frame)),
                 false => format!(", {} of them allocated by {}", Bytes(bytes), Call(frame)),
             });
-            return format!("; {} of the memory in use is {}{call}", Bytes(held.bytes), held.made);
+            let pass = if held.made == Made::Activations { " pass" } else { "" };
+            return format!("; {} of the memory in use is {}{pass}{call}", Bytes(held.bytes), held.made);
         }
         let words = |group: &Group| format!("; {} of it by {}", Bytes(group.bytes), self.site(&group.site));
         self.live.first().map_or_else(String::new, words)
