@@ -75,7 +75,7 @@ async function broken(context) {
       await page.waitForFunction(n => document.querySelectorAll("#file option").length === n, 1 + others.length);
       if (others.length) await page.waitForFunction(() => document.querySelector("#view").innerText.includes("Select another file"), null, {timeout: 5000}).catch(() => {});
       const text = await page.textContent("#view");
-      for (const part of [`${name} cannot be shown`, why, "write this one again", "memreel validate"]) check(text.includes(part), `${name}: "${part}" is missing: ${text}`);
+      for (const part of [`${name} cannot be shown`, why, "write this file again", "memreel validate"]) check(text.includes(part), `${name}: "${part}" is missing: ${text}`);
       check(text.includes("Select another file in the bar above") === others.length > 0, `${name}: ${text}`);
       check(await page.evaluate(() => document.getElementById("notice").innerText) === "", `${name}: a notice`);
       await page.close();
