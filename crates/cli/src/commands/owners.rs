@@ -26,8 +26,8 @@ use crate::{
 #[command(after_help = "\
 Memory belongs to the first library in the request's stack that is not part of
 the driver or a runtime; if there is none, it belongs to the program. `driver:`
-rows show memory that the driver allocated for itself. `now` is when the device last
-reported its used bytes, and `peak` is when it reported the most. The rows
+rows show memory that the driver allocated for itself. `now` is when the device
+last reported its used bytes, and `peak` is when it reported the most. The rows
 add up to what the device reports as used: `unexplained` is the difference
 between that and the sum of the rows above it, and is negative if these add up
 to more. It includes the memory of other processes if they are not visible.

@@ -30,7 +30,7 @@ SIGKILL.
 
 --stacks, --signal, --every, --ring, --sample and --min-size can also be set as
 keys in the environment variable MEMREEL. Snapshots from --signal, --every and
-MEMREEL=dump=FILE (see docs/triggers.md) are written next to PROGRAM's own.
+MEMREEL=dump=... (docs/triggers.md) are written next to PROGRAM's own.
 
 --live serves the same page as `memreel view --live`. Neither --metrics nor
 --live adds a thread to the program.

@@ -89,13 +89,13 @@ pub(super) fn repeated_key(n: usize) -> Vec<u8> {
     [b"}(\x8c\x08segments]\x8c\x0ddevice_traces]".as_slice(), &b"\x8c\x01xK\x07".repeat(n), b"u"].concat()
 }
 
-/// A list of blocks that many segments have.
+/// A list of blocks that many segments share.
 pub(super) fn blocks_again(n: usize) -> Vec<u8> {
     let before = b"}(\x8c\x08segments](}(\x8c\x06blocks](";
     [before, &b"}".repeat(n)[..], b"euq\0", &b"h\0".repeat(n), b"eu"].concat()
 }
 
-/// A trace that many devices have.
+/// A trace that many devices share.
 pub(super) fn trace_again(n: usize) -> Vec<u8> {
     let entries = b"}(\x8c\x06action\x8c\x05allocu".repeat(n);
     [b"}(\x8c\x0ddevice_traces](](", &entries[..], b"eq\0", &b"h\0".repeat(n), b"eu"].concat()

@@ -32,10 +32,10 @@ most bytes, and marks the frames that the table shows. --tree shows at most the
 outermost 1024 calls of a stack, and the number of calls left out.
 
 --new counts only blocks allocated after --since, and prints the most bytes that
-they occupied at once and the bytes that they still occupy at the end. A block counts until its
-free is requested, so the figures do not depend on when the GPU finishes its
-work. With --new, `--at peak` selects the peak of these blocks; other moments
-work as usual.
+they occupied at once and the bytes that they still occupy at the end. A block
+counts until its free is requested, so the figures do not depend on when the GPU
+finishes its work. With --new, `--at peak` selects the peak of these blocks;
+other moments work as usual.
 
 --allocated counts all blocks that were allocated, including freed ones. For a
 heap recorded with `memreel record`, the sums cover the whole run, even if the
