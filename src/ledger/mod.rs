@@ -269,7 +269,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reports that a request failed; [`Reel::refused`](crate::Reel::refused) explains it.
+    /// Reports that a request failed; `Session::refused` of [`integrate`](crate::integrate) explains it.
     pub fn oom(&self, refusal: Refusal) {
         let stack = self.track.stack_of_segment();
         let _state = self.state();

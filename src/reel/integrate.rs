@@ -15,6 +15,7 @@
 //! | a kind of memory that memreel does not support | [`Device`] |
 //! | a library that others link or preload | [`variable`], which is off in programs with more rights than their caller |
 //! | names of files that the processes of a run share | [`rank`], [`host`], [`time_text`] |
+//! | a library that reports to ledgers, follows `MEMREEL` and writes snapshots | [`Session`] |
 //! | a device that reports how much of its memory is used | [`UsageReport`], given to [`Recorder::report_usage`](crate::recorder::Recorder::report_usage) |
 //!
 //! # Duties of an allocator
@@ -147,6 +148,8 @@ pub fn may_record() -> bool {
     crate::process::guard::Guard::enter().is_some()
 }
 
+#[doc(inline)]
+pub use super::session::Session;
 #[cfg(all(target_os = "linux", not(loom)))]
 #[doc(inline)]
 pub use crate::process::own_pages::OwnPages;

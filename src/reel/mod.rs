@@ -1,15 +1,15 @@
-//! A reel: a recorder connected to a caching allocator for each device.
+//! A reel: a session with a caching allocator for each device.
 //!
 //! The file is long because users start here: half of it is documentation.
 #![forbid(unsafe_code)]
 
-mod foreign;
 pub mod integrate;
 pub(crate) mod process;
 #[cfg(not(loom))]
 pub(crate) mod follower;
 #[cfg(not(loom))]
 pub(crate) mod owned;
+mod session;
 mod verdict;
 
 use std::{
@@ -23,15 +23,15 @@ use crate::{
     collect::{Completed, Dialect, TapeSnapshot, collect_lazily},
     device::{Device, Host},
     heap,
-    process::notice,
     recorder::{Recorder, Recording, Scope},
-    trigger::{self, Levels, OnFailure, OomFiles, Overlay, Sets, Source, Triggers},
+    trigger::{self, Levels, OomFiles, Source, Triggers},
 };
 use memreel_snapshot::{
     model::Snapshot,
     pickle,
-    words::{DeviceId, Error, Inventory, OomVerdict, OutOfMemory, Result, StreamId},
+    words::{DeviceId, Error, Inventory, OutOfMemory, Result, StreamId},
 };
+use session::Session;
 
 /// A recorder and one caching allocator for each device. Clones share one reel.
 ///
@@ -72,20 +72,11 @@ pub struct Reel {
 }
 
 struct Shared {
-    recorder: Recorder,
+    session: Session,
     allocators: Vec<CachingAllocator>,
     dialect: Dialect,
-    /// The recording options from the environment.
-    overlay: Option<&'static Overlay>,
-    /// The path of the tape from the environment.
-    tape: Option<PathBuf>,
     dump_with: Option<Box<DumpWith>>,
-    watch_with: Option<Box<WatchWith>>,
-    triggers: Sets,
 }
-
-/// Returns the bytes of other allocators.
-type WatchWith = dyn Fn() -> Levels + Send + Sync;
 
 /// Writes a snapshot to a path.
 type DumpWith = dyn Fn(&Path) -> Result<()> + Send + Sync;
@@ -115,7 +106,6 @@ pub struct Builder {
     save_on_oom: Option<PathBuf>,
     dump_on: Vec<Triggers>,
     dump_with: Option<Box<DumpWith>>,
-    watch_with: Option<Box<WatchWith>>,
     settings: Settings,
     dialect: Dialect,
 }
@@ -166,26 +156,20 @@ impl Reel {
     /// Returns the recorder of all devices.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
+        self.shared.session.recorder()
     }
 
     /// Switches recording on, off or to other options; see [`Recorder::record_history`]. Options in the variable
     /// `MEMREEL` win.
     pub fn record_history(&self, history: &Recording) {
         trigger::revive();
-        match self.shared.overlay {
-            Some(overlay) => {
-                let history = overlay.over(history, self.shared.tape.as_deref());
-                self.shared.record_history(&history);
-            }
-            None => self.shared.record_history(history),
-        }
+        self.shared.record(&self.shared.session.history(history));
     }
 
     /// Opens a scope on this thread: its events carry `name`. See [`Recorder::scope`].
     #[must_use = "the scope ends when this is dropped"]
     pub fn scope(&self, name: &str) -> Scope {
-        self.shared.recorder.scope(name)
+        self.recorder().scope(name)
     }
 
     /// Returns a snapshot of all devices: segments, blocks and the recorded events.
@@ -231,7 +215,7 @@ impl Reel {
     /// # Ok::<(), memreel::Error>(())
     /// ```
     pub fn save_on_oom(&self, path: impl Into<PathBuf>) {
-        self.shared.triggers.add_oom_files(OomFiles::of(path.into()));
+        self.shared.session.triggers.add_oom_files(OomFiles::of(path.into()));
     }
 
     /// Writes snapshots automatically: at a failed request, a signal, the exit, a panic, a time or a peak. See
@@ -258,9 +242,7 @@ impl Reel {
     /// [`Error::is_invalid_option`] for an unknown placeholder in the path and for triggers that can never fire;
     /// [`Error::is_io`] if a signal handler cannot be installed or a thread cannot be started.
     pub fn dump_on(&self, triggers: &Triggers) -> Result<()> {
-        let _own = self.shared.recorder.own_work();
-        self.shared.triggers.add(trigger::arm(triggers, source(&self.shared))?);
-        Ok(())
+        self.shared.session.dump_on(triggers, source(&self.shared))
     }
 
     /// Returns all unused segments to their devices.
@@ -294,14 +276,12 @@ fn watch(reel: &Arc<Shared>) {
 }
 
 impl Shared {
-    fn record_history(&self, history: &Recording) {
-        self.recorder.record_history(history);
-        #[cfg(not(loom))]
-        {
-            let of_heap = heap::inventory_of(&self.recorder);
-            let allocators = self.allocators.iter().map(|allocator| allocator as &dyn Inventory);
-            allocators.chain(of_heap).for_each(|inventory| self.recorder.begin_tape(inventory));
-        }
+    fn record(&self, history: &Recording) {
+        self.session.record(history, &mut self.inventories());
+    }
+
+    fn inventories(&self) -> impl Iterator<Item = &dyn Inventory> {
+        self.allocators.iter().map(|allocator| allocator as &dyn Inventory)
     }
 
     /// Writes a snapshot that a trigger asks for.
@@ -314,57 +294,43 @@ impl Shared {
 
     /// Adds the verdict and the snapshots of a failed request to its figures.
     fn failed(&self, allocator: &CachingAllocator, figures: &mut OutOfMemory) {
-        self.explain(figures, &|shared, figures| {
+        let explain = |figures: &OutOfMemory| {
             let stats = allocator.stats();
             let n_blocks = [stats.active, stats.inactive_split, stats.segment].map(|stat| stat.all.current);
             let n_blocks = n_blocks.iter().map(|n| usize::try_from(*n).unwrap_or(0)).sum();
-            verdict::verdict(&shared.recorder, allocator, n_blocks, figures)
-        });
-    }
-
-    fn explain(
-        &self,
-        figures: &mut OutOfMemory,
-        verdict: &dyn Fn(&Shared, &OutOfMemory) -> Option<OomVerdict>,
-    ) {
-        self.triggers.failed(
-            figures,
-            &OnFailure { save: &|path| self.dump(path), explain: &|figures| verdict(self, figures) },
-        );
+            verdict::verdict(self.session.recorder(), allocator, n_blocks, figures)
+        };
+        self.session.failed(figures, &|path| self.dump(path), &explain);
     }
 
     /// Returns the bytes that triggers watch.
     fn levels(&self) -> Levels {
-        let of_others = self.watch_with.as_ref().map(|watch| watch()).unwrap_or_default();
-        self.allocators.iter().map(|allocator| allocator.stats().allocated_bytes.all).fold(
-            of_others,
-            |levels, bytes| Levels {
-                allocated_bytes: levels.allocated_bytes.saturating_add_signed(bytes.allocated),
-                peak_bytes: levels.peak_bytes.max(bytes.peak.max(0).cast_unsigned()),
-            },
-        )
+        let all = self.allocators.iter().map(|allocator| allocator.stats().allocated_bytes.all);
+        all.fold(Levels::default(), |levels, bytes| Levels {
+            allocated_bytes: levels.allocated_bytes.saturating_add_signed(bytes.allocated),
+            peak_bytes: levels.peak_bytes.max(bytes.peak.max(0).cast_unsigned()),
+        })
     }
 
     /// Returns whether a snapshot would be empty.
     fn is_bare(&self) -> bool {
         self.allocators.iter().all(|allocator| {
-            allocator.memory_reserved() == 0 && self.recorder.n_events(allocator.device_id()) == 0
+            allocator.memory_reserved() == 0 && self.session.recorder().n_events(allocator.device_id()) == 0
         })
     }
 
     fn recorded(&self) -> TapeSnapshot {
         trigger::revive();
-        let of_heap = heap::inventory_of(&self.recorder);
-        let allocators = self.allocators.iter().map(|allocator| allocator as &dyn Inventory);
-        collect_lazily(&self.recorder, allocators.chain(of_heap), self.dialect)
+        let recorder = self.session.recorder();
+        collect_lazily(recorder, self.inventories().chain(heap::inventory_of(recorder)), self.dialect)
     }
 }
 
 impl Drop for Shared {
     /// Writes the snapshot of the exit, when this reel will already be gone.
     fn drop(&mut self) {
-        if self.triggers.is_on_exit() && !self.is_bare() {
-            self.triggers.dump_at_drop(&|path| self.dump(path));
+        if self.session.triggers.is_on_exit() && !self.is_bare() {
+            self.session.triggers.dump_at_drop(&|path| self.dump(path));
         }
     }
 }
@@ -434,37 +400,28 @@ impl Builder {
         if self.devices.is_empty() {
             self = self.device(Host::new());
         }
-        let recorder = Recorder::new();
-        let asked = trigger::environment();
-        let overlay = asked.map(|asked| &asked.overlay);
-        let tape = overlay.and_then(Overlay::tape_of_reel);
-        let history = match (&self.history, overlay) {
-            (Some(history), Some(overlay)) => Some(overlay.over(history, tape.as_deref())),
-            (None, Some(overlay)) => overlay.alone(tape.as_deref()),
-            (history, None) => history.clone(),
+        let session = Session::new();
+        let history = match &self.history {
+            Some(history) => Some(session.history(history)),
+            None => session.history_alone(),
         };
         let mut allocators = Vec::with_capacity(self.devices.len());
         for (ordinal, make) in self.devices.into_iter().enumerate() {
             let id =
                 u16::try_from(ordinal).map_err(|_| Error::misuse("a reel has at most 65,536 devices"))?;
-            allocators.push(make(&recorder, id.into(), self.settings.clone()));
+            allocators.push(make(session.recorder(), id.into(), self.settings.clone()));
         }
-        let (dialect, dump_with, watch_with) = (self.dialect, self.dump_with, self.watch_with);
-        let triggers = Sets::new();
-        let shared = Shared { recorder, allocators, dialect, overlay, tape, dump_with, watch_with, triggers };
+        let shared = Shared { session, allocators, dialect: self.dialect, dump_with: self.dump_with };
         let reel = Reel { shared: Arc::new(shared) };
         watch(&reel.shared);
         if let Some(history) = &history {
-            reel.shared.record_history(history);
+            reel.shared.record(history);
         }
         if let Some(path) = self.save_on_oom {
             reel.save_on_oom(path);
         }
         self.dump_on.iter().try_for_each(|triggers| reel.dump_on(triggers))?;
-        if let Some(Err(error)) = asked.and_then(|asked| asked.triggers.as_ref()).map(|all| reel.dump_on(all))
-        {
-            notice::print(&format!("MEMREEL: {error}"));
-        }
+        reel.shared.session.dump_as_asked(|| source(&reel.shared));
         Ok(reel)
     }
 }

@@ -25,5 +25,5 @@ pub(crate) use oom::on_oom::OnFailure;
 pub(crate) use thread::install::{arm, revive};
 pub(crate) use when::armed::Source;
 pub(crate) use when::environment::environment;
-pub(crate) use when::overlay::Overlay;
+pub(crate) use when::grammar::Parsed;
 pub(crate) use when::sets::Sets;

@@ -38,7 +38,7 @@ pub(crate) struct Source {
 
 type Save = dyn Fn(&Path) -> Option<Result<()>> + Send + Sync;
 
-/// The bytes that triggers watch ([`Builder::watch_with`](crate::Builder::watch_with)).
+/// The bytes that triggers watch.
 ///
 /// ```
 /// use memreel::trigger::Levels;

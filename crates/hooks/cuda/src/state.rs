@@ -12,9 +12,10 @@ use std::{
 };
 
 use memreel::{
-    DeviceId, Reel, Result,
-    device::Simulated,
-    integrate::{self, FileSpace, Inventory, MallocReports, MarkedFrames, Refusal, Uncancelled, own_memory},
+    DeviceId, Result,
+    integrate::{
+        self, FileSpace, Inventory, MallocReports, MarkedFrames, Refusal, Session, Uncancelled, own_memory,
+    },
     ledger::Ledger,
     pickle,
     recorder::{Recorder, Recording, StackKind},
@@ -35,7 +36,7 @@ const MAX_ENTRIES: usize = 4_000_000;
 /// The recorder of this process, and what reports to it.
 #[derive(Debug)]
 pub(crate) struct State {
-    reel: Reel,
+    session: Session,
     gpus: [OnceBox<Gpu>; MAX_GPUS],
     pinned: OnceBox<Ledger>,
     heap: OnceBox<MallocReports>,
@@ -155,16 +156,9 @@ fn open() -> Option<&'static State> {
         switch_off();
         return None;
     }
-    match State::open() {
-        Ok(state) => {
-            leave_without_tape(&state);
-            _ = STATE.set(Box::new(state));
-        }
-        Err(error) => {
-            switch_off();
-            notice::print(&format!("this process is not recorded: {error}"));
-        }
-    }
+    let state = State::open();
+    leave_without_tape(&state);
+    _ = STATE.set(Box::new(state));
     STATE.get()
 }
 
@@ -201,7 +195,7 @@ fn begin_again(state: &'static State) -> Option<&'static State> {
     addresses::forget();
     state.gpus().for_each(|gpu| gpu.alive().forget_look());
     match has_room() {
-        true => state.reel.record_history(&history()),
+        true => state.session.record_history(&history()),
         false => switch_off(),
     }
     IS_FORKED.store(false, Ordering::Release);
@@ -250,30 +244,25 @@ fn has_dumps() -> bool {
 }
 
 impl State {
-    fn open() -> Result<State> {
-        // The reel has an allocator, which is never asked for memory.
-        let reel = Reel::builder()
-            .device(Simulated::new(0))
-            .history(history())
-            .dump_with(dump)
-            .watch_with(|| STATE.get().map(|state| state.totals.get()).unwrap_or_default())
-            .build()?;
-        reel.recorder().set_frame_source(MarkedFrames::new(Some(python::frames())));
+    fn open() -> State {
+        let levels = || STATE.get().map(|state| state.totals.get()).unwrap_or_default();
+        let session = Session::open(&history(), dump, levels);
+        session.recorder().set_frame_source(MarkedFrames::new(Some(python::frames())));
         python::report();
         PROCESS.store(std::process::id(), Ordering::Relaxed);
         integrate::call_in_children(in_child);
-        Ok(State {
-            reel,
+        State {
+            session,
             gpus: [const { OnceBox::new() }; MAX_GPUS],
             pinned: OnceBox::new(),
             heap: OnceBox::new(),
             n_gpus: n_gpus(),
             totals: Totals::default(),
-        })
+        }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
-        self.reel.recorder()
+        self.session.recorder()
     }
 
     /// The process's heap, which the first call makes a device.
@@ -295,7 +284,7 @@ impl State {
     /// Records a request that the device refused, and explains it.
     pub(crate) fn refused(&self, gpu: &Gpu, refusal: Refusal) {
         gpu.ledger().oom(refusal);
-        let _explained = self.reel.refused(gpu.ledger(), refusal);
+        let _explained = self.session.refused(gpu.ledger(), refusal, &dump);
     }
 
     /// The GPU of this thread's context.
