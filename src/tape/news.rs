@@ -8,7 +8,10 @@
 use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 use super::{
-    contents::{Contents, header_words, start_of},
+    contents::{
+        Contents,
+        slots::{header_words, start_of},
+    },
     layout::{BODY_BYTES, HEADER_BYTES, Kind, SLOT_BYTES, SLOT_HEADER_BYTES, SlotWord},
     notes::end_of_whole,
     read_slot::ReadSlot,
