@@ -202,7 +202,7 @@ impl PastTape {
                 slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
             let mut live = base
                 .as_ref()
-                .map_or_else(LiveState::default, |base| LiveState::of(&base.segments).with_sums(&base.sums));
+                .map_or_else(LiveState::default, |base| LiveState::of_run(&base.segments, &base.sums));
             let has_list = base.is_some();
             let n_missing = base.as_ref().map_or(0, |base| base.n_missing);
             if n_missing > 0 {
@@ -212,7 +212,7 @@ impl PastTape {
             }
             let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
             let later = Cut::whole(&chunks, after);
-            later.read().entries(tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
+            live.apply_all(later.read().entries(tables).map(|entry| (entry.event, entry.time_us)));
             let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
             let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
             let dropped = DroppedEvents { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };

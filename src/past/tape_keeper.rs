@@ -174,7 +174,7 @@ impl KeptList {
         let base = std::mem::take(&mut contents.bases).into_iter().next();
         self.folded = base.as_ref().map_or(0, |base| base.until);
         self.live =
-            base.map_or_else(LiveState::default, |base| LiveState::of(&base.segments).with_sums(&base.sums));
+            base.map_or_else(LiveState::default, |base| LiveState::of_run(&base.segments, &base.sums));
         self.begun = begun;
     }
 
@@ -187,7 +187,7 @@ impl KeptList {
         let chunks: Vec<Arc<Chunk>> =
             contents.chunks.iter().map(|chunk| Arc::new(chunk_of(chunk.events.iter().map(known)))).collect();
         let cut = Cut { until: due, ..Cut::whole(&chunks, self.folded) };
-        cut.read().entries(&tables).for_each(|entry| self.live.apply(&entry.event, entry.time_us));
+        self.live.apply_all(cut.read().entries(&tables).map(|entry| (entry.event, entry.time_us)));
         self.folded = self.folded.max(due);
     }
 }

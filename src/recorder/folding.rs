@@ -47,7 +47,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
             match (0..READS).find_map(read) {
                 Some(Some(base)) => {
                     cut.after = base.until;
-                    Box::new(LiveState::of(&base.segments).with_sums(&base.sums))
+                    Box::new(LiveState::of_run(&base.segments, &base.sums))
                 }
                 // It left before it wrote one.
                 Some(None) => Box::default(),
@@ -64,7 +64,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
     let contexts = lock(&shared.contexts).all();
     let tables = LogTables { contexts, scale: shared.clock.scale() };
     let log = cut.read();
-    log.entries(&tables).for_each(|entry| live.apply(&entry.event, entry.time_us));
+    live.apply_all(log.entries(&tables).map(|entry| (entry.event, entry.time_us)));
     drop(log);
     let base =
         in_file::write(&file, device, (&live.inventory(), &live.sums()), (until, until), fold.n_missing);

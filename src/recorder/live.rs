@@ -50,7 +50,36 @@ impl LiveSegment {
 impl LiveState {
     /// Takes over segments with their blocks.
     pub(crate) fn of(segments: &[InventorySegment]) -> LiveState {
+        let mut live = LiveState::without_sums(segments);
+        if live.segments.is_empty() {
+            live.is_loose = !live.blocks.is_empty();
+            let LiveState { blocks, kinds, .. } = &mut live;
+            blocks.values_mut().for_each(|block| kinds.change(block, |kind| kind.counted = Counted::Live));
+            live.sums =
+                Sums::of_before(live.blocks.values().map(|block| (block.stack, block.requested_bytes)));
+        }
+        live
+    }
+
+    /// Takes over segments with their blocks, and what was allocated before.
+    pub(crate) fn of_run(segments: &[InventorySegment], run: &RunSums) -> LiveState {
+        if run.stacks.is_empty() {
+            return LiveState::of(segments);
+        }
+        let mut live = LiveState::without_sums(segments);
+        live.is_loose = live.segments.is_empty();
+        live.sums = Sums::of_run(run);
+        let LiveState { blocks, kinds, sums, .. } = &mut live;
+        for block in blocks.values_mut() {
+            let counted = sums.hold_again(block.stack, block.requested_bytes);
+            kinds.change(block, |kind| kind.counted = counted);
+        }
+        live
+    }
+
+    fn without_sums(segments: &[InventorySegment]) -> LiveState {
         let mut live = LiveState::default();
+        live.blocks.reserve(segments.iter().map(|segment| segment.blocks.len()).sum());
         for segment in segments {
             let InventorySegment {
                 address, size_bytes: bytes, stream, kind, pool, is_expandable, stack, ..
@@ -71,32 +100,26 @@ impl LiveState {
                     .insert(block.address.0, live.kinds.block(block.requested_bytes, block.stack, kind));
             }
         }
-        if live.segments.is_empty() {
-            live.is_loose = !live.blocks.is_empty();
-            let LiveState { blocks, kinds, .. } = &mut live;
-            blocks.values_mut().for_each(|block| kinds.change(block, |kind| kind.counted = Counted::Live));
-            live.sums =
-                Sums::of_before(live.blocks.values().map(|block| (block.stack, block.requested_bytes)));
-        }
         live
-    }
-
-    /// Takes over what was allocated before, with the blocks that there are.
-    pub(crate) fn with_sums(mut self, run: &RunSums) -> LiveState {
-        if !run.stacks.is_empty() {
-            self.is_loose |= self.segments.is_empty();
-            self.sums = Sums::of_run(run);
-            for block in self.blocks.values_mut() {
-                let counted = self.sums.hold_again(block.stack, block.requested_bytes);
-                self.kinds.change(block, |kind| kind.counted = counted);
-            }
-        }
-        self
     }
 
     /// Returns what was allocated with each stack; nothing of a device with segments, whose blocks are in the events.
     pub(crate) fn sums(&self) -> RunSums {
         if self.has_segments() { RunSums::default() } else { self.sums.run() }
+    }
+
+    /// Applies events, each with its time as in [`LiveState::apply`].
+    pub(crate) fn apply_all(&mut self, events: impl Iterator<Item = (Event, u64)>) {
+        let mut events = events.peekable();
+        while let Some((event, time_us)) = events.next() {
+            // Half of a heap's events: the block leaves with the next one.
+            let ends = |(next, _): &(Event, u64)| {
+                next.action == Action::FreeCompleted && next.address == event.address
+            };
+            if event.action != Action::FreeRequested || !events.peek().is_some_and(ends) {
+                self.apply(&event, time_us);
+            }
+        }
     }
 
     /// Applies an event of a time, which is in microseconds since the Unix epoch.
@@ -295,6 +318,7 @@ impl LiveSegment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::testing::random::Random;
     use memreel_snapshot::words::StackSum;
 
     fn event(action: Action, at: u64, size_bytes: u64) -> Event {
@@ -337,7 +361,7 @@ mod tests {
             bytes_at_peak: at_peak[1],
         };
         assert_eq!(live.sums().stacks, [sum([110], [4, 240], 130, [2, 130])]);
-        let mut again = LiveState::of(&live.inventory()).with_sums(&live.sums());
+        let mut again = LiveState::of_run(&live.inventory(), &live.sums());
         assert_eq!(again.sums(), live.sums());
         apply(&mut again, Action::Alloc, 0x30, 21);
         assert_eq!(again.sums().stacks, [sum([131], [5, 261], 131, [3, 131])]);
@@ -366,7 +390,7 @@ mod tests {
             .stacks
             .iter_mut()
             .for_each(|sum| (sum.live_bytes, sum.n_at_peak, sum.bytes_at_peak) = (0, 0, 0));
-        let mut again = LiveState::of(&live.inventory()).with_sums(&before);
+        let mut again = LiveState::of_run(&live.inventory(), &before);
         apply(&mut again, Action::Alloc, 0x20, 30);
         let run = again.sums();
         assert_eq!((run.stacks[0].peak_bytes, run.peak_us), (130, None));
@@ -420,10 +444,30 @@ mod tests {
         for action in [Action::Alloc, Action::FreeRequested, Action::FreeCompleted] {
             apply(&mut live, action, 0x10000, 200);
             assert!(!live.has_segments(), "{action:?}");
-            let again = LiveState::of(&live.inventory()).with_sums(&live.sums());
+            let again = LiveState::of_run(&live.inventory(), &live.sums());
             assert!(!again.has_segments(), "{action:?}");
         }
         assert!(live.inventory().is_empty());
+    }
+
+    /// Also frees that are requested and never completed, or completed for another block.
+    #[test]
+    fn events_together_are_events_one_by_one() {
+        let actions = [Action::Alloc, Action::FreeRequested, Action::FreeCompleted, Action::Oom];
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let events: Vec<(Event, u64)> = (0..60)
+                .map(|time_us| {
+                    let action = actions[random.index(actions.len())];
+                    (event(action, 0x10 * random.below(3), 1 + random.below(9)), time_us)
+                })
+                .collect();
+            let (mut together, mut one_by_one) = (LiveState::default(), LiveState::default());
+            together.apply_all(events.iter().copied());
+            events.iter().for_each(|(event, time_us)| one_by_one.apply(event, *time_us));
+            assert_eq!(together.inventory(), one_by_one.inventory(), "{seed}");
+            assert_eq!(together.sums(), one_by_one.sums(), "{seed}");
+        }
     }
 
     #[test]

@@ -143,6 +143,8 @@ struct Walk {
     lives: Vec<OwnedLife>,
     /// By address, the last life.
     last: SeededMap<u64, u32>,
+    /// The address of the latest event of a block, and its last life: a heap's free is requested and completed in turn.
+    latest: Option<(u64, u32)>,
     /// Of each event, the life that it is about; of others than those of blocks, and of contradictions, none.
     life_of: Vec<u32>,
     times_us: Vec<i64>,
@@ -186,6 +188,7 @@ impl Walk {
         before.into_iter().for_each(|before| self.lives[before as usize].until = number + 1);
         let displaced = before.unwrap_or(NONE);
         self.lives.push(OwnedLife { from: number + 1, until: NONE, displaced, is_wanted: displaced != NONE });
+        self.latest = Some((address, life));
         // What a displaced block had is not known here: both are kept.
         before.into_iter().for_each(|before| self.lives[before as usize].is_wanted = true);
         (life, bytes)
@@ -193,8 +196,12 @@ impl Walk {
 
     /// Returns the life that a free is about: without one, of a block from before the events.
     fn freed(&mut self, address: u64, bytes: i128) -> u32 {
-        match self.last.get(&address).copied() {
-            Some(life) if self.lives[life as usize].until == NONE => life,
+        let latest = self.latest.filter(|(at, _)| *at == address).map(|(_, life)| life);
+        match latest.or_else(|| self.last.get(&address).copied()) {
+            Some(life) if self.lives[life as usize].until == NONE => {
+                self.latest = Some((address, life));
+                life
+            }
             // A contradiction remains one.
             Some(life) => {
                 self.lives[life as usize].is_wanted = true;
@@ -203,6 +210,7 @@ impl Walk {
             None => {
                 let life = self.number();
                 self.last.insert(address, life);
+                self.latest = Some((address, life));
                 self.lives.push(OwnedLife { from: 0, until: NONE, displaced: NONE, is_wanted: true });
                 self.freed_before = self.freed_before.saturating_add(bytes);
                 life
