@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use crate::{
     cache::{Cache, Part},
-    pages,
+    outside, pages,
     tools::Tools,
 };
 
@@ -28,10 +28,7 @@ pub(crate) struct Checkout {
 
 impl Checkout {
     pub(crate) fn open() -> Result<Checkout, String> {
-        // `cargo run` names the package's folder; a target folder that two clones share has one program for both.
-        let package = env::var_os("CARGO_MANIFEST_DIR")
-            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-        let root = package.ancestors().nth(2).ok_or("xtask is not in the workspace")?.to_owned();
+        let root = outside::folder().ancestors().nth(2).ok_or("xtask is not in the workspace")?.to_owned();
         let shell = Shell::new().map_err(|error| error.to_string())?;
         shell.change_dir(&root);
         // A clone is built once here; what later builds would reuse costs time and room.

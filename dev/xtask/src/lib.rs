@@ -8,6 +8,7 @@ mod checkout;
 mod gate;
 mod inputs;
 mod new_command;
+mod outside;
 pub mod pages;
 mod processor;
 mod steps;
@@ -47,6 +48,9 @@ enum New {
 /// Runs the task that the command line names.
 #[must_use]
 pub fn run() -> ExitCode {
+    if let Some(status) = outside::run() {
+        return status;
+    }
     let done = match Arguments::parse().task {
         Task::Gate(options) => return gate::run(&options),
         Task::Pages => Checkout::open().map_err(Into::into).and_then(|checkout| checkout.make_pages()),

@@ -212,7 +212,7 @@ fn features(checkout: &Checkout) -> Ended {
     if has(checkout, "python3") {
         cmd!(shell, "cargo check --quiet -p memreel-python --no-default-features").run()?;
     }
-    cmd!(shell, "cargo test --quiet -p memreel --features {OF_LIBRARY} --test allocator_api2").run()?;
+    cmd!(shell, "cargo test --quiet -p memreel --features {OF_LIBRARY} --test foreign_allocators").run()?;
     Ok(Outcome::Passed)
 }
 

@@ -100,3 +100,24 @@ fn copy_with_times(from: &Path, to: &Path) -> io::Result<u64> {
     fs::File::open(to)?.set_modified(fs::metadata(from)?.modified()?)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is named like a third party's crate is not kept, and neither is anything that depends on that crate.
+    #[test]
+    fn nothing_of_the_workspace_is_named_like_a_third_party() {
+        let shell = Shell::new().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        shell.change_dir(root);
+        let own = Artefacts::new(&shell).own;
+        for workspace in WORKSPACES {
+            let lock = fs::read_to_string(root.join(workspace).with_file_name("Cargo.lock")).unwrap();
+            let packages = lock.split("[[package]]").filter(|package| package.contains("source = "));
+            let names = packages.filter_map(|package| package.split('"').nth(1)).map(crate_name);
+            let both: BTreeSet<String> = names.filter(|name| own.contains(name)).collect();
+            assert!(both.is_empty(), "{workspace}: {both:?}");
+        }
+    }
+}
