@@ -210,14 +210,11 @@
 // Rooms that need Linux are not compiled elsewhere, where memreel only reads; docs/windows.md lists them.
 mod process;
 pub mod device;
-#[cfg(not(loom))]
 mod tape;
 mod stack;
-#[cfg_attr(loom, allow(dead_code, reason = "no tape names words"))]
 mod python;
 pub mod recorder;
 pub mod ledger;
-#[cfg(not(loom))]
 mod past;
 #[cfg(target_os = "linux")]
 mod heap;
@@ -256,13 +253,12 @@ pub use memreel_snapshot::{
 
 #[doc(inline)]
 pub use crate::allocator::{Allocation, CachingAllocator, Settings};
-#[cfg(not(loom))]
 #[doc(inline)]
 pub use crate::collect::{PackedTape, Recovered, RunNames, TapeProcess};
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 #[doc(inline)]
 pub use crate::past::{Onlooker, SpaceMaker, TapeKeeper};
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 #[doc(inline)]
 pub use crate::reel::{
     follower::{FollowedDevice, Follower, LiveSums},

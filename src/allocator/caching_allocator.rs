@@ -12,7 +12,7 @@ use super::{
     summary::MemorySummary,
     tally::Tally,
 };
-use crate::{device::Device, recorder::Track};
+use crate::{device::Device, process::fork, recorder::Track};
 use memreel_snapshot::words::{DeviceId, Error, OutOfMemory, PoolId, Result, StackId, StreamId};
 
 /// Allocates memory of one device, caches what is freed, and records events.
@@ -65,8 +65,7 @@ impl CachingAllocator {
     ) -> CachingAllocator {
         let device: Arc<dyn Device> = Arc::new(device);
         let shared = Arc::new(Shared::new(device, track, settings));
-        #[cfg(not(loom))]
-        crate::process::fork::register(crate::process::fork::Level::Allocator, &shared);
+        fork::register(fork::Level::Allocator, &shared);
         CachingAllocator { shared }
     }
 
@@ -185,7 +184,7 @@ impl CachingAllocator {
     /// Registers an observer that is called for every failed request. Observers
     /// are called in the order of their registration.
     pub fn on_oom(&self, observer: impl Fn(&mut OutOfMemory) + Send + Sync + 'static) {
-        self.shared.oom_observers().push(Arc::new(observer));
+        self.shared.oom_observers.add(Arc::new(observer));
     }
 
     /// Returns the id under which the device's events are recorded.

@@ -1,95 +1,78 @@
 //! Growth: the core, locked by the one thread that takes memory from the device or returns it.
 //!
-//! A call of a device can take long: it may wait for work that is queued on a GPU, and that work may wait for a
-//! thread that frees or allocates a block. So no such call is made under the core's lock. Two locks share the work:
-//!
-//! - The *core's lock* protects every field of [`Core`]. Requests that a free block satisfies, frees, statistics and
-//!   snapshots need only this lock.
-//! - The *turn* is taken first, by a thread that may have to call the device. It is held during the whole search for
-//!   new memory, and while cached memory is given back. So a request that finds the device full has already waited for
-//!   memory that another thread was returning.
-//!
-//! The holder of the turn has both locks. [`Growth::unlocked`] releases the core's lock for one call of the device.
-//! Meanwhile the core is valid and agrees with the recorded events. Other threads may take free blocks and complete
-//! frees, so afterwards every number of a free block is stale. Only the holder of the turn erases pools, changes the
-//! unmapped pieces of reserved ranges, and gives back what [`Supply`](super::supply::Supply) has released.
+//! The holder of the turn ([`turn`]) has both locks, and the turn is held during the whole search for new memory, and while
+//! cached memory is given back. During a call of the device ([`Growth::unlocked`]) the core is valid and agrees with the
+//! recorded events. Other threads may take free blocks and complete frees, so afterwards every number of a free block is stale.
+//! Only the holder of the turn erases pools, changes the unmapped pieces of reserved ranges, and gives back what
+//! [`Supply`](super::supply::Supply) has released.
 #![forbid(unsafe_code)]
 
-use std::ops::{Deref, DerefMut};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::MutexGuard,
+};
 
 use super::{
     block::Block,
     core::{Core, LARGE, Request, SMALL},
     ids::BlockId,
+    tally::Tally,
 };
-use crate::{
-    device::{Device, Mark},
-    process::sync::{Mutex, MutexGuard, lock},
-};
+use crate::device::{Device, Mark};
+use memreel_lockfree::turn::{self, Turn};
 use memreel_snapshot::words::{Action, Address, Error, Event, OutOfMemory, PoolId, Result};
 
 /// The core, locked by the thread that has the turn to call the device.
 pub(super) struct Growth<'a> {
-    /// `None` only during a call of the device.
-    core: Option<MutexGuard<'a, Core>>,
-    mutex: &'a Mutex<Core>,
+    held: turn::Growth<'a, Core>,
     device: &'a dyn Device,
-    /// Whether another thread may have changed the free blocks since the last search.
-    is_stale: bool,
-    /// Whether a call of the device waits for [`Core::awaited`].
-    is_waiting: bool,
-    /// The last field: the core's lock is released first.
-    _turn: MutexGuard<'a, ()>,
+}
+
+impl turn::Core for Core {
+    /// Every alloc and every completed free of another thread changes this tally.
+    type Version = Tally;
+    type Mark = Mark;
+
+    fn version(&self) -> Tally {
+        self.stats.active
+    }
+
+    fn awaited(&mut self) -> &mut Option<Mark> {
+        &mut self.awaited
+    }
 }
 
 impl Deref for Growth<'_> {
     type Target = Core;
 
     fn deref(&self) -> &Core {
-        self.core.as_deref().expect("the core is locked except during a call of the device")
+        &self.held
     }
 }
 
 impl DerefMut for Growth<'_> {
     fn deref_mut(&mut self) -> &mut Core {
-        self.core.as_deref_mut().expect("the core is locked except during a call of the device")
-    }
-}
-
-impl Drop for Growth<'_> {
-    fn drop(&mut self) {
-        // The device panicked while this thread waited for a mark.
-        if self.is_waiting {
-            lock(self.mutex).awaited = None;
-        }
+        &mut self.held
     }
 }
 
 impl<'a> Growth<'a> {
     /// Waits for the turn, then for the core's lock. The caller holds neither.
-    pub(super) fn new(turn: &'a Mutex<()>, mutex: &'a Mutex<Core>, device: &'a dyn Device) -> Growth<'a> {
-        let turn = lock(turn);
-        let core = Some(lock(mutex));
-        let mut growth = Growth { core, mutex, device, is_stale: true, is_waiting: false, _turn: turn };
+    pub(super) fn new(turn: &'a Turn<Core>, device: &'a dyn Device) -> Growth<'a> {
+        let mut growth = Growth { held: turn.grow(), device };
         // Memory is left over only if the device panicked.
         growth.give_back();
         growth
     }
 
     /// Passes the turn on and returns the core, still locked.
-    pub(super) fn into_core(mut self) -> MutexGuard<'a, Core> {
-        self.core.take().unwrap_or_else(|| lock(self.mutex))
+    pub(super) fn into_core(self) -> MutexGuard<'a, Core> {
+        self.held.into_core()
     }
 
     /// Releases the core's lock for a call of the device.
     pub(super) fn unlocked<T>(&mut self, call: impl FnOnce(&dyn Device) -> T) -> T {
-        let before = self.stats.active;
-        self.core = None;
-        let answer = call(self.device);
-        self.core = Some(lock(self.mutex));
-        // Every alloc and every completed free of another thread changes this tally.
-        self.is_stale |= before != self.stats.active;
-        answer
+        self.held.unlocked(|| call(self.device))
     }
 
     /// Returns the memory that the core has released to the device.
@@ -101,10 +84,7 @@ impl<'a> Growth<'a> {
 
     /// Waits until a stream has passed a mark. Other threads do not forget the mark meanwhile.
     pub(super) fn wait(&mut self, mark: Mark) -> Result<()> {
-        (self.awaited, self.is_waiting) = (Some(mark), true);
-        let waits = self.unlocked(|device| device.wait(mark));
-        (self.awaited, self.is_waiting) = (None, false);
-        waits
+        self.held.wait(mark, || self.device.wait(mark))
     }
 
     /// Finds memory for a request that no free block satisfied. The returned request names the pool of the block.
@@ -145,7 +125,7 @@ impl<'a> Growth<'a> {
     /// Searches the free blocks again if another thread may have changed them. A single-threaded program makes no
     /// second search, because PyTorch makes none after it has released its cache.
     fn search_again(&mut self, request: &Request) -> Option<BlockId> {
-        if std::mem::take(&mut self.is_stale) { self.search(request) } else { None }
+        if self.held.take_stale() { self.search(request) } else { None }
     }
 
     /// Takes new memory for a request, as one block that is not in a pool;

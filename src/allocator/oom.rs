@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::process::sync::{ReentryGuard, thread_local};
+use memreel_lockfree::sync::ReentryGuard;
 use memreel_snapshot::words::OutOfMemory;
 
 /// A function that is called when a request has failed, before the error is returned.

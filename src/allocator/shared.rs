@@ -1,7 +1,7 @@
 //! The state that an allocator's handles and its allocations share: device, track, and the core with its locks.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use super::{
     core::{Core, Grant, Request},
@@ -10,33 +10,26 @@ use super::{
     oom::{self, OomObserver},
     settings::Settings,
 };
-#[cfg(not(loom))]
-use crate::process::fork;
-use crate::{
-    device::Device,
-    process::sync::{Mutex, MutexGuard, lock},
-    recorder::Track,
-};
+use crate::{device::Device, process::fork, recorder::Track};
+use memreel_lockfree::{observers::Observers, turn::Turn};
 use memreel_snapshot::words::{Error, PoolId, Result, StackId, StreamId, torch};
 
 /// The state of one allocator. It is dropped with the last handle, which is an allocator or an allocation.
 pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) track: Track,
-    core: Mutex<Core>,
-    /// Taken before the core's lock by a thread that may have to call the device; see [`Growth`].
-    turn: Mutex<()>,
-    oom_observers: Mutex<Vec<Arc<OomObserver>>>,
+    /// The core, and the turn of a thread that may have to call the device; see [`Growth`].
+    turn: Turn<Core>,
+    pub(super) oom_observers: Observers<OomObserver>,
 }
 
 impl Shared {
     pub(super) fn new(device: Arc<dyn Device>, track: &Track, settings: Settings) -> Shared {
         Shared {
-            core: Mutex::new(Core::new(device.clone(), track.clone(), settings)),
-            turn: Mutex::new(()),
+            turn: Turn::new(Core::new(device.clone(), track.clone(), settings)),
             track: track.clone(),
             device,
-            oom_observers: Mutex::default(),
+            oom_observers: Observers::default(),
         }
     }
 
@@ -89,10 +82,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn oom_observers(&self) -> MutexGuard<'_, Vec<Arc<OomObserver>>> {
-        lock(&self.oom_observers)
-    }
-
     #[cold]
     fn notify_observers(&self, error: Error) -> Error {
         let Some(figures) = error.out_of_memory() else { return error };
@@ -100,20 +89,17 @@ impl Shared {
         // An observer's own request may fail too; notifying the observers of
         // that failure would not end.
         let Some(_guard) = oom::enter_notification() else { return error };
-        let observers = self.oom_observers().clone();
-        observers.iter().for_each(|observer| observer(&mut figures));
+        self.oom_observers.each(|observer| observer(&mut figures));
         Error::from_out_of_memory(figures)
     }
 
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
-        // A panic under the lock would be a bug in the core. Its blocks should
-        // still be freed, so a poisoned lock is not an error.
-        lock(&self.core)
+        self.turn.core()
     }
 
     /// Waits until no other thread calls the device for this allocator, then locks the core.
     pub(super) fn growth(&self) -> Growth<'_> {
-        Growth::new(&self.turn, &self.core, &*self.device)
+        Growth::new(&self.turn, &*self.device)
     }
 
     pub(super) fn free(&self, id: BlockId, allocated: StackId) -> Result<()> {
@@ -122,13 +108,11 @@ impl Shared {
     }
 }
 
-#[cfg(not(loom))]
-impl fork::Part for Shared {
+impl fork::Part<fork::Forking> for Shared {
     fn hold(self: Arc<Shared>, held: &mut fork::Held) {
-        // A thread that calls the device has its turn, and its changes to the core are not complete.
-        held.lock(&self, |shared| &shared.turn, |_, _| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.core, |_, _| {}, |_, _| {});
-        held.lock(&self, |shared| &shared.oom_observers, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| shared.turn.locks().0, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| shared.turn.locks().1, |_, _| {}, |_, _| {});
+        held.lock(&self, |shared| shared.oom_observers.mutex(), |_, _| {}, |_, _| {});
     }
 }
 

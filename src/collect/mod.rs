@@ -10,7 +10,6 @@ use rustc_hash::FxHashMap;
 
 mod completed;
 mod page_runs;
-#[cfg(not(loom))]
 mod recovered;
 mod take;
 mod tape_snapshot;
@@ -27,9 +26,8 @@ use take::{Take, Taking, open_empty, recorded};
 use tape_snapshot::{EntryShapes, NamedStacks};
 
 pub use completed::Completed;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) use recovered::snapshot_of;
-#[cfg(not(loom))]
 pub use recovered::{PackedTape, Recovered, RunNames, TapeProcess};
 pub use tape_snapshot::TapeSnapshot;
 
@@ -160,7 +158,7 @@ fn snapshot_of_takes(
     // Inventories may come in any order; a file has its devices in theirs.
     collector.snapshot.segments.sort_by_key(|segment| segment.device);
     collector.annotations(&facts);
-    let n_lost = takes.iter().map(|take| take.log.n_lost).sum();
+    let n_lost = takes.iter().map(|take| take.log.n_lost()).sum();
     collector.top(settings, &facts, n_lost);
     RecordedSettings::store(&mut collector.snapshot, &recorded(&facts, &takes));
     collector.allocated(&takes);

@@ -30,7 +30,7 @@ pub(super) fn segments(live: Vec<InventorySegment>, log: &mut Log) -> Vec<Invent
         };
         runs.add(span.address, span.bytes);
     }
-    let begins_empty = log.n_lost == 0 && i64::try_from(blocks.len()) == Ok(n_allocated);
+    let begins_empty = log.n_lost() == 0 && i64::try_from(blocks.len()) == Ok(n_allocated);
     let mut segments = tiled(&runs.joined(), &blocks);
     if begins_empty {
         name(&mut segments, log);

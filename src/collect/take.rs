@@ -57,7 +57,7 @@ impl Take {
         });
         let cut = seen.unwrap_or_else(|| events.cut());
         // Outside the inventory's lock: a cut is a list of chunks, a log a million events.
-        let mut log = cut.read();
+        let mut log = Log::of(cut);
         let segments = match inventory.has_segments() {
             true => segments,
             false => page_runs::segments(segments, &mut log),
@@ -76,7 +76,7 @@ pub(super) fn open_empty(takes: &mut [Take]) {
         && let Some(first) = takes.first_mut()
         && let Some(cut) = first.with_snapshot.take()
     {
-        first.log = cut.read();
+        first.log = Log::of(cut);
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn recorded(facts: &Facts, takes: &[Take]) -> Vec<(DeviceId, Recorded
     for take in takes {
         let sample_bytes = take.sample_bytes.unwrap_or(history.sample_bytes());
         let (n_lost, most_bytes, is_sample) = devices.entry(take.device).or_insert((0, 0, true));
-        *n_lost += take.log.n_lost;
+        *n_lost += take.log.n_lost();
         *most_bytes = sample_bytes.max(*most_bytes);
         *is_sample &= take.is_sample;
     }

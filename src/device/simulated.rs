@@ -10,7 +10,6 @@ use super::{
     places::{ALIGNMENT_BYTES, Places},
     playback::{Deed, Playback, Played, RangeOwner},
 };
-#[cfg(not(loom))]
 use crate::process::fork;
 use memreel_snapshot::words::{Address, Error, Result, StreamId};
 
@@ -73,7 +72,6 @@ impl Simulated {
     #[must_use]
     pub fn new(total_bytes: u64) -> Simulated {
         let state = Arc::new(Mutex::new(State::new()));
-        #[cfg(not(loom))]
         fork::register(fork::Level::Device, &state);
         Simulated { total_bytes, state }
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::process::ahead;
+use memreel_lockfree::heap::{self, Block, Inserted};
 use memreel_snapshot::words::StackId;
 
 /// A recorded block that is live.
@@ -13,9 +14,14 @@ pub(super) struct LiveBlock {
     pub(super) stack: StackId,
 }
 
-impl LiveBlock {
-    /// Returns the end address. A block of 0 bytes still occupies its address.
-    pub(super) fn end(self) -> u64 {
+impl Block for LiveBlock {
+    #[inline]
+    fn address(self) -> u64 {
+        self.address
+    }
+
+    #[inline]
+    fn end(self) -> u64 {
         self.address.saturating_add(self.bytes.max(1))
     }
 }
@@ -23,7 +29,7 @@ impl LiveBlock {
 /// A slot of the table: a block or nothing. The address is negated, because leak checkers (LeakSanitizer) take anything
 /// that looks like a pointer for one, and would then find no leaked block in the program.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+struct Slot {
     /// 0 if there is no block.
     negated: u64,
     /// [`Slot::LARGE`] if the size is among the [`LargeSizes`].
@@ -32,7 +38,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) const EMPTY: Slot = Slot { negated: 0, bytes: 0, stack: StackId::NONE };
+    const EMPTY: Slot = Slot { negated: 0, bytes: 0, stack: StackId::NONE };
     /// Stands for this size and all larger ones.
     const LARGE: u32 = u32::MAX;
 
@@ -51,7 +57,7 @@ impl Slot {
     }
 
     #[inline]
-    pub(super) fn block(self, large: &LargeSizes) -> Option<LiveBlock> {
+    fn block(self, large: &LargeSizes) -> Option<LiveBlock> {
         let bytes = if self.is_large() { large.of(self) } else { u64::from(self.bytes) };
         (self.negated != 0).then(|| LiveBlock { address: self.address(), bytes, stack: self.stack })
     }
@@ -59,7 +65,7 @@ impl Slot {
 
 /// The sizes that slots have no room for, with the negated addresses of their blocks. Few blocks are so large.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LargeSizes(Vec<(u64, u64)>);
+struct LargeSizes(Vec<(u64, u64)>);
 
 impl LargeSizes {
     #[cold]
@@ -90,72 +96,17 @@ pub(super) struct Blocks {
     n_bytes: u64,
 }
 
-/// The outcome of an insertion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Inserted {
-    New,
-    /// A block was at this address; its free was not reported.
-    Replaced(LiveBlock),
-    /// There is no memory for a larger table.
-    NoRoom,
+/// A copy of a shard's blocks.
+#[derive(Debug, Default)]
+pub(super) struct Copied {
+    /// Memory for slots that was written before.
+    room: Vec<Slot>,
+    n_slots: usize,
+    large: LargeSizes,
 }
 
 impl Blocks {
     const FIRST_SLOTS: usize = 64;
-
-    /// Adds a block.
-    #[inline]
-    pub(super) fn insert(&mut self, block: LiveBlock) -> Inserted {
-        if (self.n_live + 1) * 3 > self.slots.len() * 2 && !self.grow() {
-            return Inserted::NoRoom;
-        }
-        let new = Slot::of(block);
-        if new.is_large() && self.large.0.try_reserve(1).is_err() {
-            return Inserted::NoRoom;
-        }
-        let slot = self.slot_of(block.address);
-        self.load_ahead(block.address);
-        let before = self.take(slot);
-        self.slots[slot] = new;
-        if new.is_large() {
-            self.large.0.push((new.negated, block.bytes));
-        }
-        self.n_bytes = self.n_bytes.wrapping_add(block.bytes);
-        if let Some(before) = before {
-            return Inserted::Replaced(before);
-        }
-        self.n_live += 1;
-        Inserted::New
-    }
-
-    /// Removes the block at an address and returns it.
-    #[inline]
-    pub(super) fn remove(&mut self, address: u64) -> Option<LiveBlock> {
-        if self.n_live == 0 {
-            return None;
-        }
-        let mut hole = self.slot_of(address);
-        self.load_ahead(address);
-        let removed = self.take(hole)?;
-        self.n_live -= 1;
-        // The blocks after it move up, unless their own slot is between the hole and their place.
-        let last = self.slots.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & last;
-            let slot = self.slots[at];
-            if slot.address() == 0 {
-                break;
-            }
-            let home = self.home_of(slot.address());
-            if at.wrapping_sub(home) & last >= at.wrapping_sub(hole) & last {
-                self.slots[hole] = slot;
-                hole = at;
-            }
-        }
-        self.slots[hole] = Slot::EMPTY;
-        Some(removed)
-    }
 
     /// Returns the block of a slot, which will have another one, or none.
     #[inline]
@@ -169,11 +120,6 @@ impl Blocks {
         Some(block)
     }
 
-    /// Returns the block at an address.
-    pub(super) fn get(&self, address: u64) -> Option<LiveBlock> {
-        if self.n_live == 0 { None } else { self.slots[self.slot_of(address)].block(&self.large) }
-    }
-
     pub(super) fn len(&self) -> usize {
         self.n_live
     }
@@ -181,16 +127,6 @@ impl Blocks {
     /// Returns the bytes of all blocks.
     pub(super) fn n_bytes(&self) -> u64 {
         self.n_bytes
-    }
-
-    /// Returns all slots, including empty ones.
-    pub(super) fn slots(&self) -> &[Slot] {
-        &self.slots
-    }
-
-    /// Returns the sizes that the slots have no room for.
-    pub(super) fn large(&self) -> &LargeSizes {
-        &self.large
     }
 
     /// Iterates over all blocks, in no order.
@@ -214,7 +150,7 @@ impl Blocks {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the low bits are the slot")]
     fn home_of(&self, address: u64) -> usize {
-        // Another factor than that of `mixed`, by which the shard was chosen.
+        // Another factor than that of `memreel_lockfree::heap::mixed`, by which the shard was chosen.
         let group = (address / GROUP_BYTES).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
         (group << 3 | address >> 5 & 7) as usize & (self.slots.len() - 1)
     }
@@ -246,15 +182,89 @@ impl Blocks {
     }
 }
 
-/// Returns the bits of an address spread over a word; multiples of 16 differ in their high bits.
-#[inline]
-pub(super) fn mixed(address: u64) -> u64 {
-    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+impl heap::Blocks for Blocks {
+    type Block = LiveBlock;
+    type Copied = Copied;
+
+    #[inline]
+    fn insert(&mut self, block: LiveBlock) -> Inserted<LiveBlock> {
+        if (self.n_live + 1) * 3 > self.slots.len() * 2 && !self.grow() {
+            return Inserted::NoRoom;
+        }
+        let new = Slot::of(block);
+        if new.is_large() && self.large.0.try_reserve(1).is_err() {
+            return Inserted::NoRoom;
+        }
+        let slot = self.slot_of(block.address);
+        self.load_ahead(block.address);
+        let before = self.take(slot);
+        self.slots[slot] = new;
+        if new.is_large() {
+            self.large.0.push((new.negated, block.bytes));
+        }
+        self.n_bytes = self.n_bytes.wrapping_add(block.bytes);
+        if let Some(before) = before {
+            return Inserted::Replaced(before);
+        }
+        self.n_live += 1;
+        Inserted::New
+    }
+
+    #[inline]
+    fn remove(&mut self, address: u64) -> Option<LiveBlock> {
+        if self.n_live == 0 {
+            return None;
+        }
+        let mut hole = self.slot_of(address);
+        self.load_ahead(address);
+        let removed = self.take(hole)?;
+        self.n_live -= 1;
+        // The blocks after it move up, unless their own slot is between the hole and their place.
+        let last = self.slots.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & last;
+            let slot = self.slots[at];
+            if slot.address() == 0 {
+                break;
+            }
+            let home = self.home_of(slot.address());
+            if at.wrapping_sub(home) & last >= at.wrapping_sub(hole) & last {
+                self.slots[hole] = slot;
+                hole = at;
+            }
+        }
+        self.slots[hole] = Slot::EMPTY;
+        Some(removed)
+    }
+
+    fn get(&self, address: u64) -> Option<LiveBlock> {
+        if self.n_live == 0 { None } else { self.slots[self.slot_of(address)].block(&self.large) }
+    }
+
+    fn copy_to(&self, copied: &mut Copied) -> Result<(), usize> {
+        let Some(room) = copied.room.get_mut(..self.slots.len()) else { return Err(self.slots.len()) };
+        room.copy_from_slice(&self.slots);
+        copied.large.clone_from(&self.large);
+        copied.n_slots = self.slots.len();
+        Ok(())
+    }
+
+    fn make_room(copied: &mut Copied, n_slots: usize) {
+        copied.room.clear();
+        copied.room.resize(n_slots, Slot::EMPTY);
+    }
+
+    fn copied(copied: &Copied) -> impl Iterator<Item = LiveBlock> {
+        copied.room[..copied.n_slots].iter().filter_map(|slot| slot.block(&copied.large))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use memreel_lockfree::heap::{Blocks as _, ShardBlocks, ShardCopy};
 
     use super::*;
     use crate::process::testing::random::Random;
@@ -285,5 +295,45 @@ mod tests {
             all.sort_by_key(|block| block.address);
             assert!(all.into_iter().eq(oracle.into_values()));
         }
+    }
+
+    fn copied(shard: &mut ShardBlocks<Blocks>) -> BTreeMap<u64, u64> {
+        let mut copy = ShardCopy::default();
+        let Err(n_slots) = shard.copy_to(&mut copy) else { return BTreeMap::new() };
+        copy.make_room(n_slots);
+        shard.copy_to(&mut copy).unwrap();
+        let mut blocks = BTreeMap::new();
+        assert!(copy.each(|block| assert_eq!(blocks.insert(block.address, block.bytes), None)));
+        blocks
+    }
+
+    /// Covers everything that happens between mark and copy: the table grows, addresses are reused, blocks move up.
+    #[test]
+    fn a_copy_is_of_the_moment_of_the_mark() {
+        let mut random = Random::new(7);
+        let mut shard = ShardBlocks::<Blocks>::default();
+        let mut oracle = BTreeMap::new();
+        for n_changes in [0, 1, 10, 300, 3000, 20_000] {
+            shard.mark();
+            let at_mark = oracle.clone();
+            for step in 0..n_changes {
+                let address = 16 * (1 + random.below(2000));
+                if random.below(3) > 0 {
+                    // Some have no room in a slot.
+                    let bytes = step << (random.below(2) * 30);
+                    shard.insert(LiveBlock { address, bytes, stack: StackId::NONE });
+                    oracle.insert(address, bytes);
+                } else {
+                    assert_eq!(shard.remove(address).map(|block| block.bytes), oracle.remove(&address));
+                }
+            }
+            assert_eq!(copied(&mut shard), at_mark);
+            assert_eq!(shard.blocks().n_bytes(), oracle.values().sum::<u64>());
+        }
+        shard.mark();
+        shard.forget_mark();
+        shard.remove(*oracle.keys().next().unwrap());
+        oracle.pop_first();
+        assert_eq!(copied(&mut shard), oracle);
     }
 }

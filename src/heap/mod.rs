@@ -1,26 +1,19 @@
 //! The program's heap, recorded as a device of its own.
 //!
-//! [`Heap`] is an allocator around another. It reports to the one [`ProcessHeap`], whose table (`table.rs`) knows every
-//! recorded block that is live, so a free finds its size and its stack.
+//! [`Heap`] is an allocator around another. It reports to the one [`ProcessHeap`], whose table knows every recorded block that is
+//! live, so a free finds its size and its stack.
 
 mod blocks;
-#[cfg(loom)]
-mod explored;
 mod malloc_reports;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 mod probes;
 mod process_heap;
 mod recorded;
-mod shard;
-mod spin;
-mod table;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use process_heap::ProcessHeap;
 
-#[cfg(loom)]
-pub use explored::LiveBlocks;
 pub use malloc_reports::{BlockMove, MallocReports};
 pub(crate) use process_heap::{connect, inventory_of};
 pub use recorded::{Allocate, Recorded};

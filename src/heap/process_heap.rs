@@ -8,16 +8,17 @@ use std::{
 
 use once_cell::race::OnceBox;
 
-#[cfg(all(target_os = "linux", not(loom)))]
+use super::blocks::{Blocks, LiveBlock};
+#[cfg(target_os = "linux")]
 use super::probes;
-use super::{
-    blocks::{Inserted, LiveBlock},
-    table::{LockedShard, Table},
-};
 use crate::{
-    process::counter::settle_loads,
+    process::{
+        counter::settle_loads,
+        fork::{self, UnlessStuck},
+    },
     recorder::{OwnWork, Recorder, Track},
 };
+use memreel_lockfree::heap::{Inserted, LockedShard, Table};
 use memreel_snapshot::words::{
     Action, Address, BlockState, DeviceId, Event, Inventory, InventoryBlock, InventorySegment, PoolId,
     StackId, StreamId, usage,
@@ -31,7 +32,7 @@ use memreel_snapshot::words::{
 #[derive(Debug)]
 pub(super) struct ProcessHeap {
     track: Track,
-    table: Table,
+    table: Table<Blocks, UnlessStuck>,
     /// Whether a block was ever recorded: most programs have no [`Heap`](super::Heap). Stored with release after the
     /// interval, which a snapshot then sees.
     is_used: AtomicBool,
@@ -56,8 +57,7 @@ pub(crate) fn connect(recorder: &Recorder, device: DeviceId) {
             sample_bytes: AtomicU64::new(0),
         })
     });
-    #[cfg(not(loom))]
-    crate::process::fork::register_static(crate::process::fork::Level::Allocator, hold);
+    fork::register_static(fork::Level::Allocator, hold);
 }
 
 /// Returns the heap as an inventory, if it is a device of this recorder and has recorded a block.
@@ -71,8 +71,7 @@ pub(crate) fn inventory_of(recorder: &Recorder) -> Option<&'static dyn Inventory
 }
 
 /// Holds the locks of the table during a fork.
-#[cfg(not(loom))]
-fn hold(held: &mut crate::process::fork::Held) {
+fn hold(held: &mut fork::Held) {
     let Some(heap) = HEAP.get() else { return };
     heap.table.hold_for_fork(|is_held| _ = held.wait(is_held));
     held.call(
@@ -151,14 +150,13 @@ impl ProcessHeap {
         if !self.is_used.load(Ordering::Relaxed) {
             self.sample_bytes.store(sample_bytes, Ordering::Relaxed);
             self.is_used.store(true, Ordering::Release);
-            #[cfg(not(loom))]
             if sample_bytes > 0 {
                 self.track.note_sampling(&work, sample_bytes);
             }
         }
         self.add(&work, LiveBlock { address, bytes, stack });
         self.track.keep_within(&work);
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         probes::allocated(address, bytes, || self.track.represented_bytes(bytes, sample_bytes));
     }
 
@@ -182,7 +180,7 @@ impl ProcessHeap {
         &self,
         address: u64,
         has_stack: bool,
-        remove: impl FnOnce(&mut LockedShard, u64) -> Option<LiveBlock>,
+        remove: impl FnOnce(&mut LockedShard<Blocks>, u64) -> Option<LiveBlock>,
     ) -> bool {
         let Some(work) = OwnWork::begin() else { return false };
         let stack = if has_stack { self.track.stack_of_free_within(&work) } else { StackId::NONE };
@@ -195,13 +193,19 @@ impl ProcessHeap {
         self.record_free_of(&work, &mut shard, block, stack);
         drop(shard);
         self.track.keep_within(&work);
-        #[cfg(all(target_os = "linux", not(loom)))]
+        #[cfg(target_os = "linux")]
         probes::freed(address);
         true
     }
 
     #[inline(always)]
-    fn record_free_of(&self, work: &OwnWork, shard: &mut LockedShard, block: LiveBlock, stack: StackId) {
+    fn record_free_of(
+        &self,
+        work: &OwnWork,
+        shard: &mut LockedShard<Blocks>,
+        block: LiveBlock,
+        stack: StackId,
+    ) {
         let stack = stack.of_free(block.stack);
         let event = event(Action::FreeRequested, LiveBlock { stack, ..block });
         self.track.record_free_within(work, shard.newest(), event);
@@ -253,8 +257,8 @@ impl Inventory for ProcessHeap {
     fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
         let work = OwnWork::begin();
         let Some(mut table) = self.table.lock_all() else { return look(&[]) };
-        let mut blocks = Vec::with_capacity(table.len());
-        blocks.extend(table.blocks().map(in_use));
+        let mut blocks = Vec::with_capacity(table.shards().map(Blocks::len).sum());
+        blocks.extend(table.shards().flat_map(Blocks::iter).map(in_use));
         let all = InventorySegment::of_blocks(blocks);
         // `look` may record events itself; what it allocates would find all shards locked.
         drop(work);
@@ -272,7 +276,8 @@ impl Inventory for ProcessHeap {
             return Vec::new();
         };
         table.mark(&dump);
-        let (n_blocks, n_bytes) = (table.len(), table.n_bytes());
+        let n_blocks = table.shards().map(Blocks::len).sum();
+        let n_bytes = table.shards().map(Blocks::n_bytes).sum();
         // As in `inspect`.
         drop(work);
         settle_loads();
@@ -288,12 +293,12 @@ impl Inventory for ProcessHeap {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::{fs, sync::mpsc, thread};
 
     use super::*;
-    use crate::recorder::Recording;
+    use crate::recorder::{Log, Recording};
 
     fn heap() -> (Recorder, ProcessHeap) {
         let recorder = Recorder::new();
@@ -320,7 +325,7 @@ mod tests {
         // While another test forks, a thread may give up recording, and ends without a chunk.
         let is_free = (0..10).find_map(|nth| is_free_while_a_thread_waits(&heap, 0x5000 + nth * 0x1000));
         assert_eq!(is_free, Some(true), "the lock of a shard was held, or no thread ever waited");
-        assert_ne!(heap.table.lock_all().unwrap().len(), 0);
+        assert!(heap.table.lock_all().unwrap().shards().any(|shard| shard.len() > 0));
     }
 
     /// Returns whether an address has no lock while the thread that allocates it waits for a chunk; `None` if it does not wait.
@@ -355,7 +360,7 @@ mod tests {
         allocated(0x13_000, 0x1000);
         heap.moved(0x10_000, moves, false);
         allocated(0x20_000, 0x8000);
-        let log = heap.track.cut().read();
+        let log = Log::of(heap.track.cut());
         let actions: Vec<_> = log
             .spans()
             .map(|span| (span.action, span.address))

@@ -1,18 +1,20 @@
 //! Records the reports of an allocator that does not keep an inventory of its blocks.
 #![forbid(unsafe_code)]
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 mod contradiction;
 mod state;
 
-#[cfg(not(loom))]
-use crate::process::fork;
 use crate::{
-    process::sync::{Mutex, MutexGuard, lock},
+    process::fork,
     recorder::{Recorder, Track},
 };
 use contradiction::Reported;
+use memreel_lockfree::sync::lock;
 use memreel_snapshot::words::{
     Action, Address, DeviceId, Event, Inventory, InventorySegment, PoolId, Refusal, StackId, StreamId,
 };
@@ -70,7 +72,6 @@ impl Recorder {
 impl Ledger {
     fn new(track: Track) -> Ledger {
         let state = Arc::new(Mutex::default());
-        #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &state);
         Ledger { track, state }
     }

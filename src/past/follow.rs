@@ -23,12 +23,13 @@ use super::{
 use crate::{
     process::open_plain,
     recorder::{
-        LogTables, N_WORDS, Scale,
+        LogTables, Scale,
         log::{entry, known},
     },
     stack::SharedNames,
     tape::{Base, Contents, Note, Seen, StackRow, UsageNote},
 };
+use memreel_lockfree::events::Words;
 use memreel_snapshot::words::{DeviceId, Error, Result, RunSums, SeededMap, StackId, UsageReport};
 
 /// How often the state is taken anew in one look, if the process drops events meanwhile.
@@ -225,7 +226,7 @@ impl FollowedTape {
         let is_further = |(device, until): (DeviceId, u64)| {
             self.devices.get(&device).is_some_and(|followed| followed.is_behind(until))
         };
-        let is_late = |device: DeviceId, words: &[u64; N_WORDS]| {
+        let is_late = |device: DeviceId, words: &Words| {
             self.devices.get(&device).is_some_and(|followed| words[1] <= followed.applied())
         };
         base_notes(news).any(is_further)

@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    recorder::{Entry, LiveState, N_WORDS, represented, tiled},
+    recorder::{Entry, LiveState, represented, tiled},
     tape::Base,
 };
+use memreel_lockfree::events::Words;
 use memreel_snapshot::words::{
     Action, Address, BlockState, InventoryBlock, InventorySegment, PoolId, PoolKind, StackId, StreamId,
     sample_weight,
 };
-
-type Words = [u64; N_WORDS];
 
 /// How many looks ago what was read then is certainly whole: a look sees an event late at most once, and a list of live
 /// blocks can be written while a look is under way.

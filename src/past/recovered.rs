@@ -6,13 +6,14 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use crate::{
     python,
     recorder::{
-        Annotation, CALIBRATED_NS, Chunk, Cut, DroppedEvents, EventContext, Events, Facts, LiveState,
-        LogTables, MappedRange, N_WORDS, Recording, Scale, ScopeId, Source, Ticks, Usage, in_file::most_kept,
-        log, past_cut, settings_of,
+        Annotation, CALIBRATED_NS, Chunk, Cut, DroppedEvents, EventContext, Events, Facts, LiveState, Log,
+        LogTables, MappedRange, Recording, Scale, ScopeId, Source, Ticks, Usage, in_file::most_kept, log,
+        past_cut, settings_of,
     },
     stack::{Generation, Past, PastModules, SharedNames, SourceCode, SourceFrame, StackParts, Symbolizer},
     tape::{Base, CodeNote, Contents, EventChunk, ModuleNote, Note, NotedFrame, StackRow, UsageNote},
 };
+use memreel_lockfree::events::Words;
 use memreel_snapshot::words::{
     DeviceId, DeviceUsage, Inventory, InventorySegment, PoolId, ResidentReport, RunSums, SeededMap,
     SettingsReport, StackId, StreamId,
@@ -197,7 +198,7 @@ impl PastTape {
             let mut base = bases.remove(&device);
             base.iter_mut().for_each(|base| forget_unknown_stacks(&mut base.segments, n_stacks));
             let n_dropped = slots.iter().map(|slot| slot.n_dropped).max().unwrap_or(0);
-            let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), n_stacks);
+            let known = |words: &Words| log::known(*words, tables.n_contexts(), n_stacks);
             let chunks: Vec<Arc<Chunk>> =
                 slots.iter().map(|slot| Arc::new(chunk_of(slot.events.iter().map(known)))).collect();
             let mut live = base
@@ -212,7 +213,7 @@ impl PastTape {
             }
             let (after, horizon) = base.map_or((0, 0), |base| (base.until, base.horizon));
             let later = Cut::whole(&chunks, after);
-            live.apply_all(later.read().entries(tables).map(|entry| (entry.event, entry.time_us)));
+            live.apply_all(Log::of(later).entries(tables).map(|entry| (entry.event, entry.time_us)));
             let last_begun = slots.iter().filter(|slot| slot.n_dropped == n_dropped);
             let begun = last_begun.filter_map(|slot| slot.events.iter().map(|words| words[1]).next()).min();
             let dropped = DroppedEvents { n_events: n_dropped, until: begun.unwrap_or(u64::MAX) };
@@ -400,7 +401,7 @@ fn without_gaps<T>(mut all: BTreeMap<u32, T>, first: u32, lost: impl Fn(u32) -> 
     (values.collect(), n_lost)
 }
 
-pub(super) fn chunk_of(events: impl Iterator<Item = [u64; N_WORDS]>) -> Chunk {
+pub(super) fn chunk_of(events: impl Iterator<Item = Words>) -> Chunk {
     let chunk = Chunk::default();
     events.for_each(|words| _ = chunk.push(words));
     chunk

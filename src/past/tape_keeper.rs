@@ -8,9 +8,10 @@ use super::{
     recovered::{Notes, chunk_of, contexts_of, scale},
 };
 use crate::{
-    recorder::{Chunk, Cut, LiveState, LogTables, N_WORDS, in_file, log},
+    recorder::{Chunk, Cut, LiveState, Log, LogTables, in_file, log},
     tape::{Agreement, Contents, Slot, TapeFile, seal},
 };
+use memreel_lockfree::events::Words;
 use memreel_snapshot::words::Result;
 
 /// Keeps the list of live blocks in the tape of another process, which records with
@@ -183,11 +184,11 @@ impl KeptList {
         let notes = Notes::of(std::mem::take(&mut contents.notes));
         let contexts = contexts_of(notes.contexts, &mut contents.problems);
         let tables = LogTables { contexts, scale: scale(contents) };
-        let known = |words: &[u64; N_WORDS]| log::known(*words, tables.n_contexts(), usize::MAX);
+        let known = |words: &Words| log::known(*words, tables.n_contexts(), usize::MAX);
         let chunks: Vec<Arc<Chunk>> =
             contents.chunks.iter().map(|chunk| Arc::new(chunk_of(chunk.events.iter().map(known)))).collect();
         let cut = Cut { until: due, ..Cut::whole(&chunks, self.folded) };
-        self.live.apply_all(cut.read().entries(&tables).map(|entry| (entry.event, entry.time_us)));
+        self.live.apply_all(Log::of(cut).entries(&tables).map(|entry| (entry.event, entry.time_us)));
         self.folded = self.folded.max(due);
     }
 }

@@ -21,12 +21,28 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use super::{held::Forks, pause};
+use memreel_lockfree::{
+    forks::{self, Forks},
+    sync::Waits,
+};
 
-pub use super::held::AllocatorHandlers;
-pub(crate) use super::held::{Held, Level, Part};
+use super::pause;
 
-static FORKS: Forks = Forks::new();
+pub(crate) use super::forking::Forking;
+#[doc(inline)]
+pub use memreel_lockfree::forks::AllocatorHandlers;
+pub(crate) use memreel_lockfree::forks::{Level, Part};
+
+/// The locks that a fork of this process holds.
+pub(crate) type Held = forks::Held<Forking>;
+
+static FORKS: Forks<Forking> = Forks::new();
+
+impl<T: Send + 'static> Part<Forking> for Mutex<T> {
+    fn hold(self: Arc<Self>, held: &mut Held) {
+        held.lock(&self, |mutex| mutex, |_, _| {}, |_, _| {});
+    }
+}
 
 /// Counts the forks between the first process and this one. Relaxed: it changes while a child has one thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -38,7 +54,7 @@ pub(crate) fn generation() -> u32 {
 }
 
 /// Registers a part until it is dropped.
-pub(crate) fn register<T: Part + 'static>(level: Level, part: &Arc<T>) {
+pub(crate) fn register<T: Part<Forking> + 'static>(level: Level, part: &Arc<T>) {
     install();
     FORKS.register(level, part);
 }
@@ -94,6 +110,20 @@ pub(crate) fn is_stuck(n: u32) -> bool {
     is_stuck
 }
 
+/// Waits for the lock of a shard, unless a fork that is stuck has it.
+#[derive(Debug)]
+pub(crate) struct UnlessStuck;
+
+impl Waits for UnlessStuck {
+    fn again(n: u32) -> bool {
+        let waits = !is_stuck(n);
+        if waits {
+            pause::again(n);
+        }
+        waits
+    }
+}
+
 /// Records that a fork of this process holds the locks.
 fn begin_holding() {
     // Relaxed: one thread after the other holds them.
@@ -107,8 +137,8 @@ pub(crate) fn lock_unless_stuck<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(std::sync::TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) if is_stuck(n) => break,
-            Err(std::sync::TryLockError::WouldBlock) => pause::again(n),
+            Err(std::sync::TryLockError::WouldBlock) if UnlessStuck::again(n) => {}
+            Err(std::sync::TryLockError::WouldBlock) => break,
         }
     }
     None
@@ -182,7 +212,6 @@ mod handlers {
     }
 
     extern "C" fn in_child() {
-        #[cfg(not(loom))]
         own_pages::in_child();
         GENERATION.fetch_add(1, Ordering::Relaxed);
         let is_sound = with_held(|held| held.as_ref().is_some_and(Held::is_whole)).unwrap_or(false);
@@ -217,10 +246,15 @@ mod handlers {
 mod tests {
     use std::{
         cell::Cell,
-        sync::atomic::{AtomicBool, AtomicUsize},
+        sync::{
+            LazyLock,
+            atomic::{AtomicBool, AtomicUsize},
+        },
         thread,
         time::Duration,
     };
+
+    use memreel_lockfree::heap::SpinLock;
 
     use super::{
         handlers::{in_parent, prepare},
@@ -272,5 +306,30 @@ mod tests {
         assert!(Guard::is_held(), "the outer fork goes on");
         in_parent();
         assert_eq!((N_HELD.get(), Guard::is_held()), (1, false));
+    }
+
+    /// If a cancelled thread ended inside a wait, it would unwind through the program's `malloc`.
+    #[test]
+    fn a_cancelled_thread_waits_on() {
+        static LOCK: LazyLock<SpinLock<u64>> = LazyLock::new(SpinLock::default);
+        extern "C" fn waits(_: *mut libc::c_void) -> *mut libc::c_void {
+            *LOCK.lock::<UnlessStuck>(|| false).unwrap() += 1;
+            std::ptr::null_mut()
+        }
+        let held = LOCK.try_lock().unwrap();
+        // SAFETY: the thread is joined, and what it does is sound in any thread.
+        unsafe {
+            let mut thread = 0;
+            assert_eq!(
+                libc::pthread_create(&raw mut thread, std::ptr::null(), waits, std::ptr::null_mut()),
+                0
+            );
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(libc::pthread_cancel(thread), 0);
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+        }
+        assert_eq!(*LOCK.try_lock().unwrap(), 1);
     }
 }

@@ -8,10 +8,9 @@
 
 use std::cell::Cell;
 
-use crate::process::{
-    sync::{ReentryGuard, thread_local},
-    wiped,
-};
+use memreel_lockfree::sync::ReentryGuard;
+
+use super::wiped;
 
 thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };

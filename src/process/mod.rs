@@ -3,7 +3,7 @@
 //!
 //! `fork` takes the registered locks before a fork and releases them after it in both processes; `wiped` finds children
 //! whose fork no handler saw. `memory` is what the kernel has resident of the process, `own_pages` the memory of the hooks.
-//! `guard` marks the recorder's own work, `sync` has std's locks (or loom's), `counter` the processor's counter, `inherited`
+//! `guard` marks the recorder's own work, `counter` is the processor's counter, `inherited`
 //! what a program that is started is to find as this process did, `beside` a process that may fail in place of this one, and
 //! `ahead` loads memory before it is needed.
 
@@ -13,36 +13,30 @@ pub(crate) mod beside;
 pub(crate) mod counter;
 pub(crate) mod counters;
 pub(crate) mod environment;
-#[cfg(not(loom))]
 #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
 pub(crate) mod fork;
+#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
+mod forking;
 pub(crate) mod guard;
-#[cfg_attr(not(all(target_os = "linux", not(miri), not(loom))), allow(dead_code, reason = "nothing forks"))]
-mod held;
-#[cfg(loom)]
-pub(crate) mod explored;
 #[cfg(target_os = "linux")]
 pub(crate) mod host;
 #[cfg(target_os = "linux")]
 pub(crate) mod inherited;
 #[cfg(target_os = "linux")]
 pub(crate) mod mask;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) mod memory;
 #[cfg(target_os = "linux")]
 pub(crate) mod notice;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) mod own_maps;
 pub mod own_memory;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 pub(crate) mod own_pages;
 pub(crate) mod pause;
 pub(crate) mod rank;
-#[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "nothing forks"))]
-mod steps;
-pub(crate) mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod time;

@@ -1,9 +1,7 @@
 //! Sleeps inside the program's own calls.
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
-#[cfg(not(loom))]
-use std::{hint, thread};
+use std::{hint, thread, time::Duration};
 
 /// Sleeps. A thread that is cancelled (`pthread_cancel`) does not end here, as it may in std's sleep: its stack would
 /// be unwound through the program's call that waits here, such as `malloc`.
@@ -14,11 +12,10 @@ pub(crate) fn sleep(time: Duration) {
         let _ = rustix::thread::nanosleep(&time);
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    std::thread::sleep(time);
+    thread::sleep(time);
 }
 
 /// Waits for the `n`th time for something that another thread has for a few nanoseconds.
-#[cfg(not(loom))]
 pub(crate) fn again(n: u32) {
     match n {
         0..100 => hint::spin_loop(),
@@ -27,10 +24,4 @@ pub(crate) fn again(n: u32) {
         // wake again and again.
         _ => sleep(Duration::from_micros(50 << ((n - 200) / 4).min(6))),
     }
-}
-
-/// Makes loom run another thread.
-#[cfg(loom)]
-pub(crate) fn again(_: u32) {
-    loom::thread::yield_now();
 }

@@ -4,20 +4,20 @@
 //! that opens a library has this lock while the library's constructors run, and they may wait for a thread that makes a
 //! report. So what a report uses has the destructor of a `pthread` key, which takes no lock.
 
-use super::sync::LocalKey;
+use std::thread::LocalKey;
 
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use of_key::{UntilEnd, stay_loaded};
 
-#[cfg(not(any(loom, all(target_os = "linux", not(miri)))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn stay_loaded() {}
 
 /// A value with std's own destructor, because no report comes from a library that is being opened.
-#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 #[derive(Debug)]
 pub(crate) struct UntilEnd<T>(T);
 
-#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 impl<T> UntilEnd<T> {
     pub(crate) const fn new(value: T) -> UntilEnd<T> {
         UntilEnd(value)
@@ -34,7 +34,7 @@ pub(crate) fn with<T, R>(place: &'static LocalKey<UntilEnd<T>>, work: impl FnOnc
     place.try_with(|place| place.get().map(work)).ok().flatten()
 }
 
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod of_key {
     use std::{
         cell::{Cell, UnsafeCell},
@@ -197,7 +197,7 @@ mod of_key {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::{cell::Cell, sync::mpsc, thread};
 

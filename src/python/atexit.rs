@@ -1,19 +1,19 @@
 //! Registers a function with Python's `atexit`, through the C interface of the interpreter.
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(super) use registration::{at_next_chance, register};
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri))))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(super) fn at_next_chance(_: fn()) -> bool {
     false
 }
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri))))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(super) fn register(_: fn(), _: fn()) -> Option<bool> {
     None
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod registration {
     use std::{
         ffi::{CStr, c_char, c_int, c_void},

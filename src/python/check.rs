@@ -33,15 +33,15 @@ impl PythonFrames {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri))))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 fn compared(_: &PythonFrames, _: &super::interpreter::Interpreter) -> std::result::Result<usize, String> {
     Err("Python frames are read on 64-bit Linux only".into())
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 use reported::compared;
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod reported {
     //! Reads the frames that the interpreter reports, through its C interface.
 

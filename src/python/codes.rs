@@ -97,7 +97,6 @@ impl Codes {
         let index = Box::new(Index::new(FIRST_SLOTS));
         let in_force = ptr::from_ref(&*index).cast_mut();
         let store = Arc::new(Mutex::new(Store { indexes: vec![index], ..Store::default() }));
-        #[cfg(not(loom))]
         crate::process::fork::register(crate::process::fork::Level::Modules, &store);
         Codes { index: AtomicPtr::new(in_force), store }
     }

@@ -1,11 +1,11 @@
 //! Finds the interpreter of this process, by the names that CPython exports.
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 use std::ffi::{CStr, c_char};
 use std::ffi::{c_int, c_void};
 
 use super::layout::Layout;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 use crate::stack::exported;
 
 /// A function that returns the state of the calling thread, or null.
@@ -63,13 +63,13 @@ impl Interpreter {
         unsafe { (self.finalizing)() != 0 }
     }
 
-    #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri))))]
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
     pub(super) fn find() -> Result<Interpreter, Missing> {
         Err(Missing::Unknown("Python frames are read on 64-bit Linux only".into()))
     }
 
     /// Looks for an interpreter in this process.
-    #[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
     pub(super) fn find() -> Result<Interpreter, Missing> {
         let found = exported([
             c"Py_GetVersion",
@@ -120,7 +120,7 @@ impl Interpreter {
 }
 
 /// Returns the address of a name that the process exports.
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(super) fn symbol(name: &CStr) -> Option<*mut c_void> {
     let [found] = exported([name])?;
     found

@@ -23,5 +23,4 @@ mod walks;
 pub use marks::{MarkedFrames, StackMark, mark};
 pub use source::PythonFrames;
 
-#[cfg(not(loom))]
 pub(crate) use code::frame_of;

@@ -15,10 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::process::{
-    sync,
-    until_end::{self, UntilEnd},
-};
+use crate::process::until_end::{self, UntilEnd};
 
 /// How long [`close`] waits. A walk takes microseconds; one whose thread was stopped in the middle may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -45,7 +42,7 @@ thread_local! {
     static PLACE: Cell<*const Place> = const { Cell::new(ptr::null()) };
 }
 
-sync::thread_local! {
+thread_local! {
     /// Returns the slot at the thread's end.
     static OWNED: UntilEnd<Cell<Option<Owned>>> = const { UntilEnd::new(Cell::new(None)) };
 }
@@ -142,7 +139,6 @@ fn places() -> impl Iterator<Item = &'static Place> {
 
 /// Opens walks.
 pub(super) fn open() {
-    #[cfg(not(loom))]
     crate::process::fork::register_static(crate::process::fork::Level::Modules, |held| {
         held.call(forget_others, || {});
     });
@@ -172,7 +168,6 @@ pub(super) fn close() -> bool {
 }
 
 /// In a child of `fork`, ends the walks of threads that do not exist there.
-#[cfg(not(loom))]
 fn forget_others() {
     // Relaxed: a child has one thread.
     if STATE.load(Ordering::Relaxed) != CLOSED {
@@ -208,7 +203,7 @@ enum Membarrier {
     All,
 }
 
-#[cfg(all(test, target_os = "linux", not(loom), not(miri)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use std::sync::{Barrier, mpsc};
 

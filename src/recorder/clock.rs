@@ -8,11 +8,10 @@ use crate::process::{
     counter::{self, counter, counter_after_loads},
     environment,
 };
+use memreel_lockfree::ticks;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A time, in ticks since the recorder was created.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct Ticks(pub(crate) u64);
+pub(crate) use memreel_lockfree::ticks::Ticks;
 
 /// Below this elapsed time, quanta's calibration of a tick is more precise than dividing the elapsed time
 /// by the elapsed ticks, because the clock and the counter are not read at exactly the same instant.
@@ -140,7 +139,6 @@ impl Clock {
     }
 
     /// Returns the present ticks, and the nanoseconds from tick 0 to now.
-    #[cfg(not(loom))]
     pub(super) fn pair(&self) -> (u64, u64) {
         let (ticks, elapsed) = at_once(|| self.now().0, || self.start.elapsed());
         (ticks, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
@@ -148,7 +146,6 @@ impl Clock {
 
     /// Returns the time of tick 0 in microseconds, and how many nanoseconds 2^30 ticks take by the counter's own
     /// calibration.
-    #[cfg(not(loom))]
     pub(super) fn beginning(&self) -> (u64, u64) {
         let shift = if self.is_inline { self.inline_shift() } else { self.shift };
         (self.start_us, self.counter.nanoseconds(1 << 30 >> shift))
@@ -161,6 +158,18 @@ impl Clock {
         let raw_ticks = ticks >> if self.is_inline { self.inline_shift() } else { self.shift };
         let ns = if elapsed_ns < CALIBRATED_NS { self.counter.nanoseconds(raw_ticks) } else { elapsed_ns };
         Scale::new(self.start_us, ns, ticks)
+    }
+}
+
+impl ticks::Clock for Clock {
+    #[inline(always)]
+    fn now(&self) -> Ticks {
+        Clock::now(self)
+    }
+
+    #[inline(always)]
+    fn now_after_loads(&self) -> Ticks {
+        Clock::now_after_loads(self)
     }
 }
 

@@ -1,14 +1,12 @@
 //! The stream, pool and scope that many events share, as a four-byte number.
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
 use std::sync::Arc;
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::scope_names::ScopeId;
-#[cfg(not(loom))]
 use crate::tape::{Note, TapeFile};
 use memreel_snapshot::words::{PoolId, StreamId};
 
@@ -31,17 +29,12 @@ pub(crate) struct ContextId(pub(crate) u32);
 #[derive(Debug)]
 pub(super) struct Contexts {
     all: IndexSet<EventContext, FxBuildHasher>,
-    #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
 }
 
 impl Default for Contexts {
     fn default() -> Contexts {
-        Contexts {
-            all: std::iter::once(EventContext::default()).collect(),
-            #[cfg(not(loom))]
-            file: None,
-        }
+        Contexts { all: std::iter::once(EventContext::default()).collect(), file: None }
     }
 }
 
@@ -60,7 +53,6 @@ impl Contexts {
 
     fn add(&mut self, context: EventContext) -> usize {
         let index = self.all.insert_full(context).0;
-        #[cfg(not(loom))]
         if let Some(file) = &self.file {
             file.note(&note(index, context));
         }
@@ -68,7 +60,6 @@ impl Contexts {
     }
 
     /// Writes contexts into a file from now on, starting with the existing ones.
-    #[cfg(not(loom))]
     pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         for (file, (index, context)) in
             file.iter().flat_map(|file| std::iter::repeat(file).zip(self.all.iter().enumerate()))
@@ -84,7 +75,6 @@ impl Contexts {
     }
 }
 
-#[cfg(not(loom))]
 fn note(index: usize, EventContext { stream, pool, scope }: EventContext) -> Note {
     let number = u32::try_from(index).unwrap_or_default();
     Note::Context { number, stream: stream.0, graph: pool.graph, user: pool.user, scope: scope.0 }

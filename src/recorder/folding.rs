@@ -8,11 +8,11 @@ use super::{
     in_file::{self, Start, Work},
     keeper::Duties,
     live::LiveState,
-    log::LogTables,
+    log::{Log, LogTables},
     shared::Shared,
     tape::Tape,
 };
-use crate::process::sync::lock;
+use memreel_lockfree::sync::lock;
 
 /// How often reading a list is tried: a keeper that writes a new list may free the old one before it is read.
 const READS: usize = 3;
@@ -27,7 +27,7 @@ pub(super) fn duties(shared: &Arc<Shared>) -> Duties {
 }
 
 fn fold(shared: &Shared) {
-    let tapes: Vec<Arc<Tape>> = lock(&shared.tapes).iter().map(|(_, tape)| tape.clone()).collect();
+    let tapes: Vec<Arc<Tape>> = lock(shared.switch.tapes()).iter().map(|(_, tape)| tape.clone()).collect();
     for tape in &tapes {
         do_work(shared, tape);
     }
@@ -63,7 +63,7 @@ fn do_work(shared: &Shared, tape: &Tape) {
     // An event's context is numbered before the event is written, so this copy has all contexts of the cut.
     let contexts = lock(&shared.contexts).all();
     let tables = LogTables { contexts, scale: shared.clock.scale() };
-    let log = cut.read();
+    let log = Log::of(cut);
     live.apply_all(log.entries(&tables).map(|entry| (entry.event, entry.time_us)));
     drop(log);
     let base =

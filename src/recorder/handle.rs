@@ -1,29 +1,31 @@
 //! The handle of a recorder: switches recording, opens scopes, and gives allocators their tracks.
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
-use std::path::Path;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    cell::Cell,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-#[cfg(not(loom))]
-use super::opening;
-use super::{log::Count, recording::Recording, scope::Scope, shared::Shared, tape::Tape, track::Track};
-use crate::{
-    process::{guard::Guard, sync::lock},
-    stack::{FrameSource, stack_method},
+use super::{
+    log::{Count, Log},
+    opening,
+    recording::Recording,
+    scope::Scope,
+    shared::Shared,
+    tape::Tape,
+    track::Track,
 };
-#[cfg(not(loom))]
 use crate::{
-    process::{memory, own_maps},
-    stack,
+    process::{guard::Guard, memory, own_maps},
+    stack::{self, FrameSource, stack_method},
     tape::Note,
 };
-use memreel_snapshot::words::{Action, DeviceId, UsageReport};
-#[cfg(not(loom))]
-use memreel_snapshot::words::{Error, Inventory, ResidentReport, Result};
+use memreel_lockfree::{events::OFF, sync::lock};
+use memreel_snapshot::words::{Action, DeviceId, Error, Inventory, ResidentReport, Result, UsageReport};
 
 /// Records what allocators report. Clones share one recorder.
 ///
@@ -74,7 +76,6 @@ impl Recorder {
         // Relaxed: only each number's being another counts.
         let shared = Arc::new(Shared::new(NEXT.fetch_add(1, Ordering::Relaxed)));
         drop(guard);
-        #[cfg(not(loom))]
         shared.survive_forks();
         Recorder { shared }
     }
@@ -85,31 +86,22 @@ impl Recorder {
     /// it, unless [`Recording::clear_history`] is set.
     pub fn record_history(&self, history: &Recording) {
         let _guard = Guard::enter();
-        // The lock serialises switches; recording an event does not take it.
-        let mut current = lock(&self.shared.history);
-        let capacity = history.capacity();
-        let erase = history.erases();
-        let mode = history.mode();
-        // "Off" is stored before the tapes are erased, and "on" after they have their capacity, so that an
-        // event between the two steps neither survives the erasing nor is dropped for lack of capacity.
-        if mode.is_off() {
-            self.shared.mode.store(mode);
-        }
-        let has_gaps = !erase && self.has_gaps() || history.leaves_gaps();
-        #[cfg(not(loom))]
-        let mode = opening::choose(&self.shared, history, has_gaps)
-            .map_or_else(|| Recording::off().mode(), |()| mode);
-        for (_, tape) in lock(&self.shared.tapes).iter() {
-            tape.reset(capacity, erase, self.shared.clock.now());
-        }
-        self.reset_annotations(capacity, erase);
-        // Relaxed: see their fields.
-        self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
-        self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
-        self.shared.has_gaps.store(has_gaps, Ordering::Relaxed);
-        self.shared.stacks.set_frames(history.frames());
-        self.shared.mode.store(mode);
-        *current = history.clone();
+        let (capacity, erase, mode) = (history.capacity(), history.erases(), history.mode());
+        let has_gaps = Cell::new(false);
+        let prepare = || {
+            has_gaps.set(!erase && self.has_gaps() || history.leaves_gaps());
+            opening::choose(&self.shared, history, has_gaps.get()).map_or(OFF, |()| mode.word())
+        };
+        let reset = |tape: &Tape| tape.reset(capacity, erase, self.shared.clock.now());
+        let rest = || {
+            self.reset_annotations(capacity, erase);
+            // Relaxed: see their fields.
+            self.shared.min_size_bytes.store(history.min_size_bytes(), Ordering::Relaxed);
+            self.shared.sample_bytes.store(history.sample_bytes(), Ordering::Relaxed);
+            self.shared.has_gaps.store(has_gaps.get(), Ordering::Relaxed);
+            self.shared.stacks.set_frames(history.frames());
+        };
+        self.shared.switch.set(history.clone(), mode.word(), prepare, reset, rest);
     }
 
     fn reset_annotations(&self, capacity: usize, erase: bool) {
@@ -125,7 +117,7 @@ impl Recorder {
     /// Returns the current options.
     #[must_use]
     pub fn history(&self) -> Recording {
-        lock(&self.shared.history).clone()
+        lock(self.shared.switch.options()).clone()
     }
 
     /// Returns the track of a device, on which its allocator records events; see
@@ -134,24 +126,16 @@ impl Recorder {
     pub fn track(&self, device: impl Into<DeviceId>) -> Track {
         let device = device.into();
         let _guard = Guard::enter();
-        // Locked until the tape is in the list: a switch in between would miss
-        // the new tape, which would keep the old capacity.
-        let history = lock(&self.shared.history);
-        #[cfg(not(loom))]
-        let file = lock(&self.shared.file);
-        let mut tapes = lock(&self.shared.tapes);
-        let tape = tape_of(&tapes, device).unwrap_or_else(|| {
-            let tape = Arc::new(Tape::new(history.capacity()));
-            #[cfg(not(loom))]
+        let file = || lock(&self.shared.file);
+        let tape = self.shared.switch.tape(device, file, |history, file| {
+            let tape = Tape::new(history.capacity());
             opening::begin(&self.shared, file.as_ref(), device, &tape);
-            tapes.push((device, tape.clone()));
             tape
         });
         Track::new(self.shared.clone(), device, tape)
     }
 
     /// Returns the file that events are recorded into: that of [`Recording::tape`], if it could be created.
-    #[cfg(not(loom))]
     #[must_use]
     pub fn tape(&self) -> Option<std::path::PathBuf> {
         self.shared.tape_file().map(|file| file.path().to_owned())
@@ -159,10 +143,9 @@ impl Recorder {
 
     /// Writes an inventory's segments and settings as they are now into the tape's file, if there is one: the file has
     /// the events from now on alone.
-    #[cfg(not(loom))]
     pub(crate) fn begin_tape(&self, inventory: &dyn Inventory) {
         let Some(file) = self.shared.tape_file() else { return };
-        let tape = tape_of(&lock(&self.shared.tapes), inventory.device());
+        let tape = self.shared.switch.known_tape(inventory.device());
         let Some(tape) = tape else { return };
         // A heap has no settings; what the file says of them is that of an allocator.
         let settings = inventory.has_segments().then(|| opening::settings_note(&inventory.settings()));
@@ -208,7 +191,7 @@ impl Recorder {
     /// Returns how many events are kept for each device.
     #[must_use]
     pub fn max_entries(&self) -> usize {
-        lock(&self.shared.history).capacity()
+        lock(self.shared.switch.options()).capacity()
     }
 
     /// Returns how many events of a device are recorded now; 0 for a device without a track.
@@ -228,9 +211,9 @@ impl Recorder {
     fn count(&self, device: DeviceId) -> Count {
         // Chunks of several threads are sorted for it.
         let _guard = Guard::enter();
-        let tape = tape_of(&lock(&self.shared.tapes), device);
+        let tape = self.shared.switch.known_tape(device);
         let track = tape.map(|tape| Track::new(self.shared.clone(), device, tape));
-        track.map_or_else(Count::default, |track| track.cut().count())
+        track.map_or_else(Count::default, |track| Log::of(track.cut()).count())
     }
 
     /// Adds a source of further frames, such as those of an interpreter, to every stack captured from now on.
@@ -295,7 +278,6 @@ impl Recorder {
     /// # }
     /// # Ok::<(), memreel::Error>(())
     /// ```
-    #[cfg(not(loom))]
     pub fn report_resident(&self, device: impl Into<DeviceId>, recorder_bytes: u64) -> Result<()> {
         let _guard = Guard::enter();
         if self.shared.mode().is_off() {
@@ -349,11 +331,6 @@ impl Recorder {
     }
 }
 
-/// Returns the tape of a device, if it has one.
-fn tape_of(tapes: &[(DeviceId, Arc<Tape>)], device: DeviceId) -> Option<Arc<Tape>> {
-    tapes.iter().find(|(of, _)| *of == device).map(|(_, tape)| tape.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +343,7 @@ mod tests {
         for device in (1..1000).map(DeviceId) {
             assert_eq!((recorder.n_events(device), recorder.n_lost(device)), (0, 0));
         }
-        assert_eq!(lock(&recorder.shared.tapes).len(), 1);
+        assert_eq!(lock(recorder.shared.switch.tapes()).len(), 1);
     }
 
     /// Tracks keep their recorder alive, so the recorder must not keep its tracks alive.

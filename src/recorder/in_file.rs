@@ -11,12 +11,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    chunk::{Chunk, FullChunk},
     keeper::Keeper,
+    lines::{Chunk, Lines},
     live::LiveState,
     log::Cut,
 };
 use crate::tape::{Agreement, BODY_BYTES, Kind, Note, Owner, ROW_BYTES, Rows, Slot, TakenAt, TapeFile};
+use memreel_lockfree::events::FullChunk;
 use memreel_snapshot::words::{DeviceId, InventorySegment, RunSums};
 
 /// The keeper is woken when so many chunks are full and have no checksum yet.
@@ -60,7 +61,7 @@ pub(super) struct InFile {
     /// Whether so many events wait that the list is made anew.
     is_fold_due: bool,
     /// Chunks that were dropped and not yet folded, oldest first.
-    pub(super) waiting: VecDeque<FullChunk>,
+    pub(super) waiting: VecDeque<FullChunk<Lines>>,
     /// Full chunks without a checksum.
     unsealed: Vec<Arc<Chunk>>,
     /// The order word of the last event that is folded.
@@ -189,7 +190,7 @@ impl InFile {
 
     /// Keeps a chunk that the ring dropped, as all events up to the order word `horizon`, until it is folded. If the keeper
     /// is too far behind, the oldest is given up.
-    pub(super) fn wait(&mut self, chunk: FullChunk, capacity: usize, horizon: u64) {
+    pub(super) fn wait(&mut self, chunk: FullChunk<Lines>, capacity: usize, horizon: u64) {
         let n_list_slots = match &self.place {
             Place::Here => self.base.len(),
             Place::OtherProcess(agreement) => agreement.n_list_slots(),

@@ -2,34 +2,18 @@
 
 use std::{ops::Deref, ptr::NonNull};
 
-#[cfg(not(loom))]
 use super::clock::Clock;
-use crate::process::sync::AtomicU64;
-#[cfg(not(loom))]
 use crate::tape::{BODY_BYTES, Kind, Owner, Slot, TakenAt, TapeFile};
-#[cfg(not(loom))]
+use memreel_lockfree::events::{self, Line, Memory, on_heap};
 use memreel_snapshot::words::DeviceId;
 
-/// The words of an event.
-pub(crate) const N_WORDS: usize = 4;
-/// The events of a line.
-pub(super) const N_IN_LINE: usize = 4;
-/// A chunk has 32 KiB: small enough that a thread with few events wastes little memory, large enough that
-/// the tape's lists of chunks are locked only once in about a thousand events.
-pub(super) const N_LINES: usize = if cfg!(loom) { 1 } else { 256 };
-
-/// The place of an event.
-pub(super) type Place = [AtomicU64; N_WORDS];
-
-/// Four events in two cache lines, because processors fetch lines in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Line(pub(super) [Place; N_IN_LINE]);
+/// A chunk of a recorder's events.
+pub(crate) type Chunk = events::Chunk<Lines>;
 
 /// The lines of a chunk. They are behind a pointer wherever they are, so that writing an event does not depend on it.
 #[derive(Debug)]
-pub(super) struct Lines {
-    at: NonNull<[Line; N_LINES]>,
+pub(crate) struct Lines {
+    at: NonNull<events::Lines>,
     home: Home,
 }
 
@@ -37,7 +21,6 @@ pub(super) struct Lines {
 #[derive(Debug)]
 enum Home {
     Heap,
-    #[cfg(not(loom))]
     File(Slot),
 }
 
@@ -48,16 +31,12 @@ unsafe impl Sync for Lines {}
 
 impl Default for Lines {
     fn default() -> Lines {
-        // Built on the heap, because the calling thread's stack may have no room for a chunk.
-        let lines: Box<[Line]> = std::iter::repeat_with(Line::default).take(N_LINES).collect();
-        let Ok(lines) = <Box<[Line; N_LINES]>>::try_from(lines) else {
-            unreachable!("as many as were taken")
-        };
-        Lines { at: NonNull::from(Box::leak(lines)), home: Home::Heap }
+        Lines { at: NonNull::from(Box::leak(on_heap())), home: Home::Heap }
     }
 }
 
-#[cfg(not(loom))]
+impl Memory for Lines {}
+
 impl Lines {
     /// Takes a slot of a file; `None` if it has none left.
     pub(super) fn in_file(
@@ -66,7 +45,7 @@ impl Lines {
         clock: &Clock,
         n_dropped: u64,
     ) -> Option<Lines> {
-        const { assert!(size_of::<[Line; N_LINES]>() == BODY_BYTES && align_of::<Line>() <= 128) };
+        const { assert!(size_of::<events::Lines>() == BODY_BYTES && align_of::<Line>() <= 128) };
         let slot = file.slot()?;
         let lines = Lines { at: slot.body().cast(), home: Home::File(slot) };
         let Home::File(slot) = &lines.home else { unreachable!("as it was made") };
@@ -102,10 +81,10 @@ impl Lines {
 }
 
 impl Deref for Lines {
-    type Target = [Line; N_LINES];
+    type Target = events::Lines;
 
     #[inline(always)]
-    fn deref(&self) -> &[Line; N_LINES] {
+    fn deref(&self) -> &events::Lines {
         // SAFETY: `at` is a box that was leaked, or the body of a slot that `home` keeps: as long and as aligned as
         // lines (asserted in `in_file`), and any bytes are atomics.
         unsafe { self.at.as_ref() }
@@ -113,10 +92,6 @@ impl Deref for Lines {
 }
 
 impl Drop for Lines {
-    #[cfg_attr(
-        loom,
-        allow(irrefutable_let_patterns, reason = "loom has no files, so all memory is on the heap")
-    )]
     fn drop(&mut self) {
         if let Home::Heap = self.home {
             // SAFETY: from the box that `default` leaked, and freed once.

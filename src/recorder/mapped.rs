@@ -117,7 +117,6 @@ impl Mapped {
 
     /// Returns the ranges of a tape's notes, in the order of the notes: of notes with the same start address and time,
     /// the last one counts.
-    #[cfg(not(loom))]
     pub(super) fn of_notes(notes: Vec<MappedRange>) -> Mapped {
         let all: BTreeMap<(u64, Ticks), MappedRange> =
             notes.into_iter().map(|of| ((of.range.start, of.from), of)).collect();

@@ -44,19 +44,11 @@ mod shared;
 mod scope;
 mod context;
 mod lines;
-mod chunk;
-#[cfg(loom)]
-pub(crate) mod explored;
 mod tiling;
-#[cfg(not(loom))]
 mod sums;
-#[cfg(not(loom))]
 mod live_block;
-#[cfg(not(loom))]
 mod live;
-#[cfg(not(loom))]
 mod keeper;
-#[cfg(not(loom))]
 pub(crate) mod in_file;
 mod new_place;
 mod tape;
@@ -64,14 +56,11 @@ mod open_chunk;
 mod writer;
 pub(crate) mod log;
 mod tally;
-mod annotation_ring;
 mod mapped;
 mod usage;
 pub(crate) mod track;
 mod own_work;
-#[cfg(not(loom))]
 mod folding;
-#[cfg(not(loom))]
 mod opening;
 mod handle;
 mod source;
@@ -93,11 +82,10 @@ pub(crate) use tiling::tiled;
 pub(crate) use track::Track;
 
 /// What the room that reads tapes again needs of this one.
-#[cfg(not(loom))]
 pub(crate) use self::{
-    chunk::{Chunk, N_WORDS},
     clock::{CALIBRATED_NS, Clock, Scale},
     context::EventContext,
+    lines::Chunk,
     live::LiveState,
     opening::settings_of,
     sample::represented,

@@ -3,30 +3,25 @@
 
 use std::sync::Arc;
 
-#[cfg(not(loom))]
-use super::lines::Lines;
-use super::{chunk::Chunk, clock::Clock};
-#[cfg(not(loom))]
+use super::{
+    clock::Clock,
+    lines::{Chunk, Lines},
+};
 use crate::tape::TapeFile;
-#[cfg(not(loom))]
 use memreel_snapshot::words::DeviceId;
 
 /// The place of a new chunk.
 #[derive(Debug)]
 pub(super) struct NewPlace {
     /// `None` for a chunk in memory.
-    #[cfg(not(loom))]
     pub(super) file: Option<(Arc<TapeFile>, DeviceId)>,
     /// How many events the tape had dropped.
-    #[cfg(not(loom))]
     pub(super) n_dropped: u64,
 }
 
 impl NewPlace {
     /// Returns an empty chunk; it is in memory if the file has no room.
-    #[cfg_attr(loom, allow(unused_variables, reason = "chunks are in memory"))]
     pub(super) fn chunk(self, clock: &Clock) -> Arc<Chunk> {
-        #[cfg(not(loom))]
         if let Some((file, device)) = self.file
             && let Some(lines) = Lines::in_file(&file, device, clock, self.n_dropped)
         {

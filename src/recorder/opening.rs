@@ -18,10 +18,11 @@ use super::{
     tape::Tape,
 };
 use crate::{
-    process::{fork, notice, sync::lock},
+    process::{fork, notice},
     stack::AskLater,
     tape::{Beginning, Note, TapeFile},
 };
+use memreel_lockfree::sync::lock;
 use memreel_snapshot::words::{DeviceId, Error, Result, SettingsReport};
 
 /// Opens the file of the options, keeps it open if it is, and closes another one. A file that cannot be opened is
@@ -141,7 +142,7 @@ fn create(shared: &Arc<Shared>, path: &Path, history: &Recording) -> Result<Open
     }
     let opened = OpenFile { file, keeper };
     // The last, because what events refer to comes before them.
-    for (device, tape) in lock(&shared.tapes).iter() {
+    for (device, tape) in lock(shared.switch.tapes()).iter() {
         begin(shared, Some(&opened), *device, tape);
     }
     Ok(opened)
@@ -150,7 +151,7 @@ fn create(shared: &Arc<Shared>, path: &Path, history: &Recording) -> Result<Open
 /// Closes a file, which keeps what it has.
 fn close(shared: &Shared, file: &TapeFile) {
     file.close();
-    for (_, tape) in lock(&shared.tapes).iter() {
+    for (_, tape) in lock(shared.switch.tapes()).iter() {
         tape.set_file(None, shared.clock.now());
     }
     lock(&shared.scopes).set_file(None);

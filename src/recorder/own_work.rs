@@ -13,12 +13,8 @@ use super::{
     track::Track,
     writer::{self, AfterNewest},
 };
-#[cfg(not(loom))]
-use crate::tape::Note;
-use crate::{
-    process::{guard::Guard, sync::lock},
-    stack,
-};
+use crate::{process::guard::Guard, stack, tape::Note};
+use memreel_lockfree::sync::lock;
 use memreel_snapshot::words::{Action, Event, StackId};
 
 /// Marks the recorder's own work on this thread while it exists.
@@ -50,7 +46,7 @@ impl Track {
     }
 
     /// Returns the bytes that a recorded allocation stands for. `sample_bytes` is as in [`Track::keeps`].
-    #[cfg(all(target_os = "linux", not(loom)))]
+    #[cfg(target_os = "linux")]
     pub(crate) fn represented_bytes(&self, bytes: u64, sample_bytes: u64) -> u64 {
         // Relaxed: the interval may change while it is read, as it may between two allocations.
         let of_recording = || self.shared.sample_bytes.load(std::sync::atomic::Ordering::Relaxed);
@@ -121,13 +117,11 @@ impl Track {
     /// because others wait for it.
     #[inline(always)]
     pub(crate) fn keep_within(&self, _: &OwnWork) {
-        #[cfg(not(loom))]
         if self.tape.is_postponed() {
             self.keep_postponed();
         }
     }
 
-    #[cfg(not(loom))]
     #[cold]
     #[inline(never)]
     fn keep_postponed(&self) {
@@ -138,7 +132,6 @@ impl Track {
     }
 
     /// Notes in the tape's file, if there is one, that this device does its own sampling.
-    #[cfg(not(loom))]
     #[cold]
     pub(crate) fn note_sampling(&self, _: &OwnWork, bytes: u64) {
         if let Some(file) = self.shared.tape_file() {
@@ -166,7 +159,7 @@ impl Track {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{

@@ -1,13 +1,13 @@
 //! What to record: PyTorch's options under PyTorch's names (docs/snapshot-format.md 2.1, 2.2).
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
-use std::path::Path;
-use std::{path::PathBuf, str::FromStr, sync::atomic::Ordering};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
-#[cfg(not(loom))]
-use crate::tape::RecordingNote;
-use crate::{process::sync::AtomicU32, stack::Frames};
+use crate::{stack::Frames, tape::RecordingNote};
+use memreel_lockfree::events::OFF;
 use memreel_snapshot::words::{Action, Error, Result};
 
 /// Which events are recorded: PyTorch's `enabled`.
@@ -276,23 +276,19 @@ impl Recording {
         Recording { is_on_tape_alone: true, ..self }
     }
 
-    #[cfg(not(loom))]
     pub(super) fn is_on_tape_alone(&self) -> bool {
         self.is_on_tape_alone && self.tape_path().is_some()
     }
 
-    #[cfg(not(loom))]
     pub(super) fn is_kept_elsewhere(&self) -> bool {
         self.is_kept_elsewhere
     }
 
-    #[cfg(not(loom))]
     pub(super) fn tape_path(&self) -> Option<&Path> {
         self.tape.as_deref().filter(|_| self.enabled != Enabled::Off)
     }
 
     /// Returns the options as a note for a tape's file.
-    #[cfg(not(loom))]
     pub(super) fn to_note(&self, has_gaps: bool) -> RecordingNote {
         RecordingNote {
             capacity: self.capacity() as u64,
@@ -310,7 +306,6 @@ impl Recording {
     }
 
     /// Returns the options from a tape's note.
-    #[cfg(not(loom))]
     pub(crate) fn of_note(note: &RecordingNote) -> Recording {
         Recording {
             max_entries: usize::try_from(note.capacity).unwrap_or(usize::MAX),
@@ -366,7 +361,7 @@ impl Recording {
 
     pub(super) fn mode(&self) -> Mode {
         if self.enabled == Enabled::Off {
-            return Mode(0);
+            return Mode(OFF);
         }
         let context = if self.stacks == StackKind::None { Context::None } else { self.context };
         let skipped = self.skip_actions.iter().fold(0, |bits, action| bits | skip_bit(*action));
@@ -395,9 +390,20 @@ impl Mode {
     const FILTERS: u32 = 0b1000;
     const HEAP_FREES: u32 = 0b1_0000;
 
+    /// Returns the mode of a word.
+    #[inline(always)]
+    pub(super) fn of(word: u32) -> Mode {
+        Mode(word)
+    }
+
+    /// Returns its word.
+    pub(super) fn word(self) -> u32 {
+        self.0
+    }
+
     #[inline(always)]
     pub(super) fn is_off(self) -> bool {
-        self.0 == 0
+        self.0 == OFF
     }
 
     /// Returns whether events of `action` are recorded, if recording is on.
@@ -427,24 +433,6 @@ impl Mode {
             CapturePoint::Free | CapturePoint::HeapFree => Context::All,
         };
         self.0 & Mode::CONTEXT >= least as u32
-    }
-}
-
-/// The current mode. While recording is off, a report costs one load and one branch.
-///
-/// Relaxed: a thread that reads an old mode writes to its present chunk, whose events an erasure drops. Whether it gets
-/// another chunk is decided under the tape's lock, by the mode that was stored before the tape was erased.
-#[derive(Debug, Default)]
-pub(super) struct AtomicMode(AtomicU32);
-
-impl AtomicMode {
-    #[inline(always)]
-    pub(super) fn load(&self) -> Mode {
-        Mode(self.0.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn store(&self, mode: Mode) {
-        self.0.store(mode.0, Ordering::Relaxed);
     }
 }
 

@@ -6,8 +6,6 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use crate::process::sync::thread_local;
-#[cfg(not(loom))]
 use memreel_snapshot::words::sample_weight;
 
 /// A thread's sampling state.
@@ -39,7 +37,6 @@ pub(super) fn is_kept(bytes: u64, every_bytes: u64) -> bool {
 }
 
 /// Returns the bytes that a block stands for.
-#[cfg(not(loom))]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub(crate) fn represented(bytes: u64, sample_bytes: u64) -> u64 {
     match sample_bytes {

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::process::{
     guard::Guard,
-    sync::{lock, thread_local},
     until_end::{self, UntilEnd},
 };
+use memreel_lockfree::sync::lock;
 use memreel_snapshot::words::DeviceId;
 
 thread_local! {
@@ -100,21 +100,15 @@ impl Scope {
             return;
         }
         let _guard = Guard::enter();
-        #[cfg(not(loom))]
         let file = self.shared.tape_file();
-        let mut annotations = lock(&self.shared.annotations);
-        // Checked again under the lock: switching off stores the mode before it erases, so no annotation is
-        // added after the annotations were erased.
-        if self.shared.mode().is_off() {
-            return;
-        }
-        let at = self.shared.clock.now();
-        let annotation = Annotation { is_start, scope: self.open.scope, device: self.device, at };
-        annotations.push(annotation);
-        #[cfg(not(loom))]
-        if let Some(file) = file {
-            file.annotate(&annotation.to_note());
-        }
+        self.shared.switch.unless_off(&self.shared.annotations, |annotations| {
+            let at = self.shared.clock.now();
+            let annotation = Annotation { is_start, scope: self.open.scope, device: self.device, at };
+            annotations.push(annotation);
+            if let Some(file) = file {
+                file.annotate(&annotation.to_note());
+            }
+        });
     }
 }
 

@@ -7,7 +7,6 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use super::clock::Ticks;
-#[cfg(not(loom))]
 use crate::tape::{Note, TapeFile};
 use memreel_snapshot::words::DeviceId;
 
@@ -24,7 +23,6 @@ pub(crate) struct Annotation {
     pub(crate) at: Ticks,
 }
 
-#[cfg(not(loom))]
 impl Annotation {
     /// Returns the annotation as a note for a tape's file.
     pub(super) fn to_note(self) -> Note {
@@ -37,17 +35,12 @@ impl Annotation {
 #[derive(Debug)]
 pub(super) struct ScopeNames {
     all: IndexSet<Arc<str>, FxBuildHasher>,
-    #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
 }
 
 impl Default for ScopeNames {
     fn default() -> Self {
-        ScopeNames {
-            all: std::iter::once("".into()).collect(),
-            #[cfg(not(loom))]
-            file: None,
-        }
+        ScopeNames { all: std::iter::once("".into()).collect(), file: None }
     }
 }
 
@@ -71,18 +64,13 @@ impl ScopeNames {
         scope
     }
 
-    #[cfg_attr(loom, allow(clippy::unused_self, reason = "there is no file"))]
     fn note(&self, scope: ScopeId) {
-        #[cfg(not(loom))]
         if let (Some(file), Some(path)) = (&self.file, self.all.get_index(scope.0 as usize)) {
             file.note(&Note::Scope { number: scope.0, path: path.to_string() });
         }
-        #[cfg(loom)]
-        let _ = scope;
     }
 
     /// Writes paths into a file from now on, starting with the existing ones.
-    #[cfg(not(loom))]
     pub(super) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
         self.file = file;
         (0..self.all.len())

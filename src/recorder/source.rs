@@ -16,9 +16,10 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    process::{guard::Guard, sync::lock},
+    process::guard::Guard,
     stack::{SourceFrame, StackParts, Symbolizer, with_kept_names},
 };
+use memreel_lockfree::sync::lock;
 use memreel_snapshot::words::{
     Action, Address, DeviceId, DeviceUsage, Event, PoolId, ResidentReport, StackId, StreamId,
 };

@@ -2,15 +2,12 @@
 //! in memory and in the tape's file.
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
-use std::sync::Arc;
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{
     clock::{Scale, Ticks},
     mapped::{Mapped, MappedRange},
 };
-#[cfg(not(loom))]
 use crate::tape::{Note, TapeFile, UsageNote};
 use memreel_snapshot::words::{DeviceId, DeviceUsage, ResidentReport, StackId, TimedUsage, UsageReport};
 
@@ -19,11 +16,9 @@ const CAPACITY: usize = 4094;
 
 /// The reports after which the tape's file gets the series anew, in place of all reports before: twice the series of a
 /// device.
-#[cfg(not(loom))]
 const WRITTEN: usize = 2 * CAPACITY;
 
 /// The reports of one note.
-#[cfg(not(loom))]
 const OF_NOTE: usize = 256;
 
 /// The reports of resident memory, beside the highest and the last. Each is a list of areas.
@@ -55,10 +50,8 @@ pub(crate) struct Usage {
     devices: BTreeMap<DeviceId, Device>,
     resident: Series<ResidentReport, MOST_RESIDENT>,
     mapped: Mapped,
-    #[cfg(not(loom))]
     file: Option<Arc<TapeFile>>,
     /// How many reports were written into the file since it got the series.
-    #[cfg(not(loom))]
     n_written: usize,
 }
 
@@ -124,7 +117,6 @@ impl Usage {
         let known = self.devices.entry(device).or_default();
         if known.name != name || known.uuid != uuid {
             (known.name, known.uuid) = (name.to_owned(), uuid.to_owned());
-            #[cfg(not(loom))]
             self.write_name(device);
         }
     }
@@ -132,12 +124,10 @@ impl Usage {
     /// Adds a report.
     pub(super) fn push(&mut self, device: DeviceId, report: Report) {
         self.devices.entry(device).or_default().series.push(report);
-        #[cfg(not(loom))]
         self.write(device, report);
     }
 
     /// Adds a report of the process's resident memory.
-    #[cfg(not(loom))]
     pub(crate) fn push_resident(&mut self, at: Ticks, report: ResidentReport) {
         self.write_resident(at, &report);
         self.resident.push((at, report));
@@ -174,7 +164,6 @@ impl Usage {
         self.resident = Series::default();
         self.devices.values_mut().for_each(|device| device.series = Series::default());
         self.mapped.forget_ended();
-        #[cfg(not(loom))]
         self.write_all();
     }
 
@@ -191,15 +180,6 @@ impl Usage {
     }
 }
 
-/// Without a file.
-#[cfg(loom)]
-impl Usage {
-    fn change_mapped(&mut self, change: impl FnOnce(&mut Mapped, &mut dyn FnMut(&MappedRange))) {
-        change(&mut self.mapped, &mut |_| {});
-    }
-}
-
-#[cfg(not(loom))]
 impl Usage {
     /// Sets the file of the tape, which gets everything that is known.
     pub(crate) fn set_file(&mut self, file: Option<Arc<TapeFile>>) {
@@ -285,17 +265,14 @@ impl Usage {
     }
 }
 
-#[cfg(not(loom))]
 fn noted((Ticks(ticks), report): &Report) -> UsageNote {
     UsageNote { ticks: *ticks, report: *report }
 }
 
-#[cfg(not(loom))]
 fn noted_resident(Ticks(ticks): Ticks, report: &ResidentReport) -> Note {
     Note::Resident { ticks, report: Box::new(report.clone()) }
 }
 
-#[cfg(not(loom))]
 fn noted_mapped(MappedRange { range, stack, from, until }: &MappedRange) -> Note {
     Note::Mapped { start: range.start, end: range.end, stack: stack.0, from: from.0, until: until.0 }
 }

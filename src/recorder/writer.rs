@@ -13,96 +13,30 @@ use std::{
 };
 
 use super::{
-    chunk::Chunk,
     clock::Ticks,
     context::{ContextId, EventContext, Recent},
+    keeper::Keeper,
     log,
-    open_chunk::{OpenChunk, Wait},
+    open_chunk::{Opening, Wait, lock_unless_stuck},
     scope,
     shared::Shared,
-    tape::Tape,
+    tape::{InTape, Tape},
 };
 use crate::process::{
     guard::Guard,
-    sync::{lock, thread_local},
     until_end::{self, UntilEnd},
 };
+pub(super) use memreel_lockfree::events::{AfterNewest, ByLock, ByTime, TickSource, WithLast};
+use memreel_lockfree::{
+    events::{self, WithNewest},
+    sync::lock,
+};
 use memreel_snapshot::words::{Action, Event};
-
-/// Determines the ticks of an event; a type parameter, so that the choice is made at compile time.
-pub(super) trait TickSource {
-    /// Returns the ticks of the next event in the writer's chunk.
-    fn next(&mut self, writer: &Writer, shared: &Shared, tape: &Tape) -> Ticks;
-}
-
-/// The order of events is the order in which the caller's lock is taken.
-pub(super) struct ByLock;
-
-/// The event happened together with this thread's previous event on the tape; the counter is not read again.
-/// Otherwise like [`ByLock`].
-pub(super) struct WithLast;
-
-/// The order of events is the order of their times; the caller has no lock.
-pub(super) struct ByTime;
-
-/// The event is later than the newest one under the caller's lock, one of many that share the tape, whose ticks these
-/// are. Events of different locks are ordered by time.
-pub(super) struct AfterNewest<'a>(pub(super) &'a mut Ticks);
-
-/// The event happened together with this thread's previous event. Otherwise like [`AfterNewest`].
-struct WithNewest<'a>(&'a mut Ticks);
-
-impl TickSource for ByLock {
-    #[inline(always)]
-    fn next(&mut self, _: &Writer, shared: &Shared, tape: &Tape) -> Ticks {
-        tape.next_ticks(shared.clock.now())
-    }
-}
-
-impl TickSource for WithLast {
-    #[inline(always)]
-    fn next(&mut self, writer: &Writer, _: &Shared, tape: &Tape) -> Ticks {
-        // The tape's last ticks alone do not suffice: a thread with another lock
-        // on the same tape may have stored earlier ticks there.
-        tape.next_ticks(Ticks(writer.last.0 + 1))
-    }
-}
-
-impl TickSource for AfterNewest<'_> {
-    #[inline(always)]
-    fn next(&mut self, writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
-        // Waiting for earlier loads would take as long as reading the counter. The processor may read it before the
-        // caller has its lock; what the lock's last owner recorded is earlier nevertheless.
-        *self.0 = Ticks(shared.clock.now().0.max(writer.last.0 + 1).max(self.0.0 + 1));
-        *self.0
-    }
-}
-
-impl TickSource for WithNewest<'_> {
-    #[inline(always)]
-    fn next(&mut self, writer: &Writer, _: &Shared, _: &Tape) -> Ticks {
-        *self.0 = Ticks(writer.last.max(*self.0).0 + 1);
-        *self.0
-    }
-}
-
-impl TickSource for ByTime {
-    #[inline(always)]
-    fn next(&mut self, writer: &Writer, shared: &Shared, _: &Tape) -> Ticks {
-        // The counter must not be read before the load that brought the address
-        // here, or a free could get an earlier time than its allocation.
-        Ticks(shared.clock.now_after_loads().0.max(writer.last.0 + 1))
-    }
-}
 
 /// A thread's open chunk on a tape.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// The generation of the tape that the chunk belongs to.
-    generation: u64,
-    chunk: Arc<Chunk>,
-    /// The ticks of the last event in the chunk.
-    last: Ticks,
+    open: events::Writer<InTape>,
     recent: Recent,
     tape: Weak<Tape>,
 }
@@ -209,9 +143,7 @@ impl Writers {
     #[inline(always)]
     fn write<T: TickSource>(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event, source: &mut T) {
         match &mut self.latest {
-            Some(writer) if writer.generation == tape.generation() => {
-                writer.write(shared, tape, event, source)
-            }
+            Some(writer) if writer.open.is_of(tape) => writer.write(shared, tape, event, source),
             _ => self.write_on_other_tape(shared, tape, event, source),
         }
     }
@@ -220,7 +152,7 @@ impl Writers {
     /// lock: it must not be given back before there is another.
     #[inline(always)]
     fn make_room(&mut self, shared: &Shared, tape: &Arc<Tape>) {
-        let has_chunk = |writer: &Writer| writer.generation == tape.generation();
+        let has_chunk = |writer: &Writer| writer.open.is_of(tape);
         if !self.latest.as_deref().is_some_and(has_chunk) {
             self.open_ahead(shared, tape);
         }
@@ -249,7 +181,7 @@ impl Writers {
     #[inline(always)]
     fn write_free(&mut self, shared: &Shared, tape: &Arc<Tape>, requested: &Event, newest: &mut Ticks) {
         if let Some(writer) = &mut self.latest
-            && writer.generation == tape.generation()
+            && writer.open.is_of(tape)
             && let Some(context) = writer.recent.latest(context(shared, requested))
             && writer.push_free(shared, tape, requested, context, newest)
         {
@@ -271,7 +203,7 @@ impl Writers {
     /// Records an event in a context of its own.
     fn write_in(&mut self, shared: &Shared, tape: &Arc<Tape>, event: &Event, context: EventContext) {
         let writer = match &mut self.latest {
-            Some(writer) if writer.generation == tape.generation() => Some(writer),
+            Some(writer) if writer.open.is_of(tape) => Some(writer),
             _ => self.change_to(shared, tape, Wait::Always),
         };
         let Some(writer) = writer else { return };
@@ -285,7 +217,7 @@ impl Writers {
     /// recording is off.
     fn change_to(&mut self, shared: &Shared, tape: &Arc<Tape>, wait: Wait) -> Option<&mut Box<Writer>> {
         let generation = tape.generation();
-        if let Some(place) = self.others.iter().position(|writer| writer.generation == generation) {
+        if let Some(place) = self.others.iter().position(|writer| writer.open.generation() == generation) {
             match &mut self.latest {
                 Some(latest) => std::mem::swap(latest, &mut self.others[place]),
                 none => *none = Some(self.others.swap_remove(place)),
@@ -302,17 +234,14 @@ impl Writers {
         let guard = Guard::enter();
         self.others.extend(self.latest.take());
         // Writers of erased tapes and of dropped recorders are of no further use.
-        self.others.retain(|writer| {
-            writer.tape.upgrade().is_some_and(|tape| tape.generation() == writer.generation)
-        });
-        let next = tape.next_chunk(None, wait, &shared.clock, || !shared.mode().is_off())?;
+        self.others.retain(|writer| writer.tape.upgrade().is_some_and(|tape| writer.open.is_of(&tape)));
+        let next = tape.next_chunk(None, &Opening { shared, wait })?;
         if !shared.goes_on_with(&next.chunk) {
             return None;
         }
-        keep(&next, tape, guard.as_ref());
-        let OpenChunk { generation, chunk, last, .. } = next;
-        let tape = Arc::downgrade(tape);
-        self.latest = Some(Box::new(Writer { generation, chunk, last, recent: Recent::default(), tape }));
+        keep(next.due.as_ref(), tape, guard.as_ref());
+        let (open, tape) = (events::Writer::new(next), Arc::downgrade(tape));
+        self.latest = Some(Box::new(Writer { open, recent: Recent::default(), tape }));
         Some(())
     }
 }
@@ -329,10 +258,8 @@ impl Drop for Writers {
 
 /// Does the work that is due in a tape's file. A caller within the recorder's own work, without a guard from this call,
 /// may have a lock that other threads wait for: it does the work afterwards ([`Tape::is_postponed`]).
-#[cfg_attr(loom, allow(unused_variables, reason = "loom has no files"))]
-fn keep(next: &OpenChunk, tape: &Tape, guard: Option<&Guard>) {
-    #[cfg(not(loom))]
-    match &next.due {
+fn keep(due: Option<&Arc<Keeper>>, tape: &Tape, guard: Option<&Guard>) {
+    match due {
         Some(keeper) if guard.is_some() => keeper.work(),
         Some(_) => tape.postpone(),
         None => {}
@@ -418,12 +345,7 @@ impl Writer {
         context: ContextId,
         source: &mut T,
     ) -> bool {
-        let at = source.next(self, shared, tape);
-        let has_room = self.chunk.push(log::words(event, at, context));
-        if has_room {
-            self.last = at;
-        }
-        has_room
+        self.open.push(tape, &shared.clock, source, |at| log::words(event, at, context))
     }
 
     /// Appends both events of a free to the chunk; returns `false` if they do not fit.
@@ -436,15 +358,9 @@ impl Writer {
         context: ContextId,
         newest: &mut Ticks,
     ) -> bool {
-        let first = AfterNewest(newest).next(self, shared, tape);
-        let last = Ticks(first.0 + 1);
-        let events =
-            [log::words(requested, first, context), log::words(&completed(requested), last, context)];
-        let has_room = self.chunk.push_all(events);
-        if has_room {
-            (self.last, *newest) = (last, last);
-        }
-        has_room
+        self.open.push_two(tape, &shared.clock, newest, |first, last| {
+            [log::words(requested, first, context), log::words(&completed(requested), last, context)]
+        })
     }
 
     /// Looks up or adds a context in the recorder's table; returns `None` if the table is full.
@@ -459,30 +375,29 @@ impl Writer {
     /// Replaces the full chunk. Returns `false` if recording was switched off meanwhile.
     fn open_next(&mut self, shared: &Shared, tape: &Tape) -> bool {
         let guard = Guard::enter();
-        let Some(next) =
-            tape.next_chunk(Some(&self.chunk), Wait::Always, &shared.clock, || !shared.mode().is_off())
-        else {
-            return false;
-        };
+        let opening = Opening { shared, wait: Wait::Always };
+        let Some(next) = tape.next_chunk(Some(self.open.chunk()), &opening) else { return false };
         if !shared.goes_on_with(&next.chunk) {
             return false;
         }
-        keep(&next, tape, guard.as_ref());
-        (self.generation, self.chunk) = (next.generation, next.chunk);
-        self.last = self.last.max(next.last);
+        keep(next.due.as_ref(), tape, guard.as_ref());
+        self.open.go_on(next);
         true
     }
 }
 
 impl Drop for Writer {
+    /// While a fork is stuck, whose next handlers may wait for the end of this thread, the chunk remains as if the thread still
+    /// had it.
     fn drop(&mut self) {
         if let Some(tape) = self.tape.upgrade() {
-            tape.take_back(&self.chunk, self.generation);
+            let _guard = Guard::enter();
+            self.open.give_back(&tape, lock_unless_stuck);
         }
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::{super::Recorder, *};
     use crate::recorder::Recording;

@@ -107,10 +107,7 @@ use std::sync::{Arc, Mutex};
 /// memreel::integrate::hold_at_forks(&next);
 /// ```
 pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
-    #[cfg(not(loom))]
     crate::process::fork::register(crate::process::fork::Level::Allocator, lock);
-    #[cfg(loom)]
-    let _ = lock;
 }
 
 /// Calls `work` in each later child of `fork`, before the child's `fork` returns and while no other thread exists.
@@ -121,7 +118,6 @@ pub fn hold_at_forks<T: Send + 'static>(lock: &Arc<Mutex<T>>) {
 /// static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// memreel::integrate::call_in_children(|| IS_CHILD.store(true, Ordering::Relaxed));
 /// ```
-#[cfg(not(loom))]
 pub fn call_in_children(work: fn()) {
     crate::process::fork::register_call(work);
 }
@@ -132,7 +128,6 @@ pub fn call_in_children(work: fn()) {
 /// ```
 /// memreel::integrate::begin_handlers();
 /// ```
-#[cfg(not(loom))]
 pub fn begin_handlers() {
     crate::process::fork::install();
 }
@@ -150,7 +145,7 @@ pub fn may_record() -> bool {
 
 #[doc(inline)]
 pub use super::session::Session;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(target_os = "linux")]
 #[doc(inline)]
 pub use crate::process::own_pages::OwnPages;
 #[cfg(target_os = "linux")]
@@ -184,17 +179,7 @@ pub use memreel_snapshot::words::{
     Event, Inventory, InventoryBlock, InventorySegment, Refusal, SettingsReport, StackId, UsageReport,
 };
 
-#[cfg(not(loom))]
 pub use crate::{
     process::fork::{AllocatorHandlers, register_allocator},
     tape::{FileSpace, take_tape_name},
-};
-
-#[cfg(loom)]
-#[doc(hidden)]
-pub use crate::{
-    heap::LiveBlocks,
-    process::explored::{ForkedPart, Forks},
-    recorder::explored::ChunkInFile,
-    stack::Stacks,
 };

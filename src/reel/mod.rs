@@ -5,9 +5,7 @@
 
 pub mod integrate;
 pub(crate) mod process;
-#[cfg(not(loom))]
 pub(crate) mod follower;
-#[cfg(not(loom))]
 pub(crate) mod owned;
 mod session;
 mod verdict;

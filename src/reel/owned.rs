@@ -53,9 +53,9 @@ impl<'t> OwnedBlocks<'t> {
             && !whole.has_segments()
             && !facts.resident.iter().any(has_other_allocator)
             && facts.usage.iter().all(|of| of.device != device || of.reports.is_empty());
-        let log = tape.events(device).cut().read();
-        let allocated = whole.allocated().filter(|_| log.n_lost > 0);
-        if !is_plain || log.n_lost > 0 && allocated.is_none() {
+        let log = Log::of(tape.events(device).cut());
+        let allocated = whole.allocated().filter(|_| log.n_lost() > 0);
+        if !is_plain || log.n_lost() > 0 && allocated.is_none() {
             return None;
         }
         let looks_us: Vec<u64> = facts.resident.iter().map(|report| report.time_us).collect();

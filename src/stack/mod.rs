@@ -36,32 +36,23 @@ mod unwind;
 mod tests;
 
 pub use choice::{set_stack_method, stack_method};
-#[cfg(loom)]
-pub use intern::Stacks;
 pub use intern::{FrameSource, SourceCode, SourceFrame};
 pub use method::StackMethod;
 pub use names::name_addresses;
 
 pub(crate) use capture::capture;
-#[cfg(not(loom))]
-pub(crate) use intern::AskLater;
-pub(crate) use intern::{Frames, StackInterner, StackParts, with_reserve};
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+pub(crate) use intern::{AskLater, Frames, StackInterner, StackParts, with_reserve};
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) use modules::exported;
-#[cfg(not(loom))]
 pub(crate) use modules::{Generation, PastModules};
-#[cfg(not(loom))]
-pub(crate) use names::{Past, SharedNames};
-pub(crate) use names::{Symbol, Symbolizer, with_kept_names};
+pub(crate) use names::{Past, SharedNames, Symbol, Symbolizer, with_kept_names};
 
 /// Returns the stacks of threads that have captured, as far as they are known. The threads may have ended.
-#[cfg(not(loom))]
 pub(crate) fn known_stacks() -> Vec<std::ops::Range<u64>> {
     unwind::known_stacks().map(|stack| stack.start as u64..stack.end as u64).collect()
 }
 
 /// Makes the static parts of captures safe across forks.
-#[cfg(not(loom))]
 pub(crate) fn survive_forks() {
     modules::survive_forks();
     crate::process::fork::register_static(crate::process::fork::Level::Modules, |held| {

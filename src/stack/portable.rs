@@ -10,11 +10,9 @@ pub(super) fn prepare() -> Option<StackMethod> {
 }
 
 /// Does nothing: the system's unwinder has no state of memreel's.
-#[cfg_attr(loom, allow(dead_code))]
 pub(super) fn after_fork() {}
 
 /// Returns none: the portable walk does not need the bounds of stacks.
-#[cfg(not(loom))]
 pub(super) fn known_stacks() -> impl Iterator<Item = std::ops::Range<usize>> {
     std::iter::empty()
 }

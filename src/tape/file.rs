@@ -16,7 +16,7 @@ use super::{
     notes::{MAX_ANNOTATION_BYTES, Note, framed_parts},
     slot::{Slot, TakenAt},
 };
-use crate::process::fork::{Held, Part};
+use crate::process::fork::{Forking, Held, Part};
 use memreel_snapshot::words::{DeviceId, Error, Result};
 
 /// A tape's file. It is open until the recording ends; in a child of `fork` it is closed from the start.
@@ -266,7 +266,7 @@ impl Drop for TapeFile {
 }
 
 /// A child of `fork` has the mapping, and must not write into its parent's tape.
-impl Part for TapeFile {
+impl Part<Forking> for TapeFile {
     fn hold(self: Arc<Self>, held: &mut Held) {
         held.lock(&self, |file| &file.notes, |_, _| {}, |file, _| file.mapped.leave());
         held.lock(&self, |file| &file.annotations, |_, _| {}, |_, _| {});

@@ -14,6 +14,7 @@ const OF_FLEET: &[&str] = &[
     "crates/cli/benches/made_ranks",
     "fixtures",
     "crates/fleet",
+    "crates/lockfree",
     "rustfmt.toml",
     "schema",
     "crates/snapshot",

@@ -73,7 +73,7 @@ pub(crate) const STEPS: &[Step] = &[
         is_beside: false,
         run: traced,
     },
-    Step { name: "loom", what: "the lock protocol, every interleaving", is_beside: true, run: loom },
+    Step { name: "loom", what: "what threads share, in every interleaving", is_beside: true, run: loom },
     Step {
         name: "miri",
         what: "Miri on the recorder's chunks, the table of stacks and the heap's lock",
@@ -176,7 +176,7 @@ fn docs(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     let doc = cmd!(
         shell,
-        "cargo doc --quiet --no-deps -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
+        "cargo doc --quiet --no-deps -p memreel-lockfree -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
     );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
     checkout.make_pages()?;
@@ -265,7 +265,7 @@ fn traced(checkout: &Checkout) -> Ended {
 fn loom(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     checkout.cache.restore(Part::Loom);
-    let models = cmd!(shell, "cargo test --quiet --profile loom -p memreel-loom");
+    let models = cmd!(shell, "cargo test --quiet --profile loom -p memreel-lockfree --lib");
     models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", checkout.target.join("loom")).run()?;
     Ok(Outcome::Passed)
 }
@@ -278,11 +278,14 @@ fn miri(checkout: &Checkout) -> Ended {
         let how = "rustup component add miri rust-src --toolchain nightly";
         return Ok(Outcome::Skipped(format!("no nightly with miri ({how})")));
     }
-    let tests = ["stack::interner", "recorder::chunk", "heap::spin"];
-    cmd!(shell, "rustup run nightly cargo miri test --quiet -p memreel --lib -- {tests...}")
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .env("CARGO_TARGET_DIR", checkout.target.join("miri"))
-        .run()?;
+    let of_lockfree = vec!["events", "forks", "heap::spin"];
+    for (package, tests) in [("memreel-lockfree", of_lockfree), ("memreel", vec!["stack::intern::interner"])]
+    {
+        cmd!(shell, "rustup run nightly cargo miri test --quiet -p {package} --lib -- {tests...}")
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("CARGO_TARGET_DIR", checkout.target.join("miri"))
+            .run()?;
+    }
     Ok(Outcome::Passed)
 }
 

@@ -1,8 +1,6 @@
 //! The processor's counter, which runs at a constant rate, and its order among loads.
 
-use std::sync::atomic::Ordering;
-
-use super::sync::fence;
+use std::sync::atomic::{Ordering, fence};
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod aarch64;
@@ -51,18 +49,15 @@ pub(crate) fn counter() -> u64 {
 
 /// Reads the processor's counter after all earlier loads have completed. Otherwise like [`counter`].
 ///
-/// A thread that sees a value stored after another thread read its counter reads a later time; `Tape::cut` in
-/// `recorder/tape.rs` relies on this too. Under loom there is a fence. On x86-64 none is needed: loads keep their
+/// A thread that sees a value stored after another thread read its counter reads a later time; `Tape::cut` relies on this too. On x86-64 no fence is needed: loads keep their
 /// order, and so do stores. On aarch64 the instruction that waits for loads is a fence, and the store that hands on a
 /// value is a release after the event, whose bytes contain the counter's value.
 #[inline(always)]
 pub(crate) fn counter_after_loads() -> u64 {
-    #[cfg(loom)]
-    fence(Ordering::SeqCst);
     processor::read_after_loads()
 }
 
-#[cfg(all(test, not(loom), not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use super::*;
 

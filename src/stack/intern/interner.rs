@@ -1,43 +1,40 @@
 //! Numbers for stacks: equal stacks get the same number.
+#![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
-use super::noted::AskLater;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{
     frames::{AtomicFrames, Frames},
-    index::Index,
-    insert::Inserter,
-    key::{Key, hash_of},
-    limits::{DEFAULT_STACKS, MAX_DEPTH, MAX_STACKS},
-    record::Record,
+    key::{self, hash_of},
+    limits::{DEFAULT_STACKS, MAX_DEPTH, MAX_STACKS, TABLE_FULL},
+    memory::StackMemory,
+    noted::{AskLater, StackNotes},
+    reserve,
     source::{FrameSource, SourceSlot},
 };
-use crate::process::sync::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::stack::modules::{self, Generation};
-#[cfg(not(loom))]
-use crate::tape::TapeFile;
+use crate::{
+    stack::modules::{self, Generation},
+    tape::TapeFile,
+};
+use memreel_lockfree::stacks::{Adding, Key, NONE, Stacks};
 use memreel_snapshot::words::StackId;
 
 /// Every distinct stack seen, as return addresses, up to a limit.
 ///
 /// Stacks live as long as the interner: a live block may outlast the entry that
 /// brought its stack. Known stacks are found without a lock; a new one is
-/// added under the lock of `insert.rs`.
+/// added under the lock of the table.
 #[derive(Debug)]
 pub(crate) struct StackInterner {
     /// Distinguishes the numbers of this interner from another's; never 0.
     number: u64,
-    /// Owned by `inserter`, which replaces it by a larger one and keeps the old one.
-    index: AtomicPtr<Index>,
-    inserter: Inserter,
-    /// The number of the stack that marks a table without room, once there is one.
-    full: AtomicU32,
-    /// Relaxed: a count, with which nothing else has to agree.
-    n_refused: AtomicU64,
+    stacks: Stacks<StackMemory>,
     source: SourceSlot,
     frames: AtomicFrames,
 }
@@ -56,15 +53,12 @@ pub(crate) struct StackParts {
 impl StackInterner {
     /// An interner for at most `limit` distinct stacks.
     pub(crate) fn new(limit: usize) -> StackInterner {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let (inserter, index) = Inserter::new(limit.min(MAX_STACKS));
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        const { assert!(StackId::NONE.0 == NONE) };
         // Relaxed: only each number's being another counts.
         StackInterner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            index: AtomicPtr::new(index),
-            inserter,
-            full: AtomicU32::new(StackId::NONE.0),
-            n_refused: AtomicU64::new(0),
+            stacks: Stacks::new(limit.min(MAX_STACKS), StackMemory::default()),
             source: SourceSlot::default(),
             frames: AtomicFrames::default(),
         }
@@ -135,7 +129,7 @@ impl StackInterner {
     #[inline]
     pub(in crate::stack) fn intern_native(&self, native: &[usize], hash: u64) -> StackId {
         match self.asked() {
-            None => self.number_of(Key::of_native(native, hash)),
+            None => self.number_of(key::of_native(native, hash)),
             Some(source) => self.intern_with(source, native, hash),
         }
     }
@@ -147,7 +141,7 @@ impl StackInterner {
         let mut words = [0; MAX_DEPTH];
         match self.captured(source, &mut words) {
             [] => StackId::NONE,
-            words => self.number_of(Key::with_source(&[], 0, words)),
+            words => self.number_of(key::with_source(&[], 0, words)),
         }
     }
 
@@ -155,10 +149,10 @@ impl StackInterner {
     #[inline]
     pub(in crate::stack) fn find_native(&self, native: &[usize], hash: u64) -> Option<StackId> {
         match self.asked() {
-            None => self.known(Key::of_native(native, hash)),
+            None => self.known(key::of_native(native, hash)),
             Some(source) => {
                 let mut words = [0; MAX_DEPTH];
-                self.known(Key::with_source(native, hash, self.captured(source, &mut words)))
+                self.known(key::with_source(native, hash, self.captured(source, &mut words)))
             }
         }
     }
@@ -166,14 +160,13 @@ impl StackInterner {
     /// Whether this is the number of a stack that is kept, whole or short, not the one that marks a table without room.
     #[inline]
     pub(in crate::stack) fn is_kept(&self, stack: StackId) -> bool {
-        // Relaxed: a thread that was given the mark's number has loaded or stored it itself before.
-        self.full.load(Ordering::Relaxed) != stack.0
+        self.stacks.is_kept(stack.0)
     }
 
     #[inline(never)]
     fn intern_with(&self, source: &dyn FrameSource, native: &[usize], hash: u64) -> StackId {
         let mut words = [0; MAX_DEPTH];
-        self.number_of(Key::with_source(native, hash, self.captured(source, &mut words)))
+        self.number_of(key::with_source(native, hash, self.captured(source, &mut words)))
     }
 
     /// The words of a source's frames on this thread now; none if the source panics, because recording never fails.
@@ -188,52 +181,16 @@ impl StackInterner {
     }
 
     fn number_of(&self, key: Key<'_>) -> StackId {
-        self.known(key).unwrap_or_else(|| self.insert(key))
+        self.known(key).unwrap_or_else(|| StackId(self.stacks.insert(key, self)))
     }
 
     #[inline]
     fn known(&self, key: Key<'_>) -> Option<StackId> {
-        // SAFETY: `inserter` owns the index and drops none before itself.
-        let index = unsafe { &*self.index.load(Ordering::Acquire) };
-        index.find(key).map(Record::stack)
+        self.stacks.known(key).map(StackId)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn insert(&self, key: Key<'_>) -> StackId {
-        if self.inserter.has_room() {
-            let generation = self.note(key);
-            if let Some(stack) = self.inserter.insert(key, generation, &self.index) {
-                return stack;
-            }
-        }
-        self.n_refused.fetch_add(1, Ordering::Relaxed);
-        let short = key.shortened();
-        let insert = || {
-            let full = StackId(self.full.load(Ordering::Acquire));
-            if full.is_some() {
-                return full;
-            }
-            let generation = self.note(short);
-            self.inserter.insert_short(short, generation, &self.index).unwrap_or_else(|| {
-                let full = self.inserter.full(&self.index);
-                self.full.store(full.0, Ordering::Release);
-                full
-            })
-        };
-        self.known(short).unwrap_or_else(insert)
-    }
-
-    /// Notes what the names of a new stack's words need.
-    fn note(&self, key: Key<'_>) -> Generation {
-        // Not under the inserter's lock, because the loader's is taken; and now, because
-        // the functions still run, so their libraries are still loaded.
-        let generation = modules::note(key.native);
-        #[cfg(not(loom))]
-        if let Some(noted) = self.inserter.noted() {
-            noted.add(generation, key.source, self.source.get().map(|source| &**source));
-        }
-        generation
+    fn noted(&self) -> Option<Arc<StackNotes>> {
+        self.stacks.with_memory(|memory| memory.noted.clone())
     }
 
     /// The return addresses of a stack, innermost first; none for [`StackId::NONE`].
@@ -244,46 +201,74 @@ impl StackInterner {
 
     /// The parts of a stack; empty for [`StackId::NONE`].
     pub(crate) fn parts(&self, stack: StackId) -> StackParts {
-        let Some((record, generation)) = self.inserter.record(stack) else { return StackParts::default() };
-        let (native, source) = record.parts();
-        StackParts { source: source.to_vec(), native: native.iter().rev().copied().collect(), generation }
+        let Some(stack) = self.stacks.stack(stack.0) else { return StackParts::default() };
+        StackParts {
+            source: stack.source.to_vec(),
+            native: stack.native.iter().rev().copied().collect(),
+            generation: Generation::of_number(stack.generation),
+        }
     }
 
-    /// Where stacks are added, which a fork waits for.
-    #[cfg(not(loom))]
-    pub(crate) fn inserter(&self) -> &Inserter {
-        &self.inserter
+    /// Returns the table, which a fork holds.
+    pub(crate) fn table(&self) -> &Stacks<StackMemory> {
+        &self.stacks
     }
 
     /// Writes stacks into the file of a tape from now on, with those that are known; `None` ends it.
-    #[cfg(not(loom))]
     pub(crate) fn set_file(&self, file: Option<(Arc<TapeFile>, AskLater)>) {
-        self.inserter.set_file(file);
-        let Some(noted) = self.inserter.noted() else { return };
+        self.stacks.change_memory(|memory| {
+            memory.file = file.as_ref().map(|(file, _)| file.clone());
+            memory.noted = file.map(|(file, later)| Arc::new(StackNotes::new(file, later)));
+            memory.noted.is_some()
+        });
+        let Some(noted) = self.noted() else { return };
         let source = self.source.get().map(|source| &**source);
         noted.add(modules::now(), &[], source);
-        for stack in (0..self.inserter.n_records()).filter_map(|number| u32::try_from(number).ok()) {
+        for stack in (0..self.stacks.n_stacks()).filter_map(|number| u32::try_from(number).ok()) {
             let parts = self.parts(StackId(stack));
             noted.add(parts.generation, &parts.source, source);
         }
     }
 
     /// Writes the names of the frame source's new words into the file.
-    #[cfg(not(loom))]
     pub(crate) fn name_words(&self) {
-        if let (Some(noted), Some(source)) = (self.inserter.noted(), self.source.get()) {
+        if let (Some(noted), Some(source)) = (self.noted(), self.source.get()) {
             noted.name_words(&**source);
         }
     }
 
     /// The number of distinct stacks that are kept whole.
     pub(crate) fn n_stacks(&self) -> usize {
-        self.inserter.n_whole()
+        self.stacks.n_whole()
     }
 
     /// The number of captures that found the table full.
     pub(crate) fn n_refused(&self) -> u64 {
-        self.n_refused.load(Ordering::Relaxed)
+        self.stacks.n_refused()
+    }
+}
+
+impl Adding for StackInterner {
+    fn note(&self, key: Key<'_>) -> u32 {
+        // Not under the table's lock, because the loader's is taken; and now, because the functions still run, so their
+        // libraries are still loaded.
+        let generation = modules::note(key.native);
+        if let Some(noted) = self.noted() {
+            noted.add(generation, key.source, self.source.get().map(|source| &**source));
+        }
+        generation.number()
+    }
+
+    fn room(&self, limit: usize) -> usize {
+        reserve::room(limit)
+    }
+
+    fn shortened<'a>(&self, key: Key<'a>) -> Key<'a> {
+        key::shortened(key)
+    }
+
+    fn full(&self) -> Key<'static> {
+        Key { hash: 0, native: &[TABLE_FULL], source: &[] }
     }
 }
 
@@ -297,10 +282,7 @@ impl Default for StackInterner {
 mod tests {
     use std::{collections::HashMap, sync::Barrier, thread};
 
-    use super::{
-        super::{limits::TABLE_FULL, reserve, source::SourceFrame},
-        *,
-    };
+    use super::{super::source::SourceFrame, *};
 
     #[test]
     fn the_same_stack_is_the_same_number() {

@@ -1,42 +1,30 @@
-//! The key of a stack: its words, in the order of captures, and their hash.
+//! The hashes of stacks.
 #![forbid(unsafe_code)]
+
+use memreel_lockfree::stacks::Key;
 
 use super::limits::{MAX_DEPTH, SHORT_DEPTH};
 
-/// The words of a stack with their hash.
-#[derive(Clone, Copy)]
-pub(super) struct Key<'a> {
-    pub(super) hash: u64,
-    /// Return addresses, outermost first.
-    pub(super) native: &'a [usize],
-    /// The frame source's words, as it wrote them: innermost first.
-    pub(super) source: &'a [usize],
+/// Returns the key of a stack without a frame source; `hash` is that of all words by [`prefix_hash`].
+#[inline]
+pub(super) fn of_native(native: &[usize], hash: u64) -> Key<'_> {
+    Key { hash: finish(hash), native, source: &[] }
 }
 
-impl<'a> Key<'a> {
-    /// Creates the key of a stack without a frame source; `hash` is that of all words by [`prefix_hash`].
-    #[inline]
-    pub(super) fn of_native(native: &'a [usize], hash: u64) -> Key<'a> {
-        Key { hash: finish(hash), native, source: &[] }
-    }
-
-    /// Creates the key of a stack with the words of a frame source; `hash` is that of the native words.
-    #[inline]
-    pub(super) fn with_source(native: &'a [usize], hash: u64, source: &'a [usize]) -> Key<'a> {
-        let hash = hash_of(finish(hash), source);
-        Key { hash: finish(hash), native, source }
-    }
+/// Returns the key of a stack with the words of a frame source; `hash` is that of the native words.
+#[inline]
+pub(super) fn with_source<'a>(native: &'a [usize], hash: u64, source: &'a [usize]) -> Key<'a> {
+    let hash = hash_of(finish(hash), source);
+    Key { hash: finish(hash), native, source }
 }
 
-impl Key<'_> {
-    /// Returns the key of only the innermost words.
-    pub(super) fn shortened(self) -> Self {
-        let native = &self.native[self.native.len().saturating_sub(SHORT_DEPTH)..];
-        let source = &self.source[..self.source.len().min(SHORT_DEPTH)];
-        match source {
-            [] => Key::of_native(native, hash_of(0, native)),
-            _ => Key::with_source(native, hash_of(0, native), source),
-        }
+/// Returns the key of only the innermost words.
+pub(super) fn shortened(key: Key<'_>) -> Key<'_> {
+    let native = &key.native[key.native.len().saturating_sub(SHORT_DEPTH)..];
+    let source = &key.source[..key.source.len().min(SHORT_DEPTH)];
+    match source {
+        [] => of_native(native, hash_of(0, native)),
+        _ => with_source(native, hash_of(0, native), source),
     }
 }
 

@@ -1,10 +1,6 @@
-//! Gives stacks numbers: a table that is read without a lock, and what a tape's file must know to name its stacks.
+//! Gives stacks numbers: their keys and their memory, and what a tape's file must know to name them.
 
-#[cfg(loom)]
-mod explored;
 mod frames;
-mod index;
-mod insert;
 #[cfg_attr(
     not(all(
         target_os = "linux",
@@ -17,18 +13,14 @@ mod insert;
 mod interner;
 pub(super) mod key;
 pub(super) mod limits;
-#[cfg(not(loom))]
+mod memory;
 mod noted;
-mod record;
 mod reserve;
 mod source;
 
-#[cfg(loom)]
-pub use explored::Stacks;
 pub use source::{FrameSource, SourceCode, SourceFrame};
 
 pub(crate) use frames::Frames;
 pub(crate) use interner::{StackInterner, StackParts};
-#[cfg(not(loom))]
 pub(crate) use noted::AskLater;
 pub(crate) use reserve::with as with_reserve;

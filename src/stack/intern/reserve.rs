@@ -4,8 +4,6 @@
 
 use std::cell::Cell;
 
-use crate::process::sync::thread_local;
-
 /// The fraction of a table that is reserved for devices.
 const PART: usize = 8;
 

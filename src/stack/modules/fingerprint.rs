@@ -69,7 +69,6 @@ impl Fingerprint {
     }
 
     /// Returns the fingerprint with these bits.
-    #[cfg_attr(loom, allow(dead_code, reason = "no tape is read"))]
     pub(in crate::stack) fn of_number(number: u64) -> Fingerprint {
         Fingerprint(number)
     }

@@ -27,9 +27,8 @@ use super::{
     loader::{self, Version},
     module::{self, Module},
 };
-use crate::process::sync::{ReentryGuard, thread_local};
-#[cfg(not(loom))]
 use crate::tape::ModuleNote;
+use memreel_lockfree::sync::ReentryGuard;
 
 /// Counts the different lists of loaded modules that were seen in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -42,7 +41,6 @@ impl Generation {
     }
 
     /// Returns the generation with a number that was read from a tape.
-    #[cfg(not(loom))]
     pub(crate) fn of_number(number: u32) -> Generation {
         Generation(number)
     }
@@ -95,7 +93,6 @@ pub(in crate::stack) fn owners(addresses: &[usize], generation: Generation) -> V
 }
 
 /// Returns the modules that were loaded in a generation.
-#[cfg(not(loom))]
 pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
     let Some(history) = LIST.get() else { return Vec::new() };
     let loaded = history.presences.iter().filter(|presence| presence.was_loaded_in(generation));
@@ -103,7 +100,6 @@ pub(in crate::stack) fn loaded_in(generation: Generation) -> Vec<ModuleNote> {
 }
 
 /// The modules of a process, read from a tape's file.
-#[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct PastModules {
     history: Recording,
@@ -111,7 +107,6 @@ pub(crate) struct PastModules {
     landmark: (usize, Generation),
 }
 
-#[cfg(not(loom))]
 impl PastModules {
     /// Creates it from lists of modules, each valid from a generation on, by rising generation.
     pub(crate) fn of<'a>(
@@ -182,7 +177,7 @@ static LIST: List = List(Mutex::new(None));
 
 /// A history under a lock that is taken to copy or to replace a pointer.
 struct List(
-    /// std's lock even under loom: it is a leaf, because no other lock is taken under it.
+    /// No other lock is taken under it.
     Mutex<Option<Arc<Recording>>>,
 );
 
@@ -219,7 +214,6 @@ impl List {
 }
 
 /// Makes the list of modules safe across forks.
-#[cfg(not(loom))]
 pub(in crate::stack) fn survive_forks() {
     use crate::process::fork::{Level, register_static};
     register_static(Level::Loader, loader::hold);

@@ -11,7 +11,7 @@ pub(in crate::stack) struct Version {
     pub(super) n_unloaded: u64,
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(in crate::stack) use linux::hold;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
 pub(in crate::stack) use linux::while_forking;
@@ -23,7 +23,7 @@ pub(super) fn version() -> Option<Version> {
     Some(Version::default())
 }
 
-#[cfg(all(not(loom), not(all(target_os = "linux", target_pointer_width = "64"))))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub(in crate::stack) fn hold(_: &mut crate::process::fork::Held) {}
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -40,7 +40,7 @@ mod linux {
         super::{fingerprint::Header, mapping::Mapping},
         Version,
     };
-    use crate::process::sync::{ReentryGuard, thread_local};
+    use memreel_lockfree::sync::ReentryGuard;
 
     // The loader's program headers are read as those of a file.
     const _: () = assert!(size_of::<Header>() == size_of::<libc::Elf64_Phdr>());
@@ -77,7 +77,6 @@ mod linux {
 
     /// Keeps all threads out of the loader during a fork. A thread inside it may wait for another one that needs a lock
     /// of memreel, so this comes before the first of these locks.
-    #[cfg(not(loom))]
     pub(in crate::stack) fn hold(held: &mut crate::process::fork::Held) {
         IS_FORKING.store(true, Ordering::SeqCst);
         held.wait(|| N_INSIDE.load(Ordering::SeqCst) == 0);

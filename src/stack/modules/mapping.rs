@@ -60,7 +60,7 @@ impl Mapping {
     }
 
     /// Returns the address of the dynamic section.
-    #[cfg_attr(any(loom, miri), allow(dead_code))]
+    #[cfg_attr(miri, allow(dead_code))]
     pub(super) fn dynamic_section(&self) -> Option<usize> {
         let is_dynamic = |header: &&Header| header.p_type(NativeEndian) == PT_DYNAMIC;
         self.headers().iter().find(is_dynamic).map(|header| self.range(header, 0).start)

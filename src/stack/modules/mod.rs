@@ -4,7 +4,7 @@
 //! remembers the modules that a new stack runs through ([`note`]); names ask which module an address was in when its
 //! stack was captured ([`owners`]).
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod exported;
 #[cfg(all(
     target_os = "linux",
@@ -20,7 +20,7 @@ mod loader;
 mod mapping;
 mod module;
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) use exported::exported;
 #[cfg(all(
     target_os = "linux",
@@ -30,9 +30,6 @@ pub(crate) use exported::exported;
 ))]
 pub(super) use find::{find, prepare};
 pub(super) use fingerprint::Fingerprint;
-pub(crate) use history::Generation;
-#[cfg(not(loom))]
-pub(crate) use history::PastModules;
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -40,9 +37,8 @@ pub(crate) use history::PastModules;
     not(miri)
 ))]
 pub(super) use history::n_unloaded;
-pub(super) use history::{Life, note, now, owners};
-#[cfg(not(loom))]
-pub(super) use history::{loaded_in, survive_forks};
+pub(crate) use history::{Generation, PastModules};
+pub(super) use history::{Life, loaded_in, note, now, owners, survive_forks};
 #[cfg(all(target_os = "linux", target_pointer_width = "64", test))]
 pub(super) use loader::while_forking;
 #[cfg(all(

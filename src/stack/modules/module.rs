@@ -4,7 +4,6 @@
 use std::{ops::Range, path::PathBuf};
 
 use super::fingerprint::Fingerprint;
-#[cfg(not(loom))]
 use crate::tape::ModuleNote;
 
 /// One build of a program or library at one address.
@@ -19,7 +18,6 @@ pub(in crate::stack) struct Module {
     pub(in crate::stack) fingerprint: Fingerprint,
 }
 
-#[cfg(not(loom))]
 impl Module {
     /// Returns the module as a note for a tape's file.
     pub(super) fn to_note(&self) -> ModuleNote {

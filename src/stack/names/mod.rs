@@ -7,11 +7,8 @@ mod debug_file;
 mod demangle;
 mod image;
 mod kept;
-#[cfg(not(loom))]
 mod missing;
-#[cfg(not(loom))]
 mod past;
-#[cfg(not(loom))]
 mod shared;
 mod symbol;
 mod symbol_table;
@@ -26,9 +23,7 @@ mod tests;
 pub use symbolize::name_addresses;
 
 pub(crate) use kept::with_kept_names;
-#[cfg(not(loom))]
 pub(crate) use past::Past;
-#[cfg(not(loom))]
 pub(crate) use shared::SharedNames;
 pub(crate) use symbol::Symbol;
 pub(crate) use symbolize::Symbolizer;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-#[cfg(not(loom))]
 use super::past::Past;
 use super::{
     super::{
@@ -44,7 +43,6 @@ pub(crate) struct Symbolizer {
     /// The source file of the landmark, once something was named.
     walker: Option<Arc<str>>,
     /// The modules of another process, whose tape is read.
-    #[cfg(not(loom))]
     past: Option<Arc<Past>>,
 }
 
@@ -98,14 +96,12 @@ impl Symbolizer {
     }
 
     /// Returns a symbolizer for the addresses of another process.
-    #[cfg(not(loom))]
     pub(crate) fn of_past(past: Arc<Past>) -> Symbolizer {
         Symbolizer { past: Some(past), ..Symbolizer::default() }
     }
 
     /// Returns the module that each address was in, in a generation.
     fn owners(&self, addresses: &[usize], generation: Generation) -> Vec<Option<Arc<Life>>> {
-        #[cfg(not(loom))]
         if let Some(past) = &self.past {
             return past.modules.owners(addresses, generation);
         }
@@ -114,7 +110,6 @@ impl Symbolizer {
 
     /// Returns the address of the landmark, and the present generation.
     fn landmark(&self) -> (usize, Generation) {
-        #[cfg(not(loom))]
         if let Some(past) = &self.past {
             return past.modules.landmark();
         }
@@ -220,7 +215,6 @@ impl Symbolizer {
 
     /// Names sorted targets, using the names of the run if this is a process of one.
     fn name_all(&self, targets: &[Target]) -> Vec<Named> {
-        #[cfg(not(loom))]
         if let Some(names) = self.past.as_ref().and_then(|past| past.names.as_ref()) {
             return names.name_all(targets);
         }

@@ -102,7 +102,6 @@ impl Writer {
 }
 
 /// Releases the writer in a forked child, where its thread may not exist. Returns whether it was held.
-#[cfg(not(loom))]
 pub(super) fn release_writer() -> bool {
     WRITING.swap(false, Ordering::AcqRel)
 }

@@ -115,7 +115,6 @@ fn admit(writer: &Writer, module: &Mapping) {
 
 /// Makes the rules usable in a child of `fork`: if a thread that does not exist there was writing them, they are
 /// forgotten.
-#[cfg(not(loom))]
 pub(in super::super) fn after_fork() {
     if cache::release_writer()
         && let Some(writer) = Writer::try_take()
@@ -200,7 +199,7 @@ fn check_modules(return_addresses: &[usize], epoch: u32) -> Verdict {
     }
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::{
         super::{super::modules::while_forking, processor},

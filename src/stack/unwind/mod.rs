@@ -18,10 +18,8 @@ mod step;
 mod thread;
 mod walk;
 
-#[cfg(not(loom))]
 pub(super) use bounds::known_stacks;
 pub(super) use capture::capture;
-#[cfg(not(loom))]
 pub(super) use learn::after_fork;
 #[cfg(test)]
 pub(super) use learn::{learn, recheck};

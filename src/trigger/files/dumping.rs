@@ -49,7 +49,6 @@ pub(in crate::trigger) fn wait_for_all(until: Instant) {
 }
 
 /// Resets the count in a child of `fork`, where only its own thread can be writing.
-#[cfg(not(loom))]
 pub(in crate::trigger) fn forget_other_threads() {
     N_THREADS.store(u32::from(is_here()), Ordering::Relaxed);
 }

@@ -10,14 +10,15 @@ use std::{
     },
 };
 
-#[cfg(not(loom))]
-use crate::process::fork;
-use crate::trigger::{
-    files::{
-        template::{Placeholder, Template},
-        verdict::{self, Existing},
+use crate::{
+    process::fork,
+    trigger::{
+        files::{
+            template::{Placeholder, Template},
+            verdict::{self, Existing},
+        },
+        oom::on_oom::{OnFailure, SnapshotOf},
     },
-    oom::on_oom::{OnFailure, SnapshotOf},
 };
 use memreel_snapshot::words::OutOfMemory;
 
@@ -47,7 +48,6 @@ fn all() -> &'static Arc<ByPlace> {
     static ALL: OnceLock<Arc<ByPlace>> = OnceLock::new();
     ALL.get_or_init(|| {
         let all = Arc::default();
-        #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &all);
         all
     })

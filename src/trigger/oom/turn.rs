@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(not(loom))]
 use crate::process::fork;
 
 /// How long failed requests write no snapshot after one was written.
@@ -46,7 +45,6 @@ pub(in crate::trigger) enum Turn {
 impl OomTurn {
     pub(in crate::trigger) fn new() -> OomTurn {
         let last = Arc::default();
-        #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &last);
         OomTurn { taken_in: AtomicU32::new(0), last }
     }

@@ -3,18 +3,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-#[cfg(not(loom))]
-use crate::process::fork::{self, Held, Level};
-use crate::trigger::when::armed::Armed;
-#[cfg(not(loom))]
-use crate::trigger::{files::dumping, thread::requests};
+use crate::{
+    process::fork::{self, Held, Level},
+    trigger::{files::dumping, thread::requests, when::armed::Armed},
+};
 
 /// Weak, because a set belongs to its reel. No other lock is taken under this one.
 static ALL: Mutex<Vec<Weak<Armed>>> = Mutex::new(Vec::new());
 
 /// Adds a set until it is dropped.
 pub(in crate::trigger) fn add(armed: &Arc<Armed>) {
-    #[cfg(not(loom))]
     fork::register_static(Level::Allocator, hold);
     let mut all = locked();
     all.retain(|armed| armed.strong_count() > 0);
@@ -31,7 +29,6 @@ fn locked() -> MutexGuard<'static, Vec<Weak<Armed>>> {
 }
 
 /// The child forgets what the parent's threads requested or were writing.
-#[cfg(not(loom))]
 fn hold(held: &mut Held) {
     held.lock_static(&ALL);
     held.call(

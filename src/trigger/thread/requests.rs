@@ -68,7 +68,6 @@ impl Request {
         }
     }
 
-    #[cfg(not(loom))]
     fn forget(&self) {
         self.served.set(self.latest());
     }
@@ -91,7 +90,6 @@ pub(in crate::trigger) fn serve_signals(work: impl Fn(Signal)) {
 }
 
 /// Forgets all requests, in a child of `fork`.
-#[cfg(not(loom))]
 pub(in crate::trigger) fn forget_all() {
     [&EXIT, &PANIC].into_iter().chain(&SIGNALS).for_each(Request::forget);
 }

@@ -15,15 +15,17 @@ use std::{
     thread,
 };
 
-use crate::process::mask::Blocked;
-use crate::recorder::OwnWork;
-use crate::trigger::{
-    cause::Cause,
-    thread::{
-        registry,
-        requests::{BELL, EXIT, PANIC, serve_signals},
+use crate::{
+    process::{fork, mask::Blocked},
+    recorder::OwnWork,
+    trigger::{
+        cause::Cause,
+        thread::{
+            registry,
+            requests::{BELL, EXIT, PANIC, serve_signals},
+        },
+        when::armed::Armed,
     },
-    when::armed::Armed,
 };
 
 thread_local! {
@@ -41,10 +43,7 @@ static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Returns a number that is never 0 and differs in a child of `fork`, where the thread does not exist.
 fn process() -> u32 {
-    #[cfg(not(loom))]
-    return crate::process::fork::generation().wrapping_add(1).max(1);
-    #[cfg(loom)]
-    1
+    fork::generation().wrapping_add(1).max(1)
 }
 
 /// Starts the thread, unless it runs in this process.

@@ -5,15 +5,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-#[cfg(not(loom))]
-use crate::process::fork;
-use crate::trigger::{
-    oom::{
-        files::OomFiles,
-        on_oom::{OnFailure, SnapshotOf},
-        turn::{OomTurn, Turn},
+use crate::{
+    process::fork,
+    trigger::{
+        oom::{
+            files::OomFiles,
+            on_oom::{OnFailure, SnapshotOf},
+            turn::{OomTurn, Turn},
+        },
+        when::armed::Armed,
     },
-    when::armed::Armed,
 };
 use memreel_snapshot::words::{OutOfMemory, Result};
 
@@ -34,7 +35,6 @@ enum Set {
 impl Sets {
     pub(crate) fn new() -> Sets {
         let all = Arc::default();
-        #[cfg(not(loom))]
         fork::register(fork::Level::Allocator, &all);
         Sets { all, verdicts: OomTurn::new() }
     }

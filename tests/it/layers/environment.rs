@@ -9,7 +9,8 @@ use memreel_testing::repository;
 use super::unsafety::files;
 
 /// The packages that get into programs of others.
-const FOLDERS: [&str; 4] = ["src", "crates/hooks/cuda/src", "crates/hooks/malloc/src", "crates/capi/src"];
+const FOLDERS: [&str; 5] =
+    ["src", "crates/lockfree/src", "crates/hooks/cuda/src", "crates/hooks/malloc/src", "crates/capi/src"];
 
 /// Where it is read: `heap` does not know memreel.
 const MAY: [&str; 2] = ["src/process/environment.rs", "crates/hooks/malloc/src/asked.rs"];

@@ -8,7 +8,8 @@ use memreel_testing::repository;
 use super::unsafety::files;
 
 /// The rooms of the library, and the packages, that programs of several threads record with.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
+    "crates/lockfree/src",
     "src/recorder",
     "src/tape",
     "src/stack",

@@ -11,8 +11,9 @@ use std::{
 use super::unsafety::files;
 
 /// The packages that are published, with their folders.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("memreel", ""),
+    ("memreel-lockfree", "crates/lockfree"),
     ("memreel-snapshot", "crates/snapshot"),
     ("memreel-cli", "crates/cli"),
     ("memreel-mcp", "crates/mcp"),

@@ -49,6 +49,7 @@ const MAY: [(&str, &str); 13] = [
 fn one_writer_writes_files() {
     let all = [
         "crates/cli/src",
+        "crates/lockfree/src",
         "crates/snapshot/src",
         "crates/mcp/src",
         "src",

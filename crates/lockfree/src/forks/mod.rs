@@ -1,0 +1,9 @@
+//! The locks that a fork holds, so that the child finds every lock free.
+
+mod held;
+mod process;
+mod steps;
+
+pub use held::{AllocatorHandlers, Forks, Held, Level, Part};
+pub use process::Process;
+pub use steps::Pages;
