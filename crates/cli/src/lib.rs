@@ -9,7 +9,6 @@
     allow(dead_code, unused_imports, reason = "commands that need Linux use them")
 )]
 
-mod asked;
 #[cfg(target_os = "linux")]
 mod attach;
 mod commands;
@@ -42,16 +41,15 @@ use std::{
 
 use clap::error::{ContextKind, ContextValue};
 
-use asked::Asking;
 use dispatch::parsed;
 use exit::Exit;
 use failure::Failure;
-use input::log_file;
+use input::{Opener, log_file};
 use memreel_snapshot::place::keep_to;
 use question::answered;
-use text::{Printed, bytes, share, situations::SITUATIONS};
+use text::{Page, bytes, share, situations::SITUATIONS};
 
-pub use asked::Named;
+pub use input::Named;
 pub use question::{Answer, Refusal};
 pub use serve::view::{View, page_with};
 
@@ -88,11 +86,14 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
         Ok(command) => command,
         Err(error) => return refuse(&error),
     };
-    let mut out = Printed::out();
+    let mut out = Page::standard();
     let done = command(&program, &mut out).or_else(Failure::report);
     let flushed = done.and_then(|exit| out.flush().map(|()| exit));
     flushed.unwrap_or_else(unwritten) as u8
 }
+
+/// The width of a text that a program keeps.
+const OF_TEXT: usize = 100;
 
 /// Runs a command of the program on in-memory snapshots: `words` are those after `memreel`, with the names of the
 /// snapshots in place of files.
@@ -111,7 +112,7 @@ pub fn run_as(words: Vec<OsString>, program: Vec<OsString>) -> u8 {
 /// assert_eq!(answer.status, 0);
 /// ```
 pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
-    answered(&program::program(Vec::new()), Asking::new(snapshots.to_vec()), words)
+    answered(program::program, snapshots.to_vec(), words, Some(OF_TEXT))
 }
 
 /// Reads a snapshot as the commands do: a pickle, JSON as viewers load it, or a tape.
@@ -119,7 +120,7 @@ pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
 /// # Errors
 /// The file cannot be read, or is not a snapshot.
 pub fn load(path: &Path) -> Result<Named, Refusal> {
-    let opened = input::open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
+    let opened = Opener::Files.open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
     Ok(Named { name: opened.name, snapshot: opened.snapshot })
 }
 
@@ -133,7 +134,8 @@ pub fn view(paths: &[PathBuf]) -> View {
 #[must_use]
 pub fn is_log(path: &Path) -> bool {
     !input::is_stdin(path)
-        && log_file::read(path).is_ok_and(|messages| messages.is_some_and(|all| all.last.is_some()))
+        && log_file::read(path, &Opener::Files)
+            .is_ok_and(|messages| messages.is_some_and(|all| all.last.is_some()))
 }
 
 /// Reads a size as the options of the program do, 0 included: `24GiB`, `1.5 GiB`, `512M` and `1000000` count in 1024s, `2 GB`

@@ -8,6 +8,7 @@ use clap::{Command, builder::Styles};
 
 use crate::{
     commands::{groups, torch},
+    input::Opener,
     row::{Program, Row},
 };
 
@@ -40,7 +41,7 @@ pub(crate) fn program(words: Vec<OsString>) -> Program {
     let mut rows: Vec<Row> = groups.into_iter().flat_map(|(_, rows)| rows).collect();
     let line = line.subcommands(rows.iter().map(Row::line)).subcommands(torch::hidden());
     rows.extend(torch::rows());
-    Program { line, rows, words, make: program }
+    Program { line, rows, words, make: program, opener: Opener::Files }
 }
 
 /// Returns the template of the program's help. clap has no headings for commands, so the list is part of it.

@@ -4,7 +4,14 @@
 
 use std::{ffi::OsString, iter};
 
-use crate::{asked::Asking, dispatch::parsed, exit::Exit, failure::Failure, row::Program, text::Printed};
+use crate::{
+    dispatch::parsed,
+    exit::Exit,
+    failure::Failure,
+    input::{Named, Opener},
+    row::{Maker, Program},
+    text::Page,
+};
 
 /// What a command printed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,15 +41,20 @@ impl From<Failure> for Refusal {
 }
 
 /// Runs a command of a program on in-memory snapshots: `words` are those after `memreel`, with the names of the snapshots
-/// in place of files.
-pub(crate) fn answered(program: &Program, asking: Asking, words: &[&str]) -> Result<Answer, Refusal> {
-    let _asking = asking;
+/// in place of files. The lines of the text have `width` columns; `None` if its reader wraps them.
+pub(crate) fn answered(
+    make: Maker,
+    snapshots: Vec<Named>,
+    words: &[&str],
+    width: Option<usize>,
+) -> Result<Answer, Refusal> {
+    let program = &Program { opener: Opener::Question(snapshots), ..make(Vec::new()) };
     let all = iter::once("memreel").chain(words.iter().copied()).map(OsString::from).collect();
     let command = parsed(all, program).map_err(|error| Refusal {
         status: u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8),
         message: error.render().to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
-    let mut out = Printed::Memory(Vec::new());
+    let mut out = Page::in_memory(width);
     let exit = command(program, &mut out)?;
     Ok(Answer { status: exit as u8, text: String::from_utf8_lossy(&out.into_bytes()).into_owned() })
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::ArgMatches;
 
-use crate::{exit::Exit, failure::Failure, text::Printed};
+use crate::{exit::Exit, failure::Failure, input::Opener, text::Page};
 
 /// The program itself, for the commands that are about it.
 pub(crate) struct Program {
@@ -18,13 +18,15 @@ pub(crate) struct Program {
     pub(crate) words: Vec<OsString>,
     /// Returns it again, for another thread.
     pub(crate) make: Maker,
+    /// Opens the files that its command line names.
+    pub(crate) opener: Opener,
 }
 
 /// Returns the program that some words start.
 pub(crate) type Maker = fn(Vec<OsString>) -> Program;
 
 /// A command whose options were parsed.
-pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Printed) -> Result<Exit, Failure>>;
+pub(crate) type Ready = Box<dyn FnOnce(&Program, &mut Page) -> Result<Exit, Failure>>;
 
 /// Reads the options of a command.
 type Reader = Box<dyn Fn(&ArgMatches) -> Result<Ready, clap::Error>>;
@@ -67,7 +69,7 @@ impl Row {
 pub(crate) fn question<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
-    run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
+    run: fn(&O, &Opener, &mut Page) -> Result<Exit, Failure>,
 ) -> Row {
     Row { is_tool: true, ..command(name, about, run) }
 }
@@ -76,16 +78,16 @@ pub(crate) fn question<O: clap::Args + 'static>(
 pub(crate) fn command<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
-    run: fn(&O, &mut Printed) -> Result<Exit, Failure>,
+    run: fn(&O, &Opener, &mut Page) -> Result<Exit, Failure>,
 ) -> Row {
-    row(name, about, move |options, _, out| run(options, out))
+    row(name, about, move |options, program, out| run(options, &program.opener, out))
 }
 
 /// A command about the program itself.
 pub(crate) fn of_program<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
-    run: fn(&O, &Program, &mut Printed) -> Result<Exit, Failure>,
+    run: fn(&O, &Program, &mut Page) -> Result<Exit, Failure>,
 ) -> Row {
     row(name, about, run)
 }
@@ -93,7 +95,7 @@ pub(crate) fn of_program<O: clap::Args + 'static>(
 fn row<O: clap::Args + 'static>(
     name: &'static str,
     about: &'static str,
-    run: impl Fn(&O, &Program, &mut Printed) -> Result<Exit, Failure> + Copy + 'static,
+    run: impl Fn(&O, &Program, &mut Page) -> Result<Exit, Failure> + Copy + 'static,
 ) -> Row {
     let ready = move |options: &ArgMatches| -> Result<Ready, clap::Error> {
         let options = O::from_arg_matches(options)?;

@@ -93,9 +93,9 @@ use serde_json::json;
 use crate::{{
     exit::Exit,
     failure::Failure,
-    input::each::each_device,
+    input::{{Opener, each_device}},
     options::Input,
-    text::{{count, warnings::print_warnings}},
+    text::{{Page, count, print_warnings}},
 }};
 
 #[derive(Debug, clap::Args)]
@@ -110,8 +110,8 @@ pub(crate) struct Options {{
     input: Input,
 }}
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {{
-    each_device(&options.input, out, |asked, out| {{
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {{
+    each_device(&options.input, opener, out, |asked, out| {{
         let n_events = asked.history().entries().len();
         if options.input.json {{
             asked.print_json(&json!({{"events": n_events}}), out)?;

@@ -13,7 +13,7 @@ use super::{
     talk::{Begun, Device, Ended},
     target::Target,
 };
-use crate::text::{Bytes, clean, count, shell_word};
+use crate::text::{Bytes, Page, clean, count, shell_word};
 
 /// Prints that it records, and how it ends.
 pub(super) fn say_begun(target: &Target, interpreter: &Interpreter, begun: &Begun, time: Option<Duration>) {
@@ -43,7 +43,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut Page) -> io::Result<()> {
         let (name, history) = (self.target.name(), self.history());
         let Some(n_events) = self.ended.n_events else {
             let why = self.ended.failed.as_deref().unwrap_or("the process gave no reason");

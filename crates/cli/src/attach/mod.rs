@@ -29,7 +29,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     row::Program,
-    text::{Printed, bytes},
+    text::{Page, bytes},
 };
 
 use answer::Answer;
@@ -97,7 +97,7 @@ fn time(text: &str) -> Result<Duration, String> {
     duration(text).ok_or_else(|| format!("{text:?} is not a time; use for example 60s or 5min"))
 }
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     if options.deputy {
         return deputy::run(options.process);
     }

@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each_device,
+    input::{Opener, each_device},
     options::{Input, Listing},
     text::{
-        Bytes, Sites, count, print_text, print_warnings,
+        Bytes, Page, Sites, count, print_text, print_warnings,
         sites::{figures, heading, print_rows},
     },
 };
@@ -42,8 +42,8 @@ pub(crate) struct Options {
     listing: Listing,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |asked, out| {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    each_device(&options.input, opener, out, |asked, out| {
         let sites = Sites::new(asked.history(), options.listing.calls());
         let found = asked.history().churn();
         let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         let listed = &found[..found.len().min(options.listing.n)];
         if !listed.is_empty() {
             let figures = figures("cycles", "size", "events");
-            writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by"))?;
+            writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by", out))?;
         }
         let row =
             |(site, size): (&'_ ChurnSite, String)| figures(site.n_cycles, size, site.mean_life_entries);

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use clap_complete::Shell;
 
-use crate::{exit::Exit, failure::Failure, row::Program};
+use crate::{exit::Exit, failure::Failure, row::Program, text::Page};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     // The generator panics where it cannot write, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut program.line.clone(), "memreel", &mut script);

@@ -19,12 +19,12 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{
-        Opened, open_both,
+        Opened, Opener,
         own_memory::{is_host, is_own},
     },
     options::{At, Devices, device, moment},
     text::{
-        Bytes, List, Sites, WithList,
+        Bytes, List, Page, Sites, WithList,
         bytes::signed,
         clean, count, print_text,
         sites::{heading, print_rows},
@@ -100,8 +100,8 @@ enum Grouping {
     Owner,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let both = open_both(&options.before, &options.after)?;
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    let both = opener.open_both(&options.before, &options.after)?;
     let all = both.each_ref().map(|opened| Histories::new(&opened.snapshot));
     let [before, after] = &both;
     let pairs = pairs(options, [before, after], &all)?;
@@ -171,7 +171,7 @@ fn one_device(
     options: &Options,
     [before, after]: &[Opened; 2],
     histories: [DeviceHistory<'_>; 2],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<(), Failure> {
     let moments = [options.at.moment(&histories[0])?, options.at.moment(&histories[1])?];
     let changes = match options.by {
@@ -226,7 +226,7 @@ fn head(
     moments: [Moment; 2],
     totals: &[Totals; 2],
     opened: [&Opened; 2],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let figures = [0, 1]
         .map(|at| [totals[at].active_bytes, totals[at].reserved_bytes, histories[at].peak().active_bytes]);
@@ -246,7 +246,7 @@ fn print(
     options: &Options,
     changes: &[GroupChange],
     sites: &[Sites<'_>; 2],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     if !changes.is_empty() {
         let figures = format!("{:6} {:>12} {:>6}", "change", "bytes", "blocks");
@@ -254,7 +254,7 @@ fn print(
             Grouping::Stack => "allocated by ← called by",
             Grouping::Owner => "owner",
         };
-        writeln!(out, "{}", heading(&figures, what))?;
+        writeln!(out, "{}", heading(&figures, what, out))?;
     }
     let n_grown = changes.iter().take_while(|change| change.bytes() >= 0).count();
     let (grown, shrunk) = changes.split_at(n_grown);

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use crate::{exit::Exit, failure::Failure, text::Printed};
+use crate::{exit::Exit, failure::Failure, input::Opener, text::Page};
 
 /// Accepts any options of a command that needs Linux.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(super) mod record {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         needs_linux("record", options)
     }
 }
@@ -35,7 +35,7 @@ pub(super) mod attach {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         needs_linux("attach", options)
     }
 }
@@ -44,7 +44,7 @@ pub(super) mod attach {
 pub(super) mod watch {
     use super::*;
 
-    pub(crate) fn run(options: &Options, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _opener: &Opener, _out: &mut Page) -> Result<Exit, Failure> {
         needs_linux("watch", options)
     }
 }
@@ -62,7 +62,7 @@ pub(super) mod view {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         not_in_a_page("view")
     }
 }
@@ -73,7 +73,7 @@ pub(super) mod completions {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         not_in_a_page("completions")
     }
 }
@@ -84,7 +84,7 @@ pub(super) mod man {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(_options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         not_in_a_page("man")
     }
 }
@@ -95,7 +95,7 @@ pub(super) mod mcp {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         needs_linux("mcp", options)
     }
 }
@@ -105,7 +105,7 @@ pub(super) mod doctor {
     use super::*;
     use crate::row::Program;
 
-    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Printed) -> Result<Exit, Failure> {
+    pub(crate) fn run(options: &Options, _program: &Program, _out: &mut Page) -> Result<Exit, Failure> {
         needs_linux("doctor", options)
     }
 }

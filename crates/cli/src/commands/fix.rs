@@ -19,9 +19,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each_path, inspect, name},
+    input::{Opener, each_path, name},
     options::output::Output,
-    text::{Bytes, Shown, clean, print_text},
+    text::{Bytes, Page, Shown, clean, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,9 +56,9 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     options.output.fits(options.files.len())?;
-    each_path(&options.files, |file| fix_file(file, options, out))
+    each_path(&options.files, |file| fix_file(file, opener, options, out))
 }
 
 /// What was changed in a file, and what could not be repaired.
@@ -70,8 +70,8 @@ struct Report {
     written: Option<PathBuf>,
 }
 
-fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let (snapshot, mut bytes) = inspect(file)?;
+fn fix_file(file: &Path, opener: &Opener, options: &Options, out: &mut Page) -> Result<Exit, Failure> {
+    let (snapshot, mut bytes) = opener.inspect(file)?;
     let fixed =
         fix(snapshot.map(Arc::unwrap_or_clone).map_err(|why| Failure::Message(Exit::Unreadable, why))?);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
@@ -95,7 +95,7 @@ fn fix_file(file: &Path, options: &Options, out: &mut impl Write) -> Result<Exit
     Ok(exit)
 }
 
-fn print(report: &Report, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(report: &Report, file: &str, json: bool, out: &mut Page) -> io::Result<()> {
     if json {
         return print_json(report, file, out);
     }
@@ -133,7 +133,7 @@ fn sizes(written: &Path, file: &str) -> String {
     }
 }
 
-fn print_json(report: &Report, file: &str, out: &mut impl Write) -> io::Result<()> {
+fn print_json(report: &Report, file: &str, out: &mut Page) -> io::Result<()> {
     let bytes: Vec<_> = counted(&report.bytes)
         .into_iter()
         .map(|(what, count)| json!({"what": what, "count": count}))

@@ -9,9 +9,9 @@ use memreel_snapshot::analysis::{By, Call, DeviceHistory, Histories, Site};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each_file, folded::draw},
+    input::{Opener, each_file, folded::draw},
     options::{At, Devices, device, moment, replaces_no_snapshot},
-    text::{Bytes, clean},
+    text::{Bytes, Page, clean},
 };
 
 #[derive(Debug, clap::Args)]
@@ -45,9 +45,9 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let (mut lines, mut titles) = (Vec::new(), Vec::new());
-    let exit = each_file(&options.files, |opened| {
+    let exit = each_file(&options.files, opener, |opened| {
         let devices = opened.devices(options.device)?;
         let histories = Histories::new(&opened.snapshot);
         for device in &devices {

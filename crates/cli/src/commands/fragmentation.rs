@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::Asked, each_device},
+    input::{Opener, each::Asked, each_device},
     options::{At, Input, moment},
     text::{
-        Bytes, List, Sites, Table, WithList, count, percent,
+        Bytes, List, Page, Sites, Table, WithList, count, percent,
         pool_table::{print_idle_pools, print_pools},
         print_text, print_warnings,
         rest::rest,
@@ -68,8 +68,8 @@ pub(crate) struct Options {
     n: usize,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |asked, out| {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    each_device(&options.input, opener, out, |asked, out| {
         let history = asked.history();
         let moment = match options.at {
             Some(at) => at.moment(history)?,
@@ -91,7 +91,7 @@ fn print(
     history: &DeviceHistory<'_>,
     found: &Fragmentation,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     print_warnings(history, out)?;
     let mut table = Table::new(&[
@@ -166,7 +166,7 @@ fn print_pinned(
     options: &Options,
     found: &Fragmentation,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     if found.pinned.is_empty() {
         return Ok(());
@@ -184,12 +184,12 @@ fn print_pinned(
     );
     print_text(text, out)?;
     let figures = format!("{:>11} {:>11} {:>6}", "free", "segment", "blocks");
-    writeln!(out, "{}", heading(&figures, "largest block allocated by ← called by"))?;
+    writeln!(out, "{}", heading(&figures, "largest block allocated by ← called by", out))?;
     for pinned in found.pinned.iter().take(options.n) {
         let PinnedSegment { range, free_bytes, n_blocks, largest, .. } = pinned;
         let [free, size] = [*free_bytes, range.bytes].map(|bytes| Bytes(bytes).to_string());
         let figures = format!("{free:>11} {size:>11} {n_blocks:>6}");
-        writeln!(out, "{}", sites.row(&figures, &Site::from_life(largest)))?;
+        writeln!(out, "{}", sites.row(&figures, &Site::from_life(largest), out))?;
     }
     match found.pinned.len().saturating_sub(options.n) {
         0 => Ok(()),
@@ -212,7 +212,7 @@ fn print_object(
     asked: &Asked<'_>,
     found: &Fragmentation,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let figures = |totals: &Totals| {
         json!({

@@ -10,7 +10,12 @@ use std::{
 use clap_mangen::Man;
 use memreel_snapshot::place::Folder;
 
-use crate::{exit::Exit, failure::Failure, row::Program, text::Shown};
+use crate::{
+    exit::Exit,
+    failure::Failure,
+    row::Program,
+    text::{Page, Shown},
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -26,7 +31,7 @@ pub(crate) struct Options {
     to: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     if let Some(folder) = &options.to {
         write(&program.line, folder).map_err(|error| {
             let what = format!("cannot write into {}: {error}", Shown(&folder));

@@ -10,7 +10,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     row::Program,
-    text::{Printed, bytes},
+    text::{Page, bytes},
 };
 
 #[derive(Debug, clap::Args)]
@@ -50,8 +50,8 @@ pub(crate) struct Options {
 }
 
 /// Answers a client by running the program's commands. The program is started again for each question.
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
-    if matches!(out, Printed::Memory(_)) {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
+    if out.is_in_memory() {
         return Err(Failure::usage(
             "the server needs standard input and output; run `memreel mcp` as a program",
         ));

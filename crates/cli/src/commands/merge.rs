@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{lazy::Source, name},
+    input::{Opener, lazy::Source, name},
     options::output::Output,
-    text::{Shown, clean, count, print_text},
+    text::{Page, Shown, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -54,13 +54,13 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let ranks: Vec<Option<usize>> = match options.in_order {
         true => (0..options.files.len()).map(Some).collect(),
         false => options.files.iter().map(|file| rank(file)).collect(),
     };
     let of_file = |file: &Path, failure: Failure| failure.of_file(&name(file));
-    let open = |file: &PathBuf| Source::open(file).map_err(|failure| of_file(file, failure));
+    let open = |file: &PathBuf| Source::open(file, opener).map_err(|failure| of_file(file, failure));
     let sources = options.files.iter().map(open).collect::<Result<Vec<Source>, _>>()?;
     let mut parts = Vec::new();
     for ((file, source), rank) in options.files.iter().zip(&sources).zip(ranks) {
@@ -114,7 +114,7 @@ fn print(
     whole: &Merged<impl SnapshotSource>,
     names: &[&str],
     written: Option<&Path>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let devices: Vec<String> = numbers(whole).iter().map(ToString::to_string).collect();
     let (files, events) = (count(names.len(), "file"), count(whole.n_events(), "event"));
@@ -145,7 +145,7 @@ fn print(
 }
 
 /// Prints the value that the merged file has, and the first that differs from it.
-fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut impl Write) -> io::Result<()> {
+fn print_difference(setting: &SettingDifference, names: &[&str], out: &mut Page) -> io::Result<()> {
     let SettingDifference { key, values, .. } = setting;
     let Some(first) = values.iter().position(Option::is_some) else { return Ok(()) };
     let text = |value: &Option<memreel_snapshot::model::Value>| match value {

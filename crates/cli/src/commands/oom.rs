@@ -25,11 +25,11 @@ use crate::{
         causes::print_causes,
         logged::{self, answer_logs},
     },
-    input::{each::Asked, each_device, log_file, name, own_memory::is_host},
+    input::{Opener, each::Asked, each_device, log_file, name, own_memory::is_host},
     options::{Devices, Input, Listing},
     text::{
-        Bytes, Sites, count, fit::command, print_line, print_text, print_warnings, rest::print_rest,
-        shell_word, wrapped,
+        Bytes, Page, Sites, count, fit::command, print_line, print_text, print_warnings, print_wrapped,
+        rest::print_rest, shell_word,
     },
 };
 
@@ -101,35 +101,36 @@ pub(crate) struct Options {
     log: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let beside = options.log.as_deref().map(log_beside).transpose()?;
-    let (worst, files) = answer_logs(&options.input, out)?;
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    let beside = options.log.as_deref().map(|path| log_beside(path, opener)).transpose()?;
+    let (worst, files) = answer_logs(&options.input, opener, out)?;
     if files.is_empty() {
         return Ok(worst);
     }
     let input = Input { files, ..options.input.clone() };
-    Ok(worst.max(of_snapshots(&input, options, beside.as_ref(), out)?))
+    Ok(worst.max(of_snapshots(&input, opener, options, beside.as_ref(), out)?))
 }
 
 /// Reads the log of `--log`.
-fn log_beside(path: &Path) -> Result<Messages, Failure> {
+fn log_beside(path: &Path, opener: &Opener) -> Result<Messages, Failure> {
     let of_file = |failure: Failure| failure.of_file(&name(path));
-    let messages = log_file::read(path).map_err(of_file)?;
+    let messages = log_file::read(path, opener).map_err(of_file)?;
     let messages = messages
         .ok_or_else(|| of_file(Failure::Message(Exit::Unreadable, "not a log: it is not text".to_owned())))?;
     match messages.last {
         Some(_) => Ok(messages),
-        None => Err(of_file(log_file::no_message(path, &messages))),
+        None => Err(of_file(log_file::no_message(path, &messages, opener))),
     }
 }
 
 fn of_snapshots(
     input: &Input,
+    opener: &Opener,
     options: &Options,
     beside: Option<&Messages>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<Exit, Failure> {
-    each_device(input, out, |asked, out| {
+    each_device(input, opener, out, |asked, out| {
         let history = asked.history();
         let Some(report) = history.oom() else {
             if input.json {
@@ -181,7 +182,7 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
 
 /// Returns commands that answer what comes next: what grew, or who requested what is in use; more settings, if unusable
 /// free memory is more than a minor cause; and what the other devices of the file have.
-fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
+fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>, page: &Page) -> Vec<String> {
     let opened = asked.opened;
     if opened.name == name(Path::new("-")) {
         return Vec::new();
@@ -193,7 +194,7 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
     let of_device = format!("--device {}", asked.history().device());
     let of_device = if devices.len() > 1 { vec![&*of_device] } else { Vec::new() };
     let on_device =
-        |what, words: &[&str]| command(what, &[&["memreel"], words, &of_device, &[&*file]].concat());
+        |what, words: &[&str]| command(what, &[&["memreel"], words, &of_device, &[&*file]].concat(), page);
     let is_cause = |kind| causes.iter().any(|cause| cause.kind == kind);
     let mut advice = Vec::new();
     if is_cause(CauseKind::Grew) {
@@ -205,17 +206,17 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>) -> Vec<String> {
         advice.push(on_device("more settings: ", &["replay", "--sweep"]));
     }
     if n_gpus > 1 {
-        advice.push(command("compare the devices: ", &["memreel", "ranks", &file]));
+        advice.push(command("compare the devices: ", &["memreel", "ranks", &file], page));
     }
     advice
 }
 
-fn print<W: Write>(
+fn print(
     options: &Options,
     asked: &Asked<'_>,
     explanation: &Explanation<'_, '_>,
     message: Option<&Message>,
-    out: &mut W,
+    out: &mut Page,
 ) -> Result<(), Failure> {
     let (history, report) = (asked.history(), explanation.report());
     let sites = Sites::new(history, options.listing.calls());
@@ -225,7 +226,7 @@ fn print<W: Write>(
     }
     print_warnings(history, out)?;
     if let Some(stack) = report.stack {
-        writeln!(out, "\n{}", sites.row("requested by", &Site::Stack(stack)))?;
+        writeln!(out, "\n{}", sites.row("requested by", &Site::Stack(stack), out))?;
     }
     writeln!(out)?;
     print_figures(explanation, out)?;
@@ -236,13 +237,13 @@ fn print<W: Write>(
     let (n_pending, pending_bytes) = (report.n_pending, report.pending_bytes);
     let (n_live, live_bytes) = (report.totals.n_blocks - n_pending, report.totals.allocated_bytes);
     let n_listed = options.listing.n;
-    let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut W| {
+    let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut Page| {
         writeln!(
             out,
             "\nlargest sites ({}, {} in all):\n{}",
             count(n_blocks, what),
             Bytes(bytes),
-            Sites::heading()
+            Sites::heading(out)
         )?;
         sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)?;
         print_rest(groups, n_listed, bytes, |group| group.bytes, out)
@@ -251,7 +252,7 @@ fn print<W: Write>(
     if n_pending > 0 {
         list("pending block", n_pending, pending_bytes, explanation.pending(), out)?;
     }
-    let advice = advice(explanation, asked);
+    let advice = advice(explanation, asked, out);
     if !advice.is_empty() {
         writeln!(out, "\n{}", advice.join("\n"))?;
     }
@@ -259,9 +260,9 @@ fn print<W: Write>(
 }
 
 /// Prints the figures, and their limitations.
-fn print_figures(explanation: &Explanation<'_, '_>, out: &mut impl Write) -> io::Result<()> {
+fn print_figures(explanation: &Explanation<'_, '_>, out: &mut Page) -> io::Result<()> {
     for (name, value) in explanation.figures() {
-        writeln!(out, "{}", wrapped(&format!("  {name:24}  {value}"), 28))?;
+        print_wrapped(&format!("  {name:24}  {value}"), 28, out)?;
     }
     explanation.notes().into_iter().try_for_each(|note| print_text(format!("  {note}"), out))
 }

@@ -13,10 +13,10 @@ use memreel_snapshot::{
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, name, open, unknown},
+    input::{Opened, Opener, name, unknown},
     options::{Devices, Input},
     text::{
-        Bytes, Sites, clean, labels, owner_table,
+        Bytes, Page, Sites, clean, labels, owner_table,
         pool_table::{has_private, print_pools},
         print_text,
     },
@@ -52,10 +52,10 @@ pub(crate) struct Options {
     frames: usize,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let (mut opened, mut worst): (Vec<Opened>, _) = (Vec::new(), Exit::Fine);
     for path in &options.input.files {
-        match open(path) {
+        match opener.open(path) {
             Ok(file) => opened.push(file),
             Err(failure) => worst = worst.max(failure.of_file(&name(path)).report()?),
         }
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 const N_POOLS: usize = 10;
 
 /// Prints what each device has in pools, and which pinned memory is pending.
-fn print_pools_of(tables: &[DeviceOwners], opened: &[Opened], out: &mut impl Write) -> io::Result<()> {
+fn print_pools_of(tables: &[DeviceOwners], opened: &[Opened], out: &mut Page) -> io::Result<()> {
     let histories: Vec<Histories<'_>> =
         opened.iter().map(|opened| Histories::new(&opened.snapshot)).collect();
     for (table, part) in tables.iter().flat_map(|table| table.parts.iter().map(move |part| (table, *part))) {

@@ -17,9 +17,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each_path, torch_dump::merged, unreadable},
+    input::{Opener, each_path, torch_dump::merged, unreadable},
     options::output::needs_folder,
-    text::{Shown, Waiting, print_text},
+    text::{Page, Shown, Waiting, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     if options.files.len() > 1 && !options.output.is_dir() {
         return Err(needs_folder());
     }
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn recover(file: &Path, options: &Options, out: &mut impl Write) -> Result<Recovered, Failure> {
+fn recover(file: &Path, options: &Options, out: &mut Page) -> Result<Recovered, Failure> {
     let waiting = Waiting::new(format!("reading {}", Shown(&file)));
     let tape = Recovered::read(file).map_err(unreadable)?;
     let path = output_path(file, &options.output);
@@ -128,7 +128,7 @@ fn print(
     path: &Path,
     json: bool,
     torch: Option<&str>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let (file, path) = (Shown(&file), Shown(&path));
     if json {

@@ -15,13 +15,13 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{heap, lazy::each_lazy},
+    input::{Opener, heap, lazy::each_lazy},
     options::{
         Devices, device,
         instant::{self, Instant},
         output::Output,
     },
-    text::{Shown, bytes, clean, count, print_text},
+    text::{Page, Shown, bytes, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -123,16 +123,16 @@ fn times(text: &str) -> Result<Range<Instant>, String> {
     Ok(or(from, i64::MIN)?..or(to, i64::MAX)?)
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     options.output.fits(options.files.len())?;
-    each_lazy(&options.files, |name, lazy| slim_file(name, lazy, options, out))
+    each_lazy(&options.files, opener, |name, lazy| slim_file(name, lazy, options, out))
 }
 
 fn slim_file(
     name: &str,
     before: &LazySnapshot<'_>,
     options: &Options,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<Exit, Failure> {
     let window = options.window(before)?;
     if let Some(Window::Time(times)) = &window

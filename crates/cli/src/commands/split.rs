@@ -2,10 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use memreel_snapshot::{
     DeviceId, Snapshot,
@@ -18,9 +15,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each_file},
+    input::{Opened, Opener, each_file},
     options::{Devices, device},
-    text::{clean, count, print_line, print_text},
+    text::{Page, clean, count, print_line, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -108,11 +105,11 @@ fn parts_of(
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_file(&options.files, |opened| split_file(opened, options, out))
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    each_file(&options.files, opener, |opened| split_file(opened, options, out))
 }
 
-fn split_file(opened: &Opened, options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+fn split_file(opened: &Opened, options: &Options, out: &mut Page) -> Result<Exit, Failure> {
     let name = &opened.name;
     let input = if opened.is_stdin { Path::new("snapshot") } else { Path::new(name) };
     let stem = input.file_stem().unwrap_or("snapshot".as_ref()).to_string_lossy();

@@ -13,15 +13,13 @@ use crate::{
         logged::answer_logs,
         summary::{NextSteps, Summary},
     },
-    input::{Opened, each::Asked, each_file},
+    input::{Opened, Opener, each::Asked, each_file},
     options::Input,
     text::{
-        Bytes, bold, clean, count,
+        Bytes, Page, clean, count,
         fit::{self, columns},
-        shell_word,
+        print_text, shell_word,
         warnings::{absence, program_failure},
-        width::width_left,
-        wrapped,
     },
 };
 
@@ -44,25 +42,22 @@ pub(crate) struct Options {
     input: Input,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let input = &options.input;
-    let (of_logs, files) = answer_logs(input, out)?;
+    let (of_logs, files) = answer_logs(input, opener, out)?;
     // A failed request is an answer, as for a snapshot.
     let of_logs = if of_logs == Exit::Broken { Exit::Fine } else { of_logs };
     if files.is_empty() {
         return Ok(of_logs);
     }
     let mut n_files = input.files.len() - files.len();
-    let of_files = each_file(&files, |opened| {
+    let of_files = each_file(&files, opener, |opened| {
         let devices = opened.failed_first(input.device)?;
         let n_devices = devices.len();
         if !input.json {
             let gap = if n_files > 0 { "\n" } else { "" };
-            writeln!(
-                out,
-                "{gap}{}",
-                wrapped(&(head(opened, devices.len()) + &absence(&opened.snapshot)), 2)
-            )?;
+            write!(out, "{gap}")?;
+            print_text(head(opened, devices.len(), out) + &absence(&opened.snapshot), out)?;
         }
         n_files += 1;
         let histories = Histories::new(&opened.snapshot);
@@ -86,8 +81,8 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
 }
 
 /// Returns a line about the file.
-fn head(opened: &Opened, n_devices: usize) -> String {
-    let (bold, by) = (bold(), opened.writer());
+fn head(opened: &Opened, n_devices: usize, page: &Page) -> String {
+    let (bold, by) = (page.bold(), opened.writer());
     let conf = match opened.setting("PYTORCH_CUDA_ALLOC_CONF").unwrap_or_default() {
         "" => String::new(),
         conf => format!(", settings {}", clean(conf)),
@@ -104,15 +99,15 @@ fn head(opened: &Opened, n_devices: usize) -> String {
 }
 
 /// Prints the commands to type next.
-fn print_next(next: &NextSteps, opened: &Opened, out: &mut impl Write) -> io::Result<()> {
+fn print_next(next: &NextSteps, opened: &Opened, out: &mut Page) -> io::Result<()> {
     let file = if opened.is_stdin { "FILE".to_owned() } else { shell_word(&opened.name) };
     writeln!(out, "\nnext:")?;
     for (command, what) in next.commands() {
         let line = format!("  {what:34}  memreel {command} {file}");
-        if columns(&line) <= width_left(0) {
+        if columns(&line) <= out.width_left(0) {
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "  {what}\n{}", fit::command("    ", &["memreel", command, &file]))?;
+            writeln!(out, "  {what}\n{}", fit::command("    ", &["memreel", command, &file], out))?;
         }
     }
     writeln!(out, "  {:34}  memreel help", "all commands")

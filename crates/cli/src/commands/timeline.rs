@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each_device,
+    input::{Opener, each_device},
     options::{Input, moment, output, replaces_no_snapshot},
-    text::{Bytes, Shown, count, labels, plot, print_text, print_warnings, width::width, wrapped},
+    text::{Bytes, Page, Shown, count, labels, plot, print_text, print_warnings, print_wrapped},
 };
 
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ fn too_many(file: &str) -> Failure {
     Failure::Message(Exit::Broken, what)
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let axis = if options.time { Axis::Time } else { Axis::Events };
     let mut n_drawn = 0;
     if options.csv {
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         json: options.input.json || options.csv || options.svg.is_some(),
         ..options.input
     };
-    each_device(&input, out, |asked, out| {
+    each_device(&input, opener, out, |asked, out| {
         let (opened, history) = (asked.opened, asked.history());
         if options.csv {
             csv(&opened.name, history, out)?;
@@ -110,12 +110,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn print(
-    history: &DeviceHistory<'_>,
-    axis: Axis,
-    options: &Options,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn print(history: &DeviceHistory<'_>, axis: Axis, options: &Options, out: &mut Page) -> Result<(), Failure> {
     let peak = history.peak();
     let most = history.highest(|totals| totals.reserved_bytes);
     let text = format!(
@@ -126,16 +121,16 @@ fn print(
     );
     print_text(text, out)?;
     print_warnings(history, out)?;
-    let n_columns = options.width.unwrap_or_else(|| width().map_or(COLUMNS, |width| width - plot::SCALE));
+    let n_columns = options.width.unwrap_or_else(|| out.width().map_or(COLUMNS, |width| width - plot::SCALE));
     let points = history.timeline(axis, n_columns.clamp(1, 10_000));
     plot::characters(&points, options.height.clamp(2, 1_000), out)?;
     let entries = history.entries();
     let (n_events, span) = (count(entries.len(), "event"), moment::span_words(history));
     let text = format!("{:13}{n_events}{span}   █ allocated ▓ pending ░ reserved", "");
-    Ok(writeln!(out, "{}", wrapped(&text, plot::SCALE))?)
+    Ok(print_wrapped(&text, plot::SCALE, out)?)
 }
 
-fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
+fn csv(file: &str, history: &DeviceHistory<'_>, out: &mut Page) -> io::Result<()> {
     let file = if file.contains([',', '"', '\n']) {
         format!("\"{}\"", file.replace('"', "\"\""))
     } else {

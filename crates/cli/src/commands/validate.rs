@@ -18,8 +18,8 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each_path, inspect, name},
-    text::{clean, print_text},
+    input::{Opener, each_path, name},
+    text::{Page, clean, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -73,9 +73,9 @@ impl Least {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     each_path(&options.files, |path| {
-        let (snapshot, findings) = inspect(path)?;
+        let (snapshot, findings) = opener.inspect(path)?;
         Ok(report(&name(path), snapshot, findings, options, out)?)
     })
 }
@@ -85,7 +85,7 @@ fn report(
     snapshot: Result<Arc<Snapshot>, String>,
     mut findings: Vec<Finding>,
     options: &Options,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<Exit> {
     findings.extend(snapshot.as_deref().map(validate).unwrap_or_default());
     let refusal = snapshot.err();
@@ -106,7 +106,7 @@ fn exit(findings: &[Finding], refusal: Option<&str>) -> Exit {
     }
 }
 
-fn print(finding: &Finding, file: &str, json: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(finding: &Finding, file: &str, json: bool, out: &mut Page) -> io::Result<()> {
     let Finding { rule, severity, place, what, .. } = finding;
     if !json {
         return print_text(format!("{}: {finding}", clean(file)), out);
@@ -122,7 +122,7 @@ fn summarize(
     refusal: Option<&str>,
     file: &str,
     json: bool,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let [errors, warnings, differences] = [Severity::Error, Severity::Warning, Severity::Pytorch].map(count);

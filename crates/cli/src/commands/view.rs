@@ -22,7 +22,7 @@ use crate::{
         browser::opened,
         view::{Serving, refused, save, serve},
     },
-    text::{Bytes, Printed, Shown},
+    text::{Bytes, Page, Shown},
 };
 
 #[derive(Debug, clap::Args)]
@@ -91,11 +91,11 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(minutes * 60.0))
 }
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     if options.live {
         return follow(options, program, out);
     }
-    let Named { files, broken } = named(&options.files)?;
+    let Named { files, broken } = named(&options.files, &program.opener)?;
     if let Some((path, why)) = broken.first() {
         return Err(Failure::Message(Exit::Unreadable, why.clone()).of_file(&path.display().to_string()));
     }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::analysis::{
     DeviceHistory,
@@ -11,21 +11,21 @@ use memreel_snapshot::analysis::{
 
 use crate::{
     options::moment,
-    text::{Bytes, clean, print_text, red, wrapped},
+    text::{Bytes, Page, clean, print_text, print_wrapped},
 };
 
 /// Prints causes, each with its advice. The kind of the first is in the line above it.
-pub(super) fn print_list(causes: &[Cause], out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print_list(causes: &[Cause], out: &mut Page) -> io::Result<()> {
     (1..).zip(causes).try_for_each(|(number, cause)| print_cause(number, cause, out))
 }
 
 /// Prints a cause with its place in the list, and its advice.
-pub(super) fn print_cause(number: usize, cause: &Cause, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print_cause(number: usize, cause: &Cause, out: &mut Page) -> io::Result<()> {
     let kind = if number == 1 { String::new() } else { format!("{}: ", cause.kind.name()) };
     let text = format!("{number}. {kind}{}", clean(&cause.finding));
-    writeln!(out, "{}", wrapped(&text, 3))?;
+    print_wrapped(&text, 3, out)?;
     match &cause.advice {
-        Some(advice) => writeln!(out, "{}", wrapped(&format!("   {}", clean(advice)), 3)),
+        Some(advice) => print_wrapped(&format!("   {}", clean(advice)), 3, out),
         None => Ok(()),
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn print_causes(
     history: &DeviceHistory<'_>,
     explanation: &Explanation<'_, '_>,
     n: usize,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     print_failure(history, explanation, out)?;
     let causes = explanation.causes();
@@ -46,9 +46,9 @@ pub(crate) fn print_causes(
 pub(super) fn print_failure(
     history: &DeviceHistory<'_>,
     explanation: &Explanation<'_, '_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
-    let (red, report) = (red(), explanation.report());
+    let (red, report) = (out.red(), explanation.report());
     let step = explanation.step().map_or_else(String::new, |step| format!(" {}", clean(&step)));
     let moment = report.totals.moment;
     let when = match moment.entry() {

@@ -15,9 +15,9 @@ use super::causes::print_list;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{log_file, name},
+    input::{Opener, log_file, name},
     options::{Devices, Input},
-    text::{Bytes, bold, clean, count, print_line, print_text, red, shell_word, wrapped},
+    text::{Bytes, Page, clean, count, print_line, print_text, print_wrapped, shell_word},
 };
 
 /// The most ranks that are listed as text.
@@ -27,20 +27,23 @@ const N_RANKS: usize = 16;
 const N_OWN_CALLS: usize = 3;
 
 /// Answers about the logs among the files, and returns the other files.
-pub(crate) fn answer_logs(input: &Input, out: &mut impl Write) -> Result<(Exit, Vec<PathBuf>), Failure> {
+pub(crate) fn answer_logs(
+    input: &Input,
+    opener: &Opener,
+    out: &mut Page,
+) -> Result<(Exit, Vec<PathBuf>), Failure> {
     let (mut logs, mut files) = (Vec::new(), Vec::new());
     for path in &input.files {
-        match log_file::read(path).map_err(|failure| failure.of_file(&name(path)))? {
-            Some(messages) if messages.last.is_some() || !log_file::is_snapshot(path) => {
+        match log_file::read(path, opener).map_err(|failure| failure.of_file(&name(path)))? {
+            Some(messages) if messages.last.is_some() || !log_file::is_snapshot(path, opener) => {
                 logs.push((path, messages))
             }
             _ => files.push(path.clone()),
         }
     }
-    let is_one = input.files.len() == 1;
     let mut worst = Exit::Fine;
     for (path, messages) in &logs {
-        worst = worst.max(of_log(path, messages, input, is_one, out)?);
+        worst = worst.max(of_log(path, messages, input, opener, out)?);
     }
     Ok((worst, files))
 }
@@ -50,16 +53,16 @@ fn of_log(
     path: &Path,
     messages: &Messages,
     input: &Input,
-    is_one: bool,
-    out: &mut impl Write,
+    opener: &Opener,
+    out: &mut Page,
 ) -> Result<Exit, Failure> {
     let name = name(path);
     let answered = match &messages.last {
         Some(_) => answer(&name, messages, input.device, input.json, out),
-        None => Err(log_file::no_message(path, messages)),
+        None => Err(log_file::no_message(path, messages, opener)),
     };
     match answered {
-        Err(failure) if is_one => Err(failure.of_file(&name)),
+        Err(failure) if input.files.len() == 1 => Err(failure.of_file(&name)),
         Err(failure) => Ok(failure.of_file(&name).report()?),
         answered => answered,
     }
@@ -71,7 +74,7 @@ fn answer(
     messages: &Messages,
     device: Devices,
     is_json: bool,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<Exit, Failure> {
     let message = match device {
         Devices::All => messages.last.as_ref(),
@@ -124,14 +127,14 @@ fn record(messages: &Messages, logged: &LoggedOom<'_>) -> Value {
     })
 }
 
-fn print(name: &str, messages: &Messages, logged: &LoggedOom<'_>, out: &mut impl Write) -> io::Result<()> {
+fn print(name: &str, messages: &Messages, logged: &LoggedOom<'_>, out: &mut Page) -> io::Result<()> {
     let (message, causes) = (logged.message(), logged.causes());
-    print_text(head(name, messages, message), out)?;
+    print_text(head(name, messages, message, out), out)?;
     print_causes(logged, &causes, out)?;
     print_ranks(messages, message, out)?;
     writeln!(out)?;
     for (name, value) in logged.figures() {
-        writeln!(out, "{}", wrapped(&format!("  {name:24}  {value}"), 28))?;
+        print_wrapped(&format!("  {name:24}  {value}"), 28, out)?;
     }
     let mut notes: Vec<String> = logged.notes();
     notes.extend(logged.releases().map(|releases| format!("the message has the format of {releases}")));
@@ -141,13 +144,13 @@ fn print(name: &str, messages: &Messages, logged: &LoggedOom<'_>, out: &mut impl
             count(messages.n_long_lines, "line")
         ));
     }
-    notes.iter().try_for_each(|note| writeln!(out, "{}", wrapped(&format!("  {}", clean(note)), 2)))?;
+    notes.iter().try_for_each(|note| print_wrapped(&format!("  {}", clean(note)), 2, out))?;
     print_next(name, logged, out)
 }
 
 /// Returns a line about the log.
-fn head(name: &str, messages: &Messages, last: &Message) -> String {
-    let bold = bold();
+fn head(name: &str, messages: &Messages, last: &Message, page: &Page) -> String {
+    let bold = page.bold();
     let repeated = match messages.n_repeated {
         0 => String::new(),
         n => format!(", {n} of them repeated"),
@@ -167,8 +170,8 @@ fn head(name: &str, messages: &Messages, last: &Message) -> String {
     )
 }
 
-fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) -> io::Result<()> {
-    let (red, message) = (red(), logged.message());
+fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut Page) -> io::Result<()> {
+    let (red, message) = (out.red(), logged.message());
     let why = causes.first().map_or_else(String::new, |cause| format!(" (cause: {})", cause.kind.name()));
     let rank = message.rank.as_ref().map_or_else(String::new, |rank| format!(", {}", clean(rank)));
     let device = message.device.map_or_else(String::new, |device| format!(" on device {device}"));
@@ -192,7 +195,7 @@ fn print_causes(logged: &LoggedOom<'_>, causes: &[Cause], out: &mut impl Write) 
 }
 
 /// Prints the last message of each rank, if there are several, and the cause of those that are not explained above.
-fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io::Result<()> {
+fn print_ranks(messages: &Messages, shown: &Message, out: &mut Page) -> io::Result<()> {
     if messages.ranks.len() < 2 {
         return Ok(());
     }
@@ -215,9 +218,9 @@ fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io
             last.line,
             Bytes(last.requested_bytes),
         );
-        writeln!(out, "{}", wrapped(&text, 4))?;
+        print_wrapped(&text, 4, out)?;
         if let Some(cause) = causes.first().filter(|_| !is_shown) {
-            writeln!(out, "{}", wrapped(&format!("    {}", clean(&cause.finding)), 4))?;
+            print_wrapped(&format!("    {}", clean(&cause.finding)), 4, out)?;
         }
     }
     match messages.ranks.len().saturating_sub(N_RANKS) {
@@ -227,7 +230,7 @@ fn print_ranks(messages: &Messages, shown: &Message, out: &mut impl Write) -> io
 }
 
 /// Prints what to record next time, and the command that reads it.
-fn print_next(name: &str, logged: &LoggedOom<'_>, out: &mut impl Write) -> io::Result<()> {
+fn print_next(name: &str, logged: &LoggedOom<'_>, out: &mut Page) -> io::Result<()> {
     let lines = logged.record_lines();
     let Some(last) = lines.last() else { return Ok(()) };
     writeln!(out, "\nto record what holds the memory next time:")?;

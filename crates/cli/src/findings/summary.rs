@@ -25,13 +25,13 @@ use crate::{
     input::each::Asked,
     options::moment::{self, of_the_last},
     text::{
-        Bytes, List, Sites, WithList, bold, count, json, labels, percent,
+        Bytes, List, Page, Sites, WithList, count, json, labels, percent,
         pool_table::{print_idle_pools, print_pools},
-        print_warnings,
+        print_text, print_warnings, print_wrapped,
         rest::rest,
         sites::{figures, print_rows},
         stream_table::finding,
-        used_and_pending, wrapped,
+        used_and_pending,
     },
 };
 
@@ -98,7 +98,7 @@ impl<'a> Summary<'a> {
         self.earlier.as_ref().map_or(self.history, |(_, stacks)| stacks)
     }
 
-    pub(crate) fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn print_json(&self, asked: &Asked<'_>, out: &mut Page) -> io::Result<()> {
         let sites = Sites::new(self.history, N_SITES);
         let oom = self.failure.as_ref().map(|failure| {
             let (report, cause) = (failure.report(), &failure.causes()[0]);
@@ -139,14 +139,14 @@ impl<'a> Summary<'a> {
 
     /// Prints the parts. `said` is what the line about the file has already reported about a missing history; it is not
     /// repeated.
-    pub(crate) fn print(&self, said: Option<Absence>, out: &mut impl Write) -> io::Result<()> {
-        self.parts(said)?.iter().try_for_each(|part| out.write_all(part.text.as_bytes()))
+    pub(crate) fn print(&self, said: Option<Absence>, out: &mut Page) -> io::Result<()> {
+        self.parts(said, out)?.iter().try_for_each(|part| out.write_all(part.text.as_bytes()))
     }
 
     /// Returns the parts in the order in which they are printed.
-    pub(crate) fn parts(&self, said: Option<Absence>) -> io::Result<Vec<SummaryPart>> {
-        let (history, bold) = (self.history, bold());
-        let mut parts = Parts::default();
+    pub(crate) fn parts(&self, said: Option<Absence>, page: &Page) -> io::Result<Vec<SummaryPart>> {
+        let (history, bold) = (self.history, page.bold());
+        let mut parts = Parts::on(page);
         parts.add(Topic::Device, None, |out| {
             let events = match history.entries().len() {
                 0 => "no history".to_owned(),
@@ -188,11 +188,11 @@ impl<'a> Summary<'a> {
         parts.add(Topic::Pools, Some(place), |out| {
             print_pools(&self.pools, N_POOLS, &sites, !is_advised, out)
         })?;
-        Ok(parts.0)
+        Ok(parts.all)
     }
 
     /// Adds which request failed, and its causes.
-    fn add_failure(&self, parts: &mut Parts) -> io::Result<()> {
+    fn add_failure(&self, parts: &mut Parts<'_>) -> io::Result<()> {
         let Some(failure) = &self.failure else { return Ok(()) };
         let (history, moment) = (self.history, failure.report().totals.moment);
         parts.add(Topic::Failure, Some(Place::moment("timeline", moment)), |out| {
@@ -218,18 +218,19 @@ impl<'a> Summary<'a> {
     }
 
     /// Adds the sites that grow. Growth until a failed request is among its causes.
-    fn add_growth(&self, sites: &Sites<'_>, parts: &mut Parts) -> io::Result<()> {
-        let (history, bold) = (self.history, bold());
+    fn add_growth(&self, sites: &Sites<'_>, parts: &mut Parts<'_>) -> io::Result<()> {
+        let (history, bold) = (self.history, parts.page.bold());
         if self.is_cause(|kind| kind == CauseKind::Grew) {
             return Ok(());
         }
         for (said, text) in claims(history, &self.growing) {
             let place = Place::moment("stacks", history.end());
             parts.add(Topic::Growth, Some(place), |out| {
-                writeln!(out, "\n{}", wrapped(&format!("{bold}{text}{bold:#}"), 2))
+                writeln!(out)?;
+                print_text(format!("{bold}{text}{bold:#}"), out)
             })?;
             parts.add(Topic::Sites, Some(Place::moment("stacks", history.end())), |out| {
-                writeln!(out, "{}", Sites::heading())?;
+                writeln!(out, "{}", Sites::heading(out))?;
                 let row = |site: &LeakSite| {
                     let share = percent(site.bytes, self.end.allocated_bytes);
                     figures(share, Bytes(site.bytes), site.n_live)
@@ -242,16 +243,16 @@ impl<'a> Summary<'a> {
     }
 
     /// Adds the largest holders at the peak.
-    fn add_holders(&self, parts: &mut Parts) -> io::Result<()> {
+    fn add_holders(&self, parts: &mut Parts<'_>) -> io::Result<()> {
         if self.holders.is_empty() {
             return Ok(());
         }
-        let (bold, has_events) = (bold(), !self.history.entries().is_empty());
+        let (bold, has_events) = (parts.page.bold(), !self.history.entries().is_empty());
         let at = if has_events { "peak" } else { "end" };
         let place = Place::moment("stacks", if has_events { self.peak.moment } else { self.end.moment });
         parts.add(Topic::Sites, Some(place), |out| {
             writeln!(out, "\n{bold}largest sites at the {at} ({} in all){bold:#}", self.holders.len())?;
-            writeln!(out, "{}", Sites::heading())?;
+            writeln!(out, "{}", Sites::heading(out))?;
             let listed = &self.holders[..self.holders.len().min(N_SITES)];
             Sites::new(self.stacks(), 3).print_groups(listed, self.peak.active_bytes, out)
         })
@@ -265,7 +266,7 @@ impl<'a> Summary<'a> {
 
     /// Adds what memory is kept for nothing: pending, on streams, and step by step. For a failed request it is among the
     /// causes.
-    fn add_kept(&self, sites: &Sites<'_>, parts: &mut Parts) -> io::Result<()> {
+    fn add_kept(&self, sites: &Sites<'_>, parts: &mut Parts<'_>) -> io::Result<()> {
         let mut growth = self.reserved_growth.as_ref();
         let mut found = Vec::new();
         if self.failure.is_some() {
@@ -304,7 +305,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Adds the memory at the peak and, if that was another moment, at the end.
-    fn add_totals(&self, parts: &mut Parts) -> io::Result<()> {
+    fn add_totals(&self, parts: &mut Parts<'_>) -> io::Result<()> {
         let (history, peak, end) = (self.history, &self.peak, &self.end);
         let line = |name: &str, totals: &Totals| {
             let used = used_and_pending(totals, history.device());
@@ -314,11 +315,11 @@ impl<'a> Summary<'a> {
         let at_peak = Some(Place::moment("timeline", peak.moment));
         if let Some((peak, _)) = &self.earlier {
             let text = format!("  peak  {}", moment::earlier(history, peak));
-            parts.add(Topic::Peak, None, |out| writeln!(out, "{}", wrapped(&text, 8)))?;
+            parts.add(Topic::Peak, None, |out| print_wrapped(&text, 8, out))?;
         } else if !history.entries().is_empty() {
             let of = if trust.knows_peak() { String::new() } else { format!(" {},", of_the_last(&trust)) };
             let text = format!("{},{of} {}", line("peak", peak), moment::words(history, peak.moment));
-            parts.add(Topic::Peak, at_peak, |out| writeln!(out, "{}", wrapped(&text, 8)))?;
+            parts.add(Topic::Peak, at_peak, |out| print_wrapped(&text, 8, out))?;
         }
         if self.earlier.is_some() || peak.moment != end.moment || history.entries().is_empty() {
             let place = Place::moment("timeline", end.moment);

@@ -2,12 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::history::Moment;
 use serde::Serialize;
 
-use crate::text::wrapped;
+use crate::text::{Page, print_wrapped};
 
 /// What a part of a summary is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -50,28 +50,36 @@ pub(crate) struct SummaryPart {
 }
 
 /// The parts of a summary, as they are added.
-#[derive(Default)]
-pub(super) struct Parts(pub(super) Vec<SummaryPart>);
+pub(super) struct Parts<'p> {
+    pub(super) all: Vec<SummaryPart>,
+    /// Where they are printed.
+    pub(super) page: &'p Page,
+}
 
-impl Parts {
+impl<'p> Parts<'p> {
+    pub(super) fn on(page: &'p Page) -> Parts<'p> {
+        Parts { all: Vec::new(), page }
+    }
+
     /// Adds what is written, unless it is nothing.
     pub(super) fn add(
         &mut self,
         topic: Topic,
         place: Option<Place>,
-        write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+        write: impl FnOnce(&mut Page) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        write(&mut bytes)?;
+        let mut part = self.page.part();
+        write(&mut part)?;
+        let bytes = part.into_bytes();
         if !bytes.is_empty() {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            self.0.push(SummaryPart { topic, text, place });
+            self.all.push(SummaryPart { topic, text, place });
         }
         Ok(())
     }
 
     /// Adds a sentence.
     pub(super) fn line(&mut self, topic: Topic, place: Option<Place>, text: &str) -> io::Result<()> {
-        self.add(topic, place, |out| writeln!(out, "{}", wrapped(text, 2)))
+        self.add(topic, place, |out| print_wrapped(text, 2, out))
     }
 }

@@ -16,28 +16,30 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Opened,
+    Opened, Opener,
     files::{Named, named},
-    log_file, name, open,
+    log_file, name,
 };
 use crate::{
     exit::Exit,
     failure::Failure,
     options::Input,
-    text::{List, Sites, WithList, bold, clean, labels, print_line, rest::rest},
+    text::{List, Page, Sites, WithList, clean, labels, print_line, rest::rest},
 };
 
 /// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest
 /// exit status is returned.
 pub(crate) fn each_file(
     files: &[PathBuf],
+    opener: &Opener,
     answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_named(named(files)?, answer)
+    each_named(named(files, opener)?, opener, answer)
 }
 
 fn each_named(
     named: Named,
+    opener: &Opener,
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let Named { files: found, broken } = named;
@@ -46,9 +48,9 @@ fn each_named(
         let failure = Failure::Message(Exit::Unreadable, why).of_file(&name(&path));
         worst = worst.max(failure.report()?);
     }
-    Ok(worst.max(each_path(&found, |path| match log_file::named(path) {
+    Ok(worst.max(each_path(&found, |path| match log_file::named(path, opener) {
         Some(failure) => Err(failure),
-        None => open(path).and_then(|opened| answer(&opened)),
+        None => opener.open(path).and_then(|opened| answer(&opened)),
     })?))
 }
 
@@ -103,7 +105,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Prints an answer as a line of `--json`.
-    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut Page) -> io::Result<()> {
         let warnings = self.history().trust().warnings();
         print_line(&self.opened.name, self.device, &Answer { answer, warnings }, out)
     }
@@ -116,7 +118,7 @@ impl<'a> Asked<'a> {
         results: &[T],
         n: usize,
         bytes: impl Fn(&T) -> u64,
-        out: &mut impl Write,
+        out: &mut Page,
     ) -> io::Result<()> {
         let sites = Sites::new(self.history(), 0);
         let listed = sites.first_with_frames(results, n);
@@ -125,24 +127,26 @@ impl<'a> Asked<'a> {
 }
 
 /// Answers for every device of every file, first those on which a request failed, under a heading if there are several.
-pub(crate) fn each_device<W: Write>(
+pub(crate) fn each_device(
     input: &Input,
-    out: &mut W,
-    answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
+    opener: &Opener,
+    out: &mut Page,
+    answer: impl FnMut(&Asked<'_>, &mut Page) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    each_device_of(named(&input.files)?, input, out, answer)
+    each_device_of(named(&input.files, opener)?, input, opener, out, answer)
 }
 
 /// Like [`each_device`], for files that were already found: their names are no longer patterns or folders.
-pub(crate) fn each_device_of<W: Write>(
+pub(crate) fn each_device_of(
     named: Named,
     input: &Input,
-    out: &mut W,
-    mut answer: impl FnMut(&Asked<'_>, &mut W) -> Result<Exit, Failure>,
+    opener: &Opener,
+    out: &mut Page,
+    mut answer: impl FnMut(&Asked<'_>, &mut Page) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let has_several = named.files.len() + named.broken.len() > 1;
     let mut n_answers = 0;
-    each_named(named, |opened| {
+    each_named(named, opener, |opened| {
         let histories = Histories::new(&opened.snapshot);
         let devices = opened.failed_first(input.device)?;
         let is_one_of_several = has_several || devices.len() > 1;
@@ -152,7 +156,7 @@ pub(crate) fn each_device_of<W: Write>(
                 let gap = if n_answers > 0 { "\n" } else { "" };
                 let device =
                     if devices.len() > 1 { format!(", {}", labels::device(*device)) } else { String::new() };
-                let bold = bold();
+                let bold = out.bold();
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", clean(&opened.name))?;
             }
             n_answers += 1;

@@ -7,8 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{is_stdin, run_file::RunFile};
-use crate::{asked, failure::Failure};
+use super::{Opener, is_stdin, run_file::RunFile};
+use crate::failure::Failure;
 
 /// The endings of files that can be snapshots.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
@@ -23,10 +23,10 @@ pub(crate) struct Named {
 
 /// Returns the files that paths, folders and patterns name. Names of a question's in-memory snapshots are kept as they
 /// are.
-pub(crate) fn named(paths: &[PathBuf]) -> Result<Named, Failure> {
+pub(crate) fn named(paths: &[PathBuf], opener: &Opener) -> Result<Named, Failure> {
     let mut named = Named::default();
     for path in paths {
-        let found = if asked::snapshot(path).is_some() {
+        let found = if opener.snapshot(path).is_some() {
             Ok(vec![path.clone()])
         } else if RunFile::is_named_so(path) && path.is_file() {
             RunFile::read(path).map(|run| run.snapshots(path))
@@ -106,7 +106,7 @@ mod tests {
         }
         fs::create_dir(folder.path().join("f.pickle")).unwrap();
         let names = |paths: &[PathBuf]| -> Vec<String> {
-            let named = named(paths).and_then(Named::once).unwrap();
+            let named = named(paths, &Opener::Files).and_then(Named::once).unwrap();
             assert!(named.broken.is_empty(), "{named:?}");
             named.files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };
@@ -116,8 +116,11 @@ mod tests {
         assert_eq!(names(&[of("d.txt"), of("missing.pickle")]), ["d.txt", "missing.pickle"]);
         assert_eq!(names(&[of("a.pickle"), of("./a.pickle"), of("./././a.pickle")]), ["a.pickle"]);
         let empty = tempfile::tempdir().unwrap();
-        let none = named(&[empty.path().to_owned(), of("x*"), of("a.pickle")]).unwrap();
+        let none = named(&[empty.path().to_owned(), of("x*"), of("a.pickle")], &Opener::Files).unwrap();
         assert_eq!((none.broken.len(), none.files.len()), (2, 1), "the others are read");
-        assert!(named(&[of("[")]).is_err() && named(&["-".into(), "-".into()]).unwrap().once().is_err());
+        assert!(
+            named(&[of("[")], &Opener::Files).is_err()
+                && named(&["-".into(), "-".into()], &Opener::Files).unwrap().once().is_err()
+        );
     }
 }

@@ -16,14 +16,14 @@ use memreel_snapshot::{
 };
 
 use super::{
-    Opened,
+    Opened, Opener,
     each::{each_device, each_file},
 };
 use crate::{
     exit::Exit,
     failure::Failure,
     options::{Input, output, replaces_no_snapshot},
-    text::Shown,
+    text::{Page, Shown},
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.
@@ -42,20 +42,21 @@ pub(crate) struct FoldedForm {
 impl FoldedForm {
     /// Prints or draws folded stacks if an option asks for them. Otherwise calls `answer` with the file's
     /// name, the device and its segments, for every device that has any.
-    pub(crate) fn answer<W: Write>(
+    pub(crate) fn answer(
         &self,
         input: &Input,
+        opener: &Opener,
         grouping: Grouping,
-        out: &mut W,
-        mut answer: impl FnMut(&str, DeviceId, &[&Segment], &mut W) -> io::Result<()>,
+        out: &mut Page,
+        mut answer: impl FnMut(&str, DeviceId, &[&Segment], &mut Page) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
         if let Some(path) = &self.svg {
-            return draw_files(path, input, grouping);
+            return draw_files(path, input, opener, grouping);
         }
         if self.folded {
-            return each_file(&input.files, |opened| print(opened, input, grouping, out));
+            return each_file(&input.files, opener, |opened| print(opened, input, grouping, out));
         }
-        each_device(input, out, |asked, out| {
+        each_device(input, opener, out, |asked, out| {
             let (opened, device) = (asked.opened, asked.device);
             let segments: Vec<&Segment> = opened.segments(device).collect();
             if segments.is_empty() && !input.json {
@@ -68,15 +69,15 @@ impl FoldedForm {
     }
 }
 
-fn print(opened: &Opened, input: &Input, grouping: Grouping, out: &mut impl Write) -> Result<Exit, Failure> {
+fn print(opened: &Opened, input: &Input, grouping: Grouping, out: &mut Page) -> Result<Exit, Failure> {
     let device = opened.one_device(input.device)?;
     folded(&opened.snapshot, device, grouping, |stack, bytes| line(out, stack, bytes))?;
     Ok(Exit::Fine)
 }
 
-fn draw_files(path: &Path, input: &Input, grouping: Grouping) -> Result<Exit, Failure> {
+fn draw_files(path: &Path, input: &Input, opener: &Opener, grouping: Grouping) -> Result<Exit, Failure> {
     let (mut lines, mut names, mut n_bytes) = (Vec::new(), Vec::new(), 0);
-    let exit = each_file(&input.files, |opened| {
+    let exit = each_file(&input.files, opener, |opened| {
         names.push(opened.name.clone());
         folded(&opened.snapshot, opened.one_device(input.device)?, grouping, |stack, bytes| {
             // A block of no bytes has no width.

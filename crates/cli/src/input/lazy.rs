@@ -12,8 +12,10 @@ use memreel_snapshot::{
     pickle::{self, LazySnapshot, OpenFile},
 };
 
-use super::{each::each_path, is_json, name, parse, read_profile, read_unmappable, recovered, unreadable};
-use crate::{asked, exit::Exit, failure::Failure, text::Waiting};
+use super::{
+    Opener, each::each_path, is_json, name, parse, read_profile, read_unmappable, recovered, unreadable,
+};
+use crate::{exit::Exit, failure::Failure, text::Waiting};
 
 /// A file of the command line, open.
 pub(crate) struct Source {
@@ -30,9 +32,9 @@ enum Content {
 }
 
 impl Source {
-    pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
-        if let Some(snapshot) = asked::snapshot(path) {
-            return Ok(Source { name: name(path), content: Content::Memory(snapshot) });
+    pub(crate) fn open(path: &Path, opener: &Opener) -> Result<Source, Failure> {
+        if let Some(snapshot) = opener.snapshot(path) {
+            return Ok(Source { name: name(path), content: Content::Memory(snapshot.clone()) });
         }
         if let Some(bytes) = read_profile(path)? {
             return Ok(Source { name: name(path), content: Content::Memory(Arc::new(parse(&bytes)?)) });
@@ -61,10 +63,11 @@ impl Source {
 /// [`each_file`](super::each::each_file).
 pub(crate) fn each_lazy(
     files: &[PathBuf],
+    opener: &Opener,
     mut answer: impl FnMut(&str, &LazySnapshot<'_>) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     each_path(files, |path| {
-        let source = Source::open(path)?;
+        let source = Source::open(path, opener)?;
         answer(&source.name, &source.lazy()?)
     })
 }

@@ -13,9 +13,8 @@ use memreel_snapshot::{
     place::open_plain,
 };
 
-use super::{Opened, is_stdin, name, open_quietly};
+use super::{Opened, Opener, is_stdin, name};
 use crate::{
-    asked,
     exit::Exit,
     failure::Failure,
     text::{Progress, Waiting, clean, count},
@@ -33,9 +32,9 @@ const LOOKED_FOR: &str = "out-of-memory messages from PyTorch (\"out of memory. 
                           (\"failed to allocate … buffer\") and memreel";
 
 /// Reads the messages of a log. `None` if the file is not a text, or is a snapshot as a text.
-pub(crate) fn read(path: &Path) -> Result<Option<Messages>, Failure> {
+pub(crate) fn read(path: &Path, opener: &Opener) -> Result<Option<Messages>, Failure> {
     let failed = |error: io::Error| Failure::Message(Exit::Unreadable, format!("cannot be read: {error}"));
-    if asked::snapshot(path).is_some() {
+    if opener.snapshot(path).is_some() {
         return Ok(None);
     }
     if is_stdin(path) {
@@ -97,18 +96,18 @@ fn is_json_value(text: &[u8]) -> bool {
 const MAX_SNAPSHOT: u64 = 16 << 20;
 
 /// Returns whether a text without messages is nevertheless a snapshot: a pickle of letters.
-pub(crate) fn is_snapshot(path: &Path) -> bool {
-    tried(path).is_some_and(|tried| tried.is_ok())
+pub(crate) fn is_snapshot(path: &Path, opener: &Opener) -> bool {
+    tried(path, opener).is_some_and(|tried| tried.is_ok())
 }
 
 /// Reads a short text as a snapshot.
-fn tried(path: &Path) -> Option<Result<Opened, Failure>> {
+fn tried(path: &Path, opener: &Opener) -> Option<Result<Opened, Failure>> {
     let is_short = path.metadata().is_ok_and(|found| found.len() <= MAX_SNAPSHOT);
-    (is_short && !is_stdin(path)).then(|| open_quietly(path))
+    (is_short && !is_stdin(path)).then(|| opener.open_quietly(path))
 }
 
 /// Returns why a text has no answer: it is neither a log with a message nor a snapshot.
-pub(crate) fn no_message(path: &Path, messages: &Messages) -> Failure {
+pub(crate) fn no_message(path: &Path, messages: &Messages, opener: &Opener) -> Failure {
     let lines = count(messages.n_lines, "line");
     let why = match messages.without_figures_line {
         Some(line) => format!(
@@ -117,7 +116,7 @@ pub(crate) fn no_message(path: &Path, messages: &Messages) -> Failure {
              PROGRAM (for JAX: jax.profiler.save_device_memory_profile)",
             count(messages.n_without_figures, "such line"),
         ),
-        None => match tried(path) {
+        None => match tried(path, opener) {
             Some(Err(Failure::Message(_, what))) => {
                 format!("{what}; no failed request in {lines} either: looked for {LOOKED_FOR}")
             }
@@ -128,12 +127,12 @@ pub(crate) fn no_message(path: &Path, messages: &Messages) -> Failure {
 }
 
 /// Returns what a file is for a command that reads snapshots, if it is a log with messages.
-pub(crate) fn named(path: &Path) -> Option<Failure> {
+pub(crate) fn named(path: &Path, opener: &Opener) -> Option<Failure> {
     // What is read from a pipe is gone.
     if is_stdin(path) {
         return None;
     }
-    let messages = read(path).ok()??;
+    let messages = read(path, opener).ok()??;
     let last = messages.last?;
     let (n, program) = (count(messages.n_messages, "out-of-memory message"), last.program.name());
     let file = crate::text::shell_word(&name(path));

@@ -25,11 +25,10 @@ use memreel_snapshot::{
 use serde_json::error::Category;
 
 use crate::{
-    asked,
     exit::Exit,
     failure::Failure,
     options::Devices,
-    text::{Shown, Waiting, clean},
+    text::{Shown, clean},
 };
 
 /// A snapshot, with its name in messages.
@@ -48,7 +47,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn new(path: &Path, snapshot: Arc<Snapshot>) -> Opened {
+    pub(super) fn new(path: &Path, snapshot: Arc<Snapshot>) -> Opened {
         Opened {
             name: name(path),
             is_stdin: is_stdin(path),
@@ -178,33 +177,8 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Reads a snapshot: a pickle, or JSON as viewers load it.
-pub(crate) fn open(path: &Path) -> Result<Opened, Failure> {
-    if let Some(snapshot) = asked::snapshot(path) {
-        return Ok(Opened::new(path, snapshot));
-    }
-    let _waiting = Waiting::new(format!("reading {}", clean(&name(path))));
-    load(path)
-}
-
-/// Like [`open`], for one of many files that are read at once: without a line on the terminal.
-pub(crate) fn open_quietly(path: &Path) -> Result<Opened, Failure> {
-    asked::snapshot(path).map_or_else(|| load(path), |snapshot| Ok(Opened::new(path, snapshot)))
-}
-
-/// Reads two snapshots; a failure names its file.
-///
-/// The files are read one after the other. Reading both at once takes two thirds of the time, but half as
-/// much memory again, because both files are mapped.
-pub(crate) fn open_both(before: &Path, after: &Path) -> Result<[Opened; 2], Failure> {
-    if is_stdin(before) && is_stdin(after) {
-        return Err(Failure::usage("standard input holds only one snapshot; give a file for the other"));
-    }
-    let open_named = |path: &Path| open(path).map_err(|failure| failure.of_file(&name(path)));
-    Ok([open_named(before)?, open_named(after)?])
-}
-
-fn load(path: &Path) -> Result<Opened, Failure> {
+/// Reads a snapshot from a file: a pickle, JSON as viewers load it, a tape or a profile.
+pub(super) fn load(path: &Path) -> Result<Opened, Failure> {
     if let Some(tape) = recovered(path)? {
         let is_growing = tape.is_running() && !tape.is_closed();
         return Ok(Opened { is_growing, ..Opened::new(path, Arc::new(tape.snapshot())) });
@@ -328,17 +302,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
 }
 
 /// The snapshot of a file, or why there is none, and the findings about the file's bytes.
-pub(crate) type Inspected = (Result<Arc<Snapshot>, String>, Vec<Finding>);
+pub(super) type Inspected = (Result<Arc<Snapshot>, String>, Vec<Finding>);
 
 /// Reads a snapshot and checks its bytes. JSON has no findings about its bytes.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn inspect(path: &Path) -> Result<Inspected, Failure> {
-    if let Some(snapshot) = asked::snapshot(path) {
-        return Ok((Ok(snapshot), Vec::new()));
-    }
-    let _waiting = Waiting::new(format!("reading {}", clean(&name(path))));
+pub(super) fn inspect(path: &Path) -> Result<Inspected, Failure> {
     if let Some(tape) = recovered(path)? {
         return Ok((Ok(Arc::new(tape.snapshot())), Vec::new()));
     }

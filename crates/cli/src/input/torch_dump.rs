@@ -13,7 +13,10 @@ use std::{
 use memreel_snapshot::{Snapshot, join::merge_torch, place::open_plain};
 use serde_json::Value;
 
-use crate::{failure::Failure, input};
+use crate::{
+    failure::Failure,
+    input::{self, Opener},
+};
 
 /// An upper bound for the facts that the hook writes about a process next to its snapshot.
 const MAX_FACTS_BYTES: u64 = 1 << 20;
@@ -55,7 +58,7 @@ impl TorchDump {
 /// Joins a snapshot of the driver's allocations with a file of PyTorch's. Returns it with the time of the dump, in words.
 pub(crate) fn merged(driver: Snapshot, file: &Path) -> Result<(Snapshot, String), Failure> {
     let named = |failure: Failure| failure.of_file(&input::name(file));
-    let torch = Arc::unwrap_or_clone(input::open(file).map_err(named)?.snapshot);
+    let torch = Arc::unwrap_or_clone(Opener::Files.open(file).map_err(named)?.snapshot);
     let latest = latest_us(&driver);
     let merged = merge_torch(driver, torch).map_err(|error| named(error.into()))?;
     let words = as_of(time_us(&merged), latest);

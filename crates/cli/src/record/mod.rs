@@ -40,7 +40,7 @@ use crate::{
         preloadable::{self, Unrecorded},
     },
     serve::{live::page::LivePage, metrics::Metrics},
-    text::Printed,
+    text::Page,
 };
 
 use folder::Folder;
@@ -50,7 +50,7 @@ use say::say;
 
 pub(crate) use options::Options;
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     out.flush()?;
     let mut names = Names::new(options.output.as_deref(), &options.program[0])?;
     let of_rank = names.tell_ranks_apart(integrate::rank(), integrate::n_ranks());
@@ -89,6 +89,7 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
         metrics,
         page,
         make: program.make,
+        text: out.part(),
     };
     // While this process has one thread.
     let (saving, mut news) = saving.start();

@@ -32,7 +32,7 @@ use crate::{
         torch_dump::{self, TorchDump},
     },
     run::tape_file::{TapeFile, tapes_in},
-    text::{Bytes, Shown, Waiting, count, shell_word},
+    text::{Bytes, Page, Shown, Waiting, count, shell_word},
 };
 
 /// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are
@@ -329,7 +329,7 @@ impl Processes {
         &mut self,
         options: &Options,
         mut bystanders: Vec<Bystander>,
-        out: &mut impl Write,
+        out: &mut Page,
     ) -> io::Result<()> {
         self.saved.sort_by(|one, other| one.tape.cmp(&other.tape));
         let folder = self.of_run("helpers");
@@ -481,7 +481,7 @@ fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
     setting("trace_alloc_lost_entries").filter(|_| is_full).unwrap_or(0)
 }
 
-fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Result<()> {
+fn print(options: &Options, process: &Recorded, out: &mut Page) -> io::Result<()> {
     let Recorded { tape, path, n_events, n_dropped, peak, problems, is_running, .. } = process;
     let (is_kept, tape_path) = (options.keep_tape || *is_running, Shown(&tape.path));
     if options.json {
@@ -518,7 +518,7 @@ fn print(options: &Options, process: &Recorded, out: &mut impl Write) -> io::Res
 }
 
 /// Prints that no process recorded anything.
-fn nothing(options: &Options, out: &mut impl Write) -> io::Result<()> {
+fn nothing(options: &Options, out: &mut Page) -> io::Result<()> {
     let hint = match options.heap {
         true => "",
         false if options.program[1..].iter().any(|word| word == "--heap") => {

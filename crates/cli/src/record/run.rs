@@ -16,7 +16,11 @@ use super::{
     options::Options,
     told,
 };
-use crate::{input::run_file::RunFile, options::output::replace, text::Shown};
+use crate::{
+    input::run_file::RunFile,
+    options::output::replace,
+    text::{Page, Shown},
+};
 
 /// The most lines about what was not recorded.
 const MOST_LINES: usize = 8;
@@ -59,7 +63,7 @@ pub(super) fn print(
     program: u32,
     path: &Path,
     is_json: bool,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     // When the program starts, a line reports that nothing can be preloaded into it.
     let is_said = |of: &&Bystander| of.process == program && matches!(of.why, Why::Program(_));
@@ -86,7 +90,7 @@ pub(super) fn print(
 }
 
 /// Writes the file of the run, if there is anything to name, and prints where it is if it has more than one snapshot.
-pub(super) fn write(run: &RunFile, path: &Path, is_json: bool, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(run: &RunFile, path: &Path, is_json: bool, out: &mut Page) -> io::Result<()> {
     if run.processes.is_empty() && run.not_recorded.is_empty() && run.failures.is_empty() {
         return Ok(());
     }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     row::Maker,
     serve::{live::page::LivePage, snapshot_page},
+    text::Page,
 };
 
 /// What the process needs.
@@ -34,6 +35,8 @@ pub(super) struct Saving<'a> {
     pub(super) page: Option<LivePage>,
     /// Makes the program whose commands answer the page.
     pub(super) make: Maker,
+    /// Where the end of the run is printed before it goes to standard error.
+    pub(super) text: Page,
 }
 
 /// This command's connection to the process, which reports when the program starts and how it ended.
@@ -61,7 +64,7 @@ impl Saving<'_> {
 
     /// Keeps the tapes while the program runs, and saves them.
     fn run(self, news: PipeReader, shared_files: &SharedFiles) {
-        let Saving { options, unrecorded, names, folder, metrics, page, make } = self;
+        let Saving { options, unrecorded, names, folder, metrics, page, make, mut text } = self;
         let ended = Arc::new(OnceLock::new());
         interrupted::heed(folder.clone(), ended.clone());
         if let Some(metrics) = metrics {
@@ -83,8 +86,7 @@ impl Saving<'_> {
                 say("saving the recording; press Ctrl-C to stop saving and keep the raw tapes");
             }
         };
-        let mut text = Vec::new();
-        // A vector takes everything. What cannot be read or written is in the text; the status is the program's.
+        // A page in memory takes everything. What cannot be read or written is in the text; the status is the program's.
         let failure = Some(failure).filter(|failure| !failure.is_empty());
         let mut largest = None;
         let _ = saver.finish(failure, waits, |processes| {
@@ -93,7 +95,7 @@ impl Saving<'_> {
             printed
         });
         // Nothing is left to be done, so a reader that has gone loses the lines alone.
-        let _ = io::stderr().write_all(&text);
+        let _ = io::stderr().write_all(&text.into_bytes());
         shared_files.left().iter().for_each(|line| say(line));
         drop(opened_page);
         if let Some(path) = largest.filter(|_| options.view) {

@@ -2,10 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use memreel::whatif::explain;
 use memreel_snapshot::{
@@ -15,16 +12,11 @@ use memreel_snapshot::{
 
 use crate::{
     input::own_memory::is_host,
-    text::{Bytes, owner_table, shell_word},
+    text::{Bytes, Page, owner_table, shell_word},
 };
 
 /// Prints the tables of a run with these snapshots.
-pub(super) fn print(
-    owners: &RunOwners,
-    files: &[String],
-    json: bool,
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub(super) fn print(owners: &RunOwners, files: &[String], json: bool, out: &mut Page) -> io::Result<()> {
     let (tables, stacks) = (owners.tables(), [owners.stacks()]);
     if json {
         let names: Vec<&str> = files.iter().map(String::as_str).collect();

@@ -9,7 +9,7 @@ use std::{
 
 use memreel_snapshot::words::paths::SEPARATORS;
 
-use super::width::width_left;
+use super::page::Page;
 
 /// Returns the number of columns that a text takes on a terminal; sequences for colours take none.
 pub(crate) fn columns(text: &str) -> usize {
@@ -23,17 +23,17 @@ pub(crate) fn fits(text: &str, room: usize) -> bool {
 }
 
 /// Prints a sentence, wrapped at blanks if it is longer than a line.
-pub(crate) fn print_text(text: impl Display, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", wrapped(&text.to_string(), 2))
+pub(crate) fn print_text(text: impl Display, out: &mut Page) -> io::Result<()> {
+    print_wrapped(&text.to_string(), 2, out)
 }
 
-/// Wraps a sentence at blanks. The lines after the first are indented. A word is never broken, because it may be a
-/// path that readers copy.
-pub(crate) fn wrapped(text: &str, indent: usize) -> String {
-    wrap(text, indent, width_left(0))
+/// Like [`print_text`], with an indent of the lines after the first.
+pub(crate) fn print_wrapped(text: &str, indent: usize, out: &mut Page) -> io::Result<()> {
+    writeln!(out, "{}", wrap(text, indent, out.width_left(0)))
 }
 
-/// Like [`wrapped`], for lines of `width` columns.
+/// Wraps a sentence at blanks, for lines of `width` columns. The lines after the first are indented. A word is never
+/// broken, because it may be a path that readers copy.
 pub(crate) fn wrap(text: &str, indent: usize, width: usize) -> String {
     if fits(text, width) {
         return text.to_owned();
@@ -62,14 +62,14 @@ fn is_number(word: &str) -> bool {
 }
 
 /// Returns a command after a text, for readers to copy: if it is longer than a line, the shell joins its lines again.
-pub(crate) fn command(lead: &str, words: &[&str]) -> String {
+pub(crate) fn command(lead: &str, words: &[&str], page: &Page) -> String {
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     words[0].insert_str(0, lead);
     let whole = words.join(" ");
-    if fits(&whole, width_left(0)) {
+    if fits(&whole, page.width_left(0)) {
         return whole;
     }
-    fill(&words, width_left(2), width_left(6)).join(" \\\n    ")
+    fill(&words, page.width_left(2), page.width_left(6)).join(" \\\n    ")
 }
 
 /// Puts pieces of text into lines of at most `first` and then `room` columns, with blanks between the pieces.

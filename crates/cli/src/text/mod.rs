@@ -4,7 +4,6 @@
 
 pub(crate) mod bytes;
 pub(crate) mod calls;
-mod colour;
 pub(crate) mod diff_command;
 pub(crate) mod fit;
 pub(crate) mod json;
@@ -15,7 +14,7 @@ pub(crate) mod owner_table;
 mod pieces;
 pub(crate) mod plot;
 pub(crate) mod pool_table;
-mod printed;
+mod page;
 mod progress;
 pub(crate) mod rest;
 mod segment_rows;
@@ -27,17 +26,15 @@ pub(crate) mod situations;
 pub(crate) mod stream_table;
 mod table;
 pub(crate) mod warnings;
-pub(crate) mod width;
 
 pub(crate) use bytes::Bytes;
-pub(crate) use colour::{bold, red};
-pub(crate) use fit::{print_text, wrapped};
+pub(crate) use fit::{print_text, print_wrapped};
 pub(crate) use json::{List, WithList, print_line};
+pub(crate) use page::Page;
 pub(crate) use pieces::{
     clean, clean_base_name, clean_display, count, escape_xml, of_it_pending, percent, shell_word,
     used_and_pending,
 };
-pub(crate) use printed::Printed;
 pub(crate) use progress::{Progress, Waiting};
 pub(crate) use shown::Shown;
 pub(crate) use sites::Sites;

@@ -10,7 +10,7 @@ use memreel_snapshot::{
     model::StackIndex,
 };
 
-use super::sites::Sites;
+use super::{page::Page, sites::Sites};
 
 /// A stack with the frames that are shown of its snapshot.
 pub(crate) struct ShownStack<'a> {
@@ -21,8 +21,8 @@ pub(crate) struct ShownStack<'a> {
 
 impl<'a> ShownStack<'a> {
     /// Returns a row for the stack: figures, and some of its calls.
-    pub(crate) fn row(&self, figures: &str, n_calls: usize) -> String {
-        Sites::of(self.shown.clone(), n_calls).row(figures, &Site::Stack(self.stack))
+    pub(crate) fn row(&self, figures: &str, n_calls: usize, page: &Page) -> String {
+        Sites::of(self.shown.clone(), n_calls).row(figures, &Site::Stack(self.stack), page)
     }
 
     /// Returns all frames, innermost first.

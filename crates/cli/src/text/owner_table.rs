@@ -17,14 +17,12 @@ use serde::Serialize;
 
 use super::{
     bytes::{Bytes, signed},
-    clean,
-    colour::bold,
-    count,
+    clean, count,
     fit::{columns, fill, print_text, shortened},
     owner_stacks::{RowStacks, ShownStack, stacks_of},
+    page::Page,
     percent,
     sites::heading,
-    width::width_left,
 };
 
 /// The columns of the longest name of an owner that is not shortened.
@@ -38,7 +36,7 @@ pub(crate) fn print(
     tables: &[DeviceOwners],
     snapshots: &[&Snapshot],
     n_frames: usize,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let shown = shown_frames(snapshots);
     for (nth, table) in tables.iter().enumerate() {
@@ -54,10 +52,10 @@ fn print_table(
     table: &DeviceOwners,
     shown: &[ShownFrames<'_>],
     n_calls: usize,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
-    let bold = bold();
-    writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table)))?;
+    let bold = out.bold();
+    writeln!(out, "{bold}{}{bold:#}", fill_words(&title(table), out))?;
     if let [Some(now), Some(peak)] = [table.used_now_bytes, table.used_peak_bytes] {
         let total =
             table.total_bytes.map_or_else(String::new, |bytes| format!(", of {} in total", Bytes(bytes)));
@@ -82,7 +80,11 @@ fn print_table(
     writeln!(
         out,
         "{}",
-        heading(&form.figures("owner", ["now", "peak"].map(str::to_owned), "share"), "mostly requested by")
+        heading(
+            &form.figures("owner", ["now", "peak"].map(str::to_owned), "share"),
+            "mostly requested by",
+            out
+        )
     )?;
     let stacks = stacks_of(&table.rows, shown);
     let rows = table.rows.iter().zip(&stacks);
@@ -253,9 +255,9 @@ fn title(table: &DeviceOwners) -> String {
 }
 
 /// Returns words in lines that fit.
-fn fill_words(text: &str) -> String {
+fn fill_words(text: &str, page: &Page) -> String {
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    fill(&words, width_left(0), width_left(2)).join("\n  ")
+    fill(&words, page.width_left(0), page.width_left(2)).join("\n  ")
 }
 
 /// The form of the rows of one table.
@@ -273,11 +275,11 @@ impl Form {
         format!("{owner}{gap} {now:>12} {peak:>12} {share:>7}")
     }
 
-    fn line(&self, owner: &str, bytes: [Option<i128>; 2], out: &mut impl Write) -> io::Result<()> {
+    fn line(&self, owner: &str, bytes: [Option<i128>; 2], out: &mut Page) -> io::Result<()> {
         writeln!(out, "{}", self.figures(owner, bytes.map(figure), &self.share(bytes[1])).trim_end())
     }
 
-    fn row(&self, row: &OwnerRow, stacks: &RowStacks<'_>, out: &mut impl Write) -> io::Result<()> {
+    fn row(&self, row: &OwnerRow, stacks: &RowStacks<'_>, out: &mut Page) -> io::Result<()> {
         let owner = clean(&row.owner);
         let bytes = [row.now_bytes, row.peak_bytes];
         let figures = self.figures(&owner, bytes.map(figure), &self.share(row.peak_bytes));
@@ -286,17 +288,17 @@ impl Form {
             let bytes = |stack: &ShownStack<'_>| Bytes(stack.bytes).to_string();
             let now_figures = self.figures("  now", [bytes(now), String::new()], "");
             let peak_figures = self.figures("  at the peak", [String::new(), bytes(peak)], "");
-            writeln!(out, "{}", now.row(&now_figures, self.n_calls))?;
-            return writeln!(out, "{}", peak.row(&peak_figures, self.n_calls));
+            writeln!(out, "{}", now.row(&now_figures, self.n_calls, out))?;
+            return writeln!(out, "{}", peak.row(&peak_figures, self.n_calls, out));
         }
         if let Some(stack) = &stacks.peak {
-            return writeln!(out, "{}", stack.row(&figures, self.n_calls));
+            return writeln!(out, "{}", stack.row(&figures, self.n_calls, out));
         }
         let (Some(file), Some(bytes)) = (&row.largest_file, row.largest_file_bytes) else {
             return writeln!(out, "{}", figures.trim_end());
         };
         let file = format!("{figures}  {} ({})", clean(base_name(file)), Bytes(bytes));
-        writeln!(out, "{}", shortened(&file, width_left(0)))
+        writeln!(out, "{}", shortened(&file, out.width_left(0)))
     }
 
     fn share(&self, bytes: Option<i128>) -> String {
@@ -350,7 +352,7 @@ pub(crate) fn print_json(
     tables: &[DeviceOwners],
     snapshots: &[&Snapshot],
     names: &[&str],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let shown = shown_frames(snapshots);
     tables.iter().try_for_each(|table| {

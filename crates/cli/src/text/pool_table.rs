@@ -6,7 +6,9 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::{IdlePool, PoolOf, PoolUse};
 
-use super::{bytes::Bytes, fit::print_text, labels::pool_text, segment_rows::print_sums, sites::Sites};
+use super::{
+    bytes::Bytes, fit::print_text, labels::pool_text, page::Page, segment_rows::print_sums, sites::Sites,
+};
 
 /// Prints what the segments of each pool hold and, if asked, what returns the free ones, if there are other pools than the default
 /// one.
@@ -15,7 +17,7 @@ pub(crate) fn print_pools(
     n: usize,
     sites: &Sites<'_>,
     with_advice: bool,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     if !has_private(uses) {
         return Ok(());
@@ -52,7 +54,7 @@ pub(crate) fn has_private(uses: &[PoolUse]) -> bool {
 }
 
 /// Prints the pools of captured graphs that no block uses.
-pub(crate) fn print_idle_pools(pools: &[IdlePool], out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn print_idle_pools(pools: &[IdlePool], out: &mut Page) -> io::Result<()> {
     let of_graphs = pools.iter().filter(|idle| PoolOf::id(idle.pool) == PoolOf::Graph);
     of_graphs.into_iter().try_for_each(|IdlePool { pool, reserved_bytes, .. }| {
         let reserved = Bytes(*reserved_bytes);

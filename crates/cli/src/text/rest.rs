@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::{bytes::Bytes, percent};
+use super::{bytes::Bytes, page::Page, percent};
 
 /// Returns the number and the bytes of the results after the first `n`, for JSON.
 pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Value {
@@ -20,7 +20,7 @@ pub(crate) fn print_rest<T>(
     n: usize,
     of_bytes: u64,
     bytes: impl Fn(&T) -> u64,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     match sum(all, n, bytes) {
         (0, _) => Ok(()),

@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::analysis::SegmentSum;
 
-use super::{bytes::Bytes, fit::print_text, sites::Sites, table::Table};
+use super::{bytes::Bytes, fit::print_text, page::Page, sites::Sites, table::Table};
 
 /// Prints a row for each of at most `n` sums, under the heading `what` for their names.
 pub(crate) fn print_sums(
@@ -14,7 +14,7 @@ pub(crate) fn print_sums(
     sums: &[(String, &SegmentSum)],
     n: usize,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let mut table = Table::new(&[what, "reserved", "in blocks", "free", "empty", "segments"]);
     let (listed, rest) = sums.split_at(sums.len().min(n));

@@ -19,11 +19,10 @@ use memreel_snapshot::{
 use super::{
     bytes::Bytes,
     clean, clean_base_name, clean_display,
-    colour::{bold, faint},
     fit::{broken, columns, fill, fits, path_ending},
     labels::{pool_text, stream},
     names::{plain, short},
-    width::width_left,
+    page::Page,
 };
 
 /// How a call is shown.
@@ -113,10 +112,10 @@ impl<'a> SiteText<'a> {
 
     /// Returns a row: figures, the innermost call, and below it its callers. Calls that do not fit the line are
     /// shortened, and callers are put on more lines; figures are never shortened.
-    pub(crate) fn row(&self, figures: &str) -> String {
-        let (bold, faint) = (bold(), faint());
+    pub(crate) fn row(&self, figures: &str, page: &Page) -> String {
+        let (bold, faint) = (page.bold(), page.faint());
         let indent = columns(figures) + 2;
-        let room = width_left(indent);
+        let room = page.width_left(indent);
         let blank = " ".repeat(indent);
         let first = self.first(room).into_iter().map(|line| format!("{bold}{line}{bold:#}"));
         let (mut callers, n_more) = self.callers(room);
@@ -302,7 +301,7 @@ mod tests {
         let mut texts: Vec<SiteText<'_>> =
             stacks.iter().map(|frames| SiteText::calls(frames.iter().collect(), n_shown, false)).collect();
         add_differences(&mut texts, usize::MAX);
-        texts.iter().map(|text| text.row("")).collect()
+        texts.iter().map(|text| text.row("", &Page::in_memory(None))).collect()
     }
 
     #[test]
@@ -332,7 +331,7 @@ mod tests {
         let mut sizes =
             [Site::Size(1 << 20), Site::Size((1 << 20) + 1)].map(|site| SiteText::other(&site, NO_STACK));
         add_differences(&mut sizes, usize::MAX);
-        assert_eq!(sizes[1].row(""), "  (no stack) 1048577 B each");
+        assert_eq!(sizes[1].row("", &Page::in_memory(None)), "  (no stack) 1048577 B each");
     }
 
     #[test]

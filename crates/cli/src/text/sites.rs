@@ -13,13 +13,11 @@ pub(crate) use super::site_text::call;
 use super::{
     bytes::Bytes,
     calls::Calls,
-    clean,
-    colour::faint,
-    count,
+    clean, count,
     fit::{broken, columns, fill},
+    page::Page,
     percent,
     site_text::{SiteText, add_differences},
-    width::width_left,
 };
 
 /// Prints the sites of one snapshot.
@@ -62,29 +60,24 @@ impl<'a> Sites<'a> {
     }
 
     /// Returns a row for a site: figures, the innermost call, and below it its callers.
-    pub(crate) fn row(&self, figures: &str, site: &Site) -> String {
-        self.text(site).row(figures)
+    pub(crate) fn row(&self, figures: &str, site: &Site, page: &Page) -> String {
+        self.text(site).row(figures, page)
     }
 
     /// Returns the heading of the columns of [`Sites::print_groups`].
-    pub(crate) fn heading() -> String {
-        heading(&figures("share", "bytes", "blocks"), "allocated by ← called by")
+    pub(crate) fn heading(page: &Page) -> String {
+        heading(&figures("share", "bytes", "blocks"), "allocated by ← called by", page)
     }
 
     /// Prints a row for each group: its share, bytes and number of blocks, and its site.
-    pub(crate) fn print_groups(
-        &self,
-        groups: &[Group],
-        of_bytes: u64,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
+    pub(crate) fn print_groups(&self, groups: &[Group], of_bytes: u64, out: &mut Page) -> io::Result<()> {
         let of = |group: &Group| figures(percent(group.bytes, of_bytes), Bytes(group.bytes), group.n_blocks);
-        let rows = rows(groups.iter().map(|group| (of(group), self, &group.site)));
+        let rows = rows(groups.iter().map(|group| (of(group), self, &group.site)), out);
         for (row, group) in rows.iter().zip(groups) {
             writeln!(out, "{row}")?;
             if let Some(names) = names(group) {
-                let (faint, indent) = (faint(), 28);
-                let room = width_left(indent);
+                let (faint, indent) = (out.faint(), 28);
+                let room = out.width_left(indent);
                 let pieces: Vec<String> = names.split(' ').flat_map(|word| broken(word, room)).collect();
                 for line in fill(&pieces, room, room) {
                     writeln!(out, "{:indent$}{faint}{line}{faint:#}", "")?;
@@ -115,8 +108,8 @@ impl<'a> Sites<'a> {
 }
 
 /// Returns the heading of the columns of [`Sites::print_groups`] for owners.
-pub(crate) fn owner_heading() -> String {
-    heading(&figures("share", "reserved", "pieces"), "owner")
+pub(crate) fn owner_heading(page: &Page) -> String {
+    heading(&figures("share", "reserved", "pieces"), "owner", page)
 }
 
 /// Returns the bytes and the number of blocks of all groups.
@@ -131,26 +124,29 @@ pub(crate) fn figures(share: impl Display, size: impl ToString, n: impl Display)
 }
 
 /// Returns the heading of a list of sites: the names of its figures, and of what has them.
-pub(crate) fn heading(figures: &str, what: &str) -> String {
-    let faint = faint();
+pub(crate) fn heading(figures: &str, what: &str, page: &Page) -> String {
+    let faint = page.faint();
     format!("{faint}{figures}  {what}{faint:#}")
 }
 
 /// Prints a row for each site, given with its figures and the sites of its snapshot. No two sites have equal rows.
 pub(crate) fn print_rows<'s, 'a: 's>(
     rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
-    self::rows(rows).iter().try_for_each(|row| writeln!(out, "{row}"))
+    self::rows(rows, out).iter().try_for_each(|row| writeln!(out, "{row}"))
 }
 
 /// Returns the rows of sites, of which no two are equal.
-fn rows<'s, 'a: 's>(rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>) -> Vec<String> {
+fn rows<'s, 'a: 's>(
+    rows: impl IntoIterator<Item = (String, &'s Sites<'a>, &'s Site)>,
+    page: &Page,
+) -> Vec<String> {
     let (figures, mut texts): (Vec<String>, Vec<SiteText<'a>>) =
         rows.into_iter().map(|(figures, sites, site)| (figures, sites.text(site))).unzip();
     let indent = figures.iter().map(|figures| columns(figures) + 2).max().unwrap_or(0);
-    add_differences(&mut texts, width_left(indent));
-    figures.iter().zip(&texts).map(|(figures, text)| text.row(figures)).collect()
+    add_differences(&mut texts, page.width_left(indent));
+    figures.iter().zip(&texts).map(|(figures, text)| text.row(figures, page)).collect()
 }
 
 /// Returns the names of a group's blocks, if there are any and the site does not consist of them.

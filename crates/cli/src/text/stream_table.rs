@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use memreel_snapshot::analysis::{SiteFinding, StreamUse};
 
-use super::{fit::print_text, labels::stream, segment_rows::print_sums, sites::Sites};
+use super::{fit::print_text, labels::stream, page::Page, segment_rows::print_sums, sites::Sites};
 
 /// Prints what the segments of each stream hold, if there are several.
 pub(crate) fn print_streams(
     uses: &[StreamUse],
     n: usize,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     if uses.len() < 2 {
         return Ok(());
@@ -27,7 +27,7 @@ pub(crate) fn print_streams(
 pub(crate) fn print_findings<'f, F: SiteFinding + 'f>(
     found: impl IntoIterator<Item = &'f F>,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     found.into_iter().try_for_each(|found| print_text(finding(found, "", sites), out))
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::{
     fit::{columns, fill, wrap},
-    width::{width, width_left},
+    page::Page,
 };
 
 /// Headings and rows. Each row has as many cells as there are headings.
@@ -71,12 +71,12 @@ impl Table {
     }
 
     /// Returns how many columns of text a further column can take; `None` if nothing limits it.
-    pub(crate) fn columns_left(&self) -> Option<usize> {
-        width().map(|width| width.saturating_sub(self.width(FORMS[0]) + FORMS[0].gap))
+    pub(crate) fn columns_left(&self, page: &Page) -> Option<usize> {
+        page.width().map(|width| width.saturating_sub(self.width(FORMS[0]) + FORMS[0].gap))
     }
 
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        self.lines(width_left(0)).iter().try_for_each(|line| writeln!(out, "{line}"))
+    pub(crate) fn print(&self, out: &mut Page) -> io::Result<()> {
+        self.lines(out.width_left(0)).iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
     /// Returns the table in the first form that takes at most `room` columns.

@@ -2,14 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::{Snapshot, analysis::DeviceHistory, history::Absence};
 
-use super::{bytes::Bytes, clean, fit::print_text};
+use super::{bytes::Bytes, clean, fit::print_text, page::Page};
 
 /// Prints what limits the figures of a history.
-pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn print_warnings(history: &DeviceHistory<'_>, out: &mut Page) -> io::Result<()> {
     warnings(history).iter().try_for_each(|warning| print_text(warning, out))
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use crate::{
     run::figures::{Figures, Oom, SiteBytes},
-    text::{Bytes, bytes::signed, clean, count, print_text},
+    text::{Bytes, Page, bytes::signed, clean, count, print_text},
 };
 
 /// Returns which process and device it is.
@@ -48,7 +48,7 @@ pub(super) fn line(figures: &Figures) -> String {
 }
 
 /// Prints all figures.
-pub(super) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(figures: &Figures, out: &mut Page) -> io::Result<()> {
     let ended = if figures.is_running { "" } else { ", ended" };
     writeln!(out, "{}{ended}", who(figures))?;
     let (peak, blocks) = (Bytes(figures.live_peak_bytes), figures.n_live);

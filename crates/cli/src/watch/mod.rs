@@ -21,8 +21,10 @@ use std::{
 use crate::{
     exit::Exit,
     failure::Failure,
+    input::Opener,
     run::{all::All, detail::Detail, figures::Figures, found::Source},
     serve::metrics::Metrics,
+    text::Page,
 };
 
 /// The time between two lines of a process, at least.
@@ -80,7 +82,7 @@ pub(crate) struct Options {
     sources: Vec<String>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let sources = options.sources.iter().map(|word| Source::of(word)).collect::<Result<Vec<_>, _>>()?;
     let listen = |address| Metrics::listen(address, options.metrics_token.as_deref());
     let metrics = options.metrics.as_deref().map(listen).transpose()?;

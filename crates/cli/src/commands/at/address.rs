@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
     input::each::Asked,
     options::moment,
-    text::{Bytes, Sites, Table, bytes, clean, count, labels::stream, print_text, print_warnings},
+    text::{Bytes, Page, Sites, Table, bytes, clean, count, labels::stream, print_text, print_warnings},
 };
 
 /// Reads an address, `FIRST..END`, or an address and a size: `0x7f3a00000400+4KiB`.
@@ -65,7 +65,7 @@ impl<'q> Question<'q> {
     }
 
     /// Prints who had the addresses, and what covers them at the moment.
-    pub(super) fn print(&self, out: &mut impl Write) -> Result<(), Failure> {
+    pub(super) fn print(&self, out: &mut Page) -> Result<(), Failure> {
         let Question { history, range, moment, .. } = *self;
         let (found, n_bytes) = (self.answer(), range.end - range.start);
         let size =
@@ -251,7 +251,7 @@ struct Owner<'a> {
 
 impl Question<'_> {
     /// Prints the answer as a line of `--json`.
-    pub(super) fn print_json(&self, asked: &Asked<'_>, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print_json(&self, asked: &Asked<'_>, out: &mut Page) -> io::Result<()> {
         let Question { history, range, moment, .. } = *self;
         let (found, sites, scopes) = (self.answer(), Sites::new(history, 0), history.scopes());
         let shown = &found.owners[self.n_left_out(&found)..];

@@ -23,11 +23,11 @@ use address::Question;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each_device,
+    input::{Opener, each_device},
     options::{At, Devices, Input, device, moment},
     text::{
-        Bytes, Sites, Table, clean, count, labels::stream, print_text, print_warnings, shell_word,
-        sites::call, width::width_left,
+        Bytes, Page, Sites, Table, clean, count, labels::stream, print_text, print_warnings, shell_word,
+        sites::call,
     },
 };
 
@@ -114,9 +114,9 @@ impl Options {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let (at, input) = options.asked()?;
-    each_device(&input, out, |asked, out| {
+    each_device(&input, opener, out, |asked, out| {
         let history = asked.history();
         let moment = at.moment(history)?;
         match &options.address {
@@ -167,7 +167,7 @@ fn state(history: &DeviceHistory<'_>, totals: Totals) -> Value {
     })
 }
 
-fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> Result<(), Failure> {
+fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut Page) -> Result<(), Failure> {
     let moment = totals.moment;
     let pending = match totals.active_bytes.saturating_sub(totals.allocated_bytes) {
         0 => String::new(),
@@ -185,7 +185,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
         let action = entry.action.map_or("unknown event", |action| action.name());
         let shown = history.shown_frames();
         let frame = entry.stack.and_then(|stack| shown.innermost(stack));
-        let by = frame.map(|frame| format!(" by {}", call(frame, width_left(2)).join(" ")));
+        let by = frame.map(|frame| format!(" by {}", call(frame, out.width_left(2)).join(" ")));
         let name = match entry.action {
             Some(Action::Annotate) => format!(": {}", clean(history.snapshot().user_metadata(entry))),
             _ => String::new(),
@@ -201,7 +201,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
         let blocks = count(outside.len(), "block");
         print_text(format!("in no segment of the file: {} in {blocks}", Bytes(bytes)), out)?;
     }
-    writeln!(out, "\nlargest sites:\n{}", Sites::heading())?;
+    writeln!(out, "\nlargest sites:\n{}", Sites::heading(out))?;
     let sites = Sites::new(history, 4);
     let groups = history.top(moment, By::Stack);
     sites.print_groups(&groups[..groups.len().min(5)], totals.active_bytes, out)?;
@@ -211,7 +211,7 @@ fn print(history: &DeviceHistory<'_>, totals: Totals, out: &mut impl Write) -> R
 /// How many segments are printed; the others are only counted.
 const N_SEGMENTS: usize = 20;
 
-fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<()> {
+fn segments(segments: &[SegmentLayout<'_>], out: &mut Page) -> io::Result<()> {
     if segments.is_empty() {
         return Ok(());
     }
@@ -228,7 +228,7 @@ fn segments(segments: &[SegmentLayout<'_>], out: &mut impl Write) -> io::Result<
             stream(segment.range.stream),
         ]);
     }
-    let n_parts = table.columns_left().map_or(PARTS, |left| left.clamp(LEAST_PARTS, PARTS));
+    let n_parts = table.columns_left(out).map_or(PARTS, |left| left.clamp(LEAST_PARTS, PARTS));
     table.column("map", sorted.iter().map(|segment| map(segment, n_parts)));
     writeln!(out)?;
     table.print(out)?;

@@ -23,12 +23,13 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each_path, open},
+    input::{Opened, Opener, each_path},
     options::{
         Devices, device,
         output::{self, needs_folder, not_to_a_terminal},
         replaces_no_snapshot,
     },
+    text::Page,
 };
 use counted::Counted;
 
@@ -140,7 +141,7 @@ impl To {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let output = options.output.as_deref().filter(|path| *path != Path::new("-"));
     if options.files.len() > 1 && !output.is_some_and(Path::is_dir) {
         return Err(needs_folder());
@@ -156,7 +157,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         ));
     }
     each_path(&options.files, |path| {
-        let opened = &open(path)?;
+        let opened = &opener.open(path)?;
         let part = part(opened, options.device)?;
         let snapshot = part.as_ref().unwrap_or(&opened.snapshot);
         // A small file may expand greatly: a stack of megabytes, for each of many events.

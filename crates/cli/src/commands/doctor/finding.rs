@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::text::{bold, clean, fit::wrap, width::width_left};
+use crate::text::{Page, clean, print_wrapped};
 
 /// Whether a part works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -54,12 +54,13 @@ impl Finding {
     }
 
     /// Prints it in words.
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let (state, bold) = (self.words(), bold());
-        let line = |text: &str| wrap(&clean(text), INDENT.len(), width_left(0));
-        writeln!(out, "{}", line(&format!("{bold}{:15}{bold:#} {}: {}", state, self.part, self.why)))?;
+    pub(super) fn print(&self, out: &mut Page) -> io::Result<()> {
+        let (state, bold) = (self.words(), out.bold());
+        let line = format!("{bold}{:15}{bold:#} {}: {}", state, self.part, self.why);
+        print_wrapped(&clean(&line), INDENT.len(), out)?;
         if let Some(what_to_do) = &self.what_to_do {
-            writeln!(out, "{}", line(&format!("{INDENT}what to do: {what_to_do}")))?;
+            let line = format!("{INDENT}what to do: {what_to_do}");
+            print_wrapped(&clean(&line), INDENT.len(), out)?;
         }
         Ok(())
     }
@@ -74,7 +75,7 @@ impl Finding {
     }
 
     /// Prints it as a line of JSON.
-    pub(super) fn print_json(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print_json(&self, out: &mut Page) -> io::Result<()> {
         let Finding { part, state, is_needed, why, what_to_do } = self;
         let line = json!({"part": part, "state": state, "is_needed": is_needed, "why": why, "what_to_do": what_to_do});
         writeln!(out, "{line}")

@@ -10,7 +10,7 @@ mod trial;
 
 use std::{ffi::OsString, io::Write};
 
-use crate::{exit::Exit, failure::Failure, row::Program, text::Printed};
+use crate::{exit::Exit, failure::Failure, row::Program, text::Page};
 
 use finding::{Finding, State};
 
@@ -41,8 +41,8 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
-    if matches!(out, Printed::Memory(_)) {
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
+    if out.is_in_memory() {
         return Err(Failure::usage("the doctor starts programs; run `memreel doctor` as a program"));
     }
     let mut worst = Exit::Fine;

@@ -21,8 +21,9 @@ use text::Report;
 use crate::{
     exit::Exit,
     failure::Failure,
+    input::Opener,
     options::{Devices, changes::Changes, device},
-    text::{Bytes, Waiting, bytes},
+    text::{Bytes, Page, Waiting, bytes},
 };
 
 #[derive(Debug, clap::Args)]
@@ -110,7 +111,7 @@ pub(crate) struct Options {
 const LEAST_LIMIT: u64 = 1 << 20;
 const MOST_LIMIT: u64 = 1 << 50;
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     if let Some(conf) = &options.conf {
         conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
     }
@@ -121,7 +122,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     }
     let named = options.size.chunks(2).map(|pair| Named::new(&pair[0], &pair[1]));
     let named = named.chain(options.sized_files.iter().map(|text| Named::joined(text)));
-    let runs = Runs::open(named.collect::<Result<_, _>>()?)?;
+    let runs = Runs::open(named.collect::<Result<_, _>>()?, opener)?;
     let asked: Vec<Size> = options.at.iter().map(|text| runs.size(text)).collect::<Result<_, _>>()?;
     let device = runs.device(options.device)?;
     let sized = runs.sized(device, &options.changes.read()?)?;

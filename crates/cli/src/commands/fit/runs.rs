@@ -15,7 +15,7 @@ use memreel_snapshot::{
 
 use crate::{
     failure::Failure,
-    input::{Opened, list, open},
+    input::{Opened, Opener, list},
     options::Devices,
     text::clean,
 };
@@ -95,7 +95,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn open(named: Vec<Named>) -> Result<Runs, Failure> {
+    pub(super) fn open(named: Vec<Named>, opener: &Opener) -> Result<Runs, Failure> {
         let Some(first) = named.first().filter(|_| named.len() > 1) else {
             let example = "for example `memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB`";
             return Err(Failure::usage(format!("a prediction needs runs of two sizes: {example}")));
@@ -115,7 +115,7 @@ impl Runs {
             [] => vec!["first".to_owned(), "second".to_owned()],
             names => names.to_vec(),
         };
-        let open = |of: &Named| Ok((of.written.size()?, opened(&of.path)?));
+        let open = |of: &Named| Ok((of.written.size()?, opened(&of.path, opener)?));
         Ok(Runs { runs: named.iter().map(open).collect::<Result<_, Failure>>()?, numbers })
     }
 
@@ -217,6 +217,6 @@ impl Written {
     }
 }
 
-fn opened(path: &Path) -> Result<Opened, Failure> {
-    open(path).map_err(|failure| failure.of_file(&crate::input::name(path)))
+fn opened(path: &Path, opener: &Opener) -> Result<Opened, Failure> {
+    opener.open(path).map_err(|failure| failure.of_file(&crate::input::name(path)))
 }

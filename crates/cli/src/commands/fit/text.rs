@@ -14,7 +14,7 @@ use memreel_snapshot::{
 };
 
 use super::answer::Answer;
-use crate::text::{Bytes, Sites, Table, bold, print_text};
+use crate::text::{Bytes, Page, Sites, Table, print_text};
 
 /// The most calls of the stack of the request that fails.
 const N_CALLS: usize = 4;
@@ -24,7 +24,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut Page) -> io::Result<()> {
         let answer = self.answer;
         if let (Some(largest), Some(limit)) = (&answer.largest, answer.limit_bytes) {
             self.largest(largest, limit, out)?;
@@ -60,8 +60,8 @@ impl Report<'_> {
         }
     }
 
-    fn largest(&self, largest: &Largest, limit: u64, out: &mut impl Write) -> io::Result<()> {
-        let (bold, limit) = (bold(), Bytes(limit));
+    fn largest(&self, largest: &Largest, limit: u64, out: &mut Page) -> io::Result<()> {
+        let (bold, limit) = (out.bold(), Bytes(limit));
         let mut conf = match self.answer.sizes.conf() {
             "" => String::new(),
             conf => format!(" under {conf}"),
@@ -88,7 +88,7 @@ impl Report<'_> {
     }
 
     /// Prints the request that fails at a size, and its caller.
-    fn failure(&self, fails: &Prediction, out: &mut impl Write) -> io::Result<()> {
+    fn failure(&self, fails: &Prediction, out: &mut Page) -> io::Result<()> {
         let Some(FailedRequest { size_bytes, entry, .. }) = fails.failure else { return Ok(()) };
         let words = self.answer.runs.words(fails.size);
         print_text(format!("{words} does not fit: a request for {} fails", Bytes(size_bytes)), out)?;
@@ -96,10 +96,10 @@ impl Report<'_> {
         let history = DeviceHistory::new(snapshot, self.answer.device);
         let Some(stack) = history.entries()[entry].stack else { return Ok(()) };
         let sites = Sites::new(&history, N_CALLS);
-        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack)))
+        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack), out))
     }
 
-    fn best(&self, out: &mut impl Write) -> io::Result<()> {
+    fn best(&self, out: &mut Page) -> io::Result<()> {
         match &self.answer.best {
             Some((conf, Largest { fits: Some(fits), .. })) => {
                 let size = self.answer.runs.words(fits.size);

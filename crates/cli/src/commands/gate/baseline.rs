@@ -20,12 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::kept_figures::{KeptFigures, N_SITES, SiteBytes, at, at_peak};
 use crate::{
-    asked,
     exit::Exit,
     failure::Failure,
-    input::{Opened, heap, is_baseline, is_stdin, list, name, open},
+    input::{Opened, Opener, heap, is_baseline, is_stdin, list, name},
     options::output,
-    text::{Bytes, Table, clean, diff_command::what_it_has_more, print_text},
+    text::{Bytes, Page, Table, clean, diff_command::what_it_has_more, print_text},
 };
 
 /// Frames of each stack that the snapshot of a baseline needs.
@@ -52,8 +51,8 @@ pub(super) enum BaselineFile {
 }
 
 impl BaselineFile {
-    pub(super) fn open(path: &Path) -> Result<BaselineFile, Failure> {
-        let is_file = asked::snapshot(path).is_none() && !is_stdin(path);
+    pub(super) fn open(path: &Path, opener: &Opener) -> Result<BaselineFile, Failure> {
+        let is_file = opener.snapshot(path).is_none() && !is_stdin(path);
         if is_file && fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             let why = format!(
                 "{}: baseline not found; create one from a run that you trust with --update-baseline, and commit it",
@@ -65,7 +64,7 @@ impl BaselineFile {
         if is_file && let Some(small) = SmallBaseline::read(path).map_err(of_file)? {
             return Ok(BaselineFile::Small(name(path), small));
         }
-        open(path).map(BaselineFile::Snapshot).map_err(of_file)
+        opener.open(path).map(BaselineFile::Snapshot).map_err(of_file)
     }
 }
 
@@ -185,7 +184,7 @@ impl<'a> Baseline<'a> {
         (history, figures): (&DeviceHistory<'_>, &Figures),
         checks: &[Check],
         before: &KeptFigures,
-        out: &mut impl Write,
+        out: &mut Page,
     ) -> io::Result<()> {
         let of_baseline = checks.iter().filter(|check| check.is_baseline && !check.is_passed);
         let Some(what) = of_baseline.map(|check| &*check.what).find(|what| ["peak", "live"].contains(what))
@@ -201,7 +200,7 @@ impl<'a> Baseline<'a> {
                 let of_several = self.devices.len() > 1 && self.devices.contains(&device);
                 let at = if is_peak { "peak" } else { "end" };
                 let device = of_several.then_some(device);
-                writeln!(out, "{}", what_it_has_more(at, device, &file.name, &opened.name))
+                writeln!(out, "{}", what_it_has_more(at, device, &file.name, &opened.name, out))
             }
             BaselineFile::Small(..) if is_peak => {
                 print_grown(&before.peak_sites, &at_peak(history, figures), out)
@@ -213,7 +212,7 @@ impl<'a> Baseline<'a> {
 
 /// Prints the call sites that have more than before, the largest growth first. A site that was not kept had at most as much as
 /// the smallest that was.
-fn print_grown(before: &SiteBytes, now: &SiteBytes, out: &mut impl Write) -> io::Result<()> {
+fn print_grown(before: &SiteBytes, now: &SiteBytes, out: &mut Page) -> io::Result<()> {
     let most_unkept = if before.len() < N_SITES { 0 } else { before.values().copied().min().unwrap_or(0) };
     let grown = |(site, now): (&String, &u64)| {
         let known = before.get(site).copied();

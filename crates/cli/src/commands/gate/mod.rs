@@ -35,6 +35,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{
+        Opener,
         each::{self, each_device_of},
         name,
         run_file::runs_in,
@@ -45,9 +46,8 @@ use crate::{
         output, replaces_no_snapshot,
     },
     text::{
-        Sites, bytes, clean, count, print_line, print_text, red, share,
+        Page, Sites, bytes, clean, count, print_line, print_text, print_wrapped, share,
         sites::{owner_heading, sum},
-        wrapped,
     },
 };
 
@@ -191,7 +191,7 @@ fn owner(text: &str) -> Result<(String, u64), String> {
     }
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     if let Some(path) = &options.junit {
         replaces_no_snapshot(path, options.input.files.iter().chain(&options.baseline))?;
         // Without an answer, none from an earlier run may remain.
@@ -206,22 +206,22 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         .baseline
         .as_ref()
         .filter(|_| update.is_none())
-        .map(|path| BaselineFile::open(path))
+        .map(|path| BaselineFile::open(path, opener))
         .transpose()?;
-    let Asked { files, runs } = Asked::of(&options.input.files)?;
+    let Asked { files, runs } = Asked::of(&options.input.files, opener)?;
     let of_baseline = baseline.as_ref().map(Baseline::new);
     let mut gate = Gate { options, limits, of_baseline, results: Vec::new(), measured: None };
     let mut exit = Exit::Fine;
     if !files.files.is_empty() || !files.broken.is_empty() {
-        exit = each_device_of(files, &options.input, out, |asked, out| gate.check(asked, out))?;
+        exit = each_device_of(files, &options.input, opener, out, |asked, out| gate.check(asked, out))?;
     }
     if !matches!(exit, Exit::Fine | Exit::GateFailed) {
         let why = "a file gave no result; the log shows which one, and why".to_owned();
         gate.results.push(Gated::of_files("files", "answered", why));
     }
     for run in &runs {
-        let check = |asked: &each::Asked<'_>, out: &mut Vec<u8>| gate.check(asked, out);
-        let (found, failed) = run.check(&options.input, options.allow_unrecorded, check, out)?;
+        let check = |asked: &each::Asked<'_>, out: &mut Page| gate.check(asked, out);
+        let (found, failed) = run.check(&options.input, opener, options.allow_unrecorded, check, out)?;
         gate.results.extend(failed);
         exit = exit.max(found);
     }
@@ -252,7 +252,7 @@ struct Gate<'a> {
 
 impl Gate<'_> {
     /// Compares a device of a file, and prints it.
-    fn check(&mut self, asked: &each::Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
+    fn check(&mut self, asked: &each::Asked<'_>, out: &mut Page) -> Result<Exit, Failure> {
         let Gate { options, limits, of_baseline, .. } = self;
         let (opened, device, history) = (asked.opened, asked.device, asked.history());
         self.measured = Some(opened.snapshot.clone());
@@ -289,7 +289,7 @@ impl Gate<'_> {
             print_line(&opened.name, device, &answer, out)?;
         } else {
             for (_, why) in &failures {
-                writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
+                print_wrapped(&format!("FAILED  {why}"), 8, out)?;
             }
             print(history, &figures, &checks, &unsure, out)?;
             if is_doubted {
@@ -384,14 +384,14 @@ fn print(
     figures: &Figures,
     checks: &[Check],
     unsure: &[String],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
-    let red = red();
+    let red = out.red();
     for check in checks {
         if check.is_passed {
-            writeln!(out, "{}", wrapped(&format!("ok      {}", line(check)), 8))?;
+            print_wrapped(&format!("ok      {}", line(check)), 8, out)?;
         } else {
-            writeln!(out, "{}", wrapped(&format!("{red}FAILED{red:#}  {}", line(check)), 8))?;
+            print_wrapped(&format!("{red}FAILED{red:#}  {}", line(check)), 8, out)?;
         }
     }
     unsure.iter().try_for_each(|warning| print_text(warning, out))?;
@@ -399,7 +399,7 @@ fn print(
     let over = checks.iter().find(|check| !check.is_passed);
     let Some(over) = over else { return Ok(()) };
     let is_of_owner = over.owner().is_some();
-    let heading = if is_of_owner { owner_heading() } else { Sites::heading() };
+    let heading = if is_of_owner { owner_heading(out) } else { Sites::heading(out) };
     if let Some(peak) = history.earlier_peak_of(over) {
         let (stacks, when) = (peak.stacks(), earlier(history, peak));
         writeln!(out, "the largest sites of {when}:\n{heading}")?;
@@ -436,11 +436,7 @@ fn holds_most(history: &DeviceHistory<'_>, figures: &Figures, checks: &[Check]) 
 }
 
 /// Reports the owners of limits that hold nothing at any moment: their names may be misspelt.
-fn print_unknown_owners(
-    history: &DeviceHistory<'_>,
-    checks: &[Check],
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn print_unknown_owners(history: &DeviceHistory<'_>, checks: &[Check], out: &mut Page) -> io::Result<()> {
     let of_owners = checks.iter().filter(|check| !check.is_baseline && check.actual == Measure::Bytes(0));
     let nothing: Vec<&str> = of_owners.filter_map(Check::owner).collect();
     if nothing.is_empty() {

@@ -11,13 +11,14 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::{
+        Opener,
         each::{self, each_device_of},
         files::{Named, named},
         name,
         run_file::{RunFile, runs_in},
     },
     options::Input,
-    text::{clean, count, print_line, wrapped},
+    text::{Page, clean, count, print_line, print_wrapped},
 };
 
 /// A run that is compared as a whole.
@@ -37,14 +38,14 @@ pub(super) struct Asked {
 impl Asked {
     /// # Errors
     /// The file of a run cannot be read, or a pattern is not one.
-    pub(super) fn of(paths: &[PathBuf]) -> Result<Asked, Failure> {
+    pub(super) fn of(paths: &[PathBuf], opener: &Opener) -> Result<Asked, Failure> {
         let mut asked = Asked { files: Named::default(), runs: Vec::new() };
         for path in paths {
             let runs = runs_in(path).into_iter().map(Run::read).collect::<Result<Vec<Run>, Failure>>()?;
             // The snapshots in a folder are what is there, and those of its runs, of which some may be missing.
             let mut found = Named::default();
             if runs.is_empty() || path.is_dir() {
-                found = named(slice::from_ref(path))?;
+                found = named(slice::from_ref(path), opener)?;
             }
             for file in runs.iter().flat_map(Run::main_files) {
                 if !found.files.contains(&file) {
@@ -78,22 +79,23 @@ impl Run {
     pub(super) fn check(
         &self,
         input: &Input,
+        opener: &Opener,
         allows_unrecorded: bool,
-        mut check: impl FnMut(&each::Asked<'_>, &mut Vec<u8>) -> Result<Exit, Failure>,
-        out: &mut impl Write,
+        mut check: impl FnMut(&each::Asked<'_>, &mut Page) -> Result<Exit, Failure>,
+        out: &mut Page,
     ) -> Result<(Exit, Vec<Gated>), Failure> {
         let (mut exit, mut n_failed) = (Exit::Fine, 0);
         for helper in &self.helpers {
             let of_one = Named { files: vec![helper.clone()], broken: Vec::new() };
-            let mut text = Vec::new();
+            let mut text = out.part();
             if !input.json {
                 writeln!(text, "\n{}", clean(&name(helper)))?;
             }
-            let found = each_device_of(of_one, input, &mut text, &mut check)?;
+            let found = each_device_of(of_one, input, opener, &mut text, &mut check)?;
             exit = exit.max(found);
             if found != Exit::Fine || input.json {
                 n_failed += usize::from(found != Exit::Fine);
-                out.write_all(&text)?;
+                out.write_all(&text.into_bytes())?;
             }
         }
         let failures = self.unrecorded(allows_unrecorded);
@@ -104,7 +106,7 @@ impl Run {
         } else {
             writeln!(out, "\n{}", clean(&place))?;
             for why in &failures {
-                writeln!(out, "{}", wrapped(&format!("FAILED  {why}"), 8))?;
+                print_wrapped(&format!("FAILED  {why}"), 8, out)?;
             }
             if failures.is_empty() {
                 writeln!(out, "ok      {}", self.what(n_failed))?;

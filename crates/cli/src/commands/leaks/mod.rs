@@ -19,10 +19,10 @@ use crate::{
     exit::Exit,
     failure::Failure,
     findings::growth::finding,
-    input::{each::Asked, each_device, files::named},
+    input::{Opener, each::Asked, each_device, files::named},
     options::moment::words,
     text::{
-        Bytes, Sites, clean, clean_display, count,
+        Bytes, Page, Sites, clean, clean_display, count,
         fit::shortened,
         percent, print_text, print_warnings,
         rest::print_rest,
@@ -32,13 +32,13 @@ use crate::{
     },
 };
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let is_plain = options.between.is_empty() && options.older_than.is_none();
-    let files = named(&options.input.files)?;
+    let files = named(&options.input.files, opener)?;
     if is_plain && files.broken.is_empty() && files.files.len() > 1 {
-        return series::answer(options, &files.files, out);
+        return series::answer(options, &files.files, opener, out);
     }
-    each_device(&options.input, out, |asked, out| {
+    each_device(&options.input, opener, out, |asked, out| {
         let sites = Sites::new(asked.history(), options.listing.calls());
         if let [first, second] = &options.between[..] {
             let between = Between::new([first, second], asked.history())?;
@@ -121,7 +121,7 @@ fn print_older(
     asked: &Asked<'_>,
     age: usize,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let history = asked.history();
     let groups = history.older_than(age);
@@ -156,7 +156,7 @@ fn print_groups(
     groups: &[Group],
     what: &str,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let (bytes, n) = sum(groups);
     if options.input.json {
@@ -166,18 +166,13 @@ fn print_groups(
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
     print_warnings(asked.history(), out)?;
     if !groups.is_empty() {
-        writeln!(out, "{}", Sites::heading())?;
+        writeln!(out, "{}", Sites::heading(out))?;
     }
     sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)?;
     print_rest(groups, options.listing.n, bytes, |group| group.bytes, out)
 }
 
-fn print_sites(
-    options: &Options,
-    asked: &Asked<'_>,
-    sites: &Sites<'_>,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn print_sites(options: &Options, asked: &Asked<'_>, sites: &Sites<'_>, out: &mut Page) -> io::Result<()> {
     let history = asked.history();
     let found = history.leaks();
     let n_growing = found.iter().filter(|site| site.is_growing).count();
@@ -221,7 +216,7 @@ fn print_sites(
 }
 
 /// Says how to look at the peak, if little of it is left: a program that frees everything when it exits leaks until then.
-fn print_freed_at_exit(asked: &Asked<'_>, held_bytes: u64, out: &mut impl Write) -> io::Result<()> {
+fn print_freed_at_exit(asked: &Asked<'_>, held_bytes: u64, out: &mut Page) -> io::Result<()> {
     let history = asked.history();
     let peak = history.peak();
     let Some(event) = peak.moment.entry().filter(|_| held_bytes < peak.allocated_bytes / 10) else {
@@ -243,13 +238,13 @@ fn print_list(
     held_bytes: u64,
     n: usize,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     if listed.is_empty() {
         return Ok(());
     }
     let heads = format!("{} {:>6}", figures("share", "bytes", "live"), "freed");
-    writeln!(out, "{}", heading(&heads, "allocated by ← called by"))?;
+    writeln!(out, "{}", heading(&heads, "allocated by ← called by", out))?;
     let row = |site: &LeakSite| {
         let live = figures(percent(site.bytes, held_bytes), Bytes(site.bytes), site.n_live);
         format!("{live} {:>6}", site.n_freed)

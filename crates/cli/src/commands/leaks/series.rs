@@ -18,10 +18,10 @@ use super::options::Options;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, name, open},
+    input::{Opened, Opener, name},
     options::Devices,
     text::{
-        Bytes, List, Sites, WithList, clean, count,
+        Bytes, List, Page, Sites, WithList, clean, count,
         fit::command,
         print_text,
         rest::rest,
@@ -31,16 +31,21 @@ use crate::{
 };
 
 /// Answers for each device that all of the files have.
-pub(super) fn answer(options: &Options, files: &[PathBuf], out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn answer(
+    options: &Options,
+    files: &[PathBuf],
+    opener: &Opener,
+    out: &mut Page,
+) -> Result<Exit, Failure> {
     let (mut opened, mut worst): (Vec<Opened>, _) = (Vec::new(), Exit::Fine);
     for path in files {
-        match open(path) {
+        match opener.open(path) {
             Ok(file) => opened.push(file),
             Err(failure) => worst = worst.max(failure.of_file(&name(path)).report()?),
         }
     }
     if let [one] = &opened[..] {
-        let command = command("for this file alone: ", &["memreel", "leaks", &shell_word(&one.name)]);
+        let command = command("for this file alone: ", &["memreel", "leaks", &shell_word(&one.name)], out);
         print_text(format!("{} is the only readable file; a series needs several", clean(&one.name)), out)?;
         writeln!(out, "{command}")?;
     }
@@ -115,7 +120,7 @@ fn print_without_last(
     opened: &[Opened],
     found: &[SeriesSite],
     device: Devices,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let before = opened.len() - 1;
     let growing = found.iter().filter(|site| site.grows_until(before)).count();
@@ -137,11 +142,11 @@ fn print_without_last(
     };
     let words = ["memreel", "leaks"].into_iter().chain(device.iter().chain(&files).map(String::as_str));
     let words: Vec<&str> = words.collect();
-    writeln!(out, "{}", command("without it: ", &words))
+    writeln!(out, "{}", command("without it: ", &words, out))
 }
 
 impl Asked<'_> {
-    fn print_json(&self, options: &Options, opened: &[Opened], out: &mut impl Write) -> io::Result<()> {
+    fn print_json(&self, options: &Options, opened: &[Opened], out: &mut Page) -> io::Result<()> {
         let (Asked { found, sites, .. }, n) = (self, options.listing.n);
         let listed: Vec<_> =
             found.iter().take(n).map(|site| sites[site.snapshot].with_frames(site)).collect();
@@ -156,7 +161,7 @@ impl Asked<'_> {
         writeln!(out)
     }
 
-    fn print(&self, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, options: &Options, out: &mut Page) -> io::Result<()> {
         let Asked { device, found, sites, ended_us } = self;
         let n_files = sites.len();
         let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
@@ -183,7 +188,7 @@ impl Asked<'_> {
         writeln!(
             out,
             "{}",
-            heading(&format!("{:>11}  held in each file", "grown"), "allocated by ← called by")
+            heading(&format!("{:>11}  held in each file", "grown"), "allocated by ← called by", out)
         )?;
         let row = |site: &&SeriesSite| {
             let each: Vec<String> = site.bytes.iter().map(|bytes| Bytes(*bytes).to_string()).collect();

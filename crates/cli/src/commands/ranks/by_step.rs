@@ -2,16 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::HashMap,
-    io::{self, Write},
-};
+use std::{collections::HashMap, io};
 
 use super::{
     compared::{All, Compared},
     text::below,
 };
-use crate::text::{Bytes, Table, clean, print_text};
+use crate::text::{Bytes, Page, Table, clean, print_text};
 
 /// A step of all ranks.
 pub(super) struct Step<'a> {
@@ -48,7 +45,7 @@ pub(super) fn steps(all: &All) -> Vec<Step<'_>> {
 }
 
 /// Prints a table of steps, and the files that cannot be read.
-pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(all: &All, out: &mut Page) -> io::Result<()> {
     let steps = steps(all);
     if steps.is_empty() {
         print_text(

@@ -11,16 +11,17 @@ use super::{
     by_step,
     compared::{All, Compared},
 };
+use crate::text::Page;
 
 /// Prints a line for each rank, outliers first, and one for each file that cannot be read.
-pub(super) fn print(all: &All, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(all: &All, out: &mut Page) -> io::Result<()> {
     for one in &all.ranks {
         writeln!(out, "{}", line(one))?;
     }
     broken(all, out)
 }
 
-fn broken(all: &All, out: &mut impl Write) -> io::Result<()> {
+fn broken(all: &All, out: &mut Page) -> io::Result<()> {
     for one in &all.broken {
         let line = json!({ "file": one.path.display().to_string(), "rank": one.rank, "error": one.why });
         writeln!(out, "{line}")?;
@@ -75,7 +76,7 @@ fn worded(why: &Why) -> Value {
 }
 
 /// Prints a line for each step, and one for each file that cannot be read.
-pub(super) fn print_steps(all: &All, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print_steps(all: &All, out: &mut Page) -> io::Result<()> {
     for step in by_step::steps(all) {
         let peak = |(bytes, one): &(u64, &Compared)| json!({ "file": one.path.display().to_string(), "rank": one.rank, "device": one.figures.device, "peak_bytes": bytes });
         let line = json!({

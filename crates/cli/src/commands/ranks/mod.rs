@@ -17,17 +17,17 @@ use clap::ValueEnum;
 use compared::{All, Broken};
 
 use crate::{
-    asked::is_asked,
     exit::Exit,
     failure::Failure,
     input::{
+        Opener,
         files::{Named, named},
         is_stdin, name,
     },
     options::Input,
     row::{Maker, Program},
     serve::view::save,
-    text::Printed,
+    text::Page,
 };
 
 #[derive(Debug, clap::Args)]
@@ -83,17 +83,17 @@ enum By {
 /// The most ranks on a page, which contains all of their pictures.
 const MAX_OF_PAGE: usize = 16;
 
-pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Result<Exit, Failure> {
-    let input = &options.input;
-    let Named { files, broken } = named(&input.files)?.once()?;
+pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
+    let (input, opener) = (&options.input, &program.opener);
+    let Named { files, broken } = named(&input.files, opener)?.once()?;
     let broken =
         broken.into_iter().map(|(path, why)| Broken { path, rank: None, why, exit: Exit::Unreadable });
     if options.html.is_some() && files.iter().any(|file| is_stdin(file)) {
         return Err(Failure::usage("standard input can only be read once; --html needs files"));
     }
-    let all = All::new(read::read(files, input.device), broken.collect());
+    let all = All::new(read::read(files, input.device, opener), broken.collect());
     if all.ranks.is_empty() {
-        return refused(all);
+        return refused(all, opener);
     }
     match (options.by, input.json) {
         (None, false) => text::print(&all, options.n, out)?,
@@ -110,14 +110,14 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Printed) -> Re
 }
 
 /// Reports the first files, of which none can be read; of a question, they are the refusal.
-fn refused(all: All) -> Result<Exit, Failure> {
+fn refused(all: All, opener: &Opener) -> Result<Exit, Failure> {
     let n_left = all.broken.len().saturating_sub(text::MAX_BROKEN);
     let worst = all.broken.iter().map(|one| one.exit).fold(Exit::Fine, Exit::max);
     let shown = all.broken.into_iter().take(text::MAX_BROKEN);
     let mut messages: Vec<String> =
         shown.map(|Broken { path, why, .. }| format!("{}: {why}", name(&path))).collect();
     messages.extend((n_left > 0).then(|| format!("{n_left} more cannot be read")));
-    if is_asked() {
+    if opener.is_question() {
         return Err(Failure::Message(worst, messages.join("\n")));
     }
     for message in messages {

@@ -21,11 +21,10 @@ use memreel_snapshot::{
 };
 
 use crate::{
-    asked::{self, Asking},
     exit::Exit,
     failure::Failure,
     input::{
-        self,
+        Opener,
         own_memory::{is_host, is_own},
     },
     options::Devices,
@@ -56,19 +55,15 @@ pub(super) struct Read {
 }
 
 /// Reads files in order, keeping only the figures of each.
-pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
+pub(super) fn read(files: Vec<PathBuf>, device: Devices, opener: &Opener) -> Vec<Read> {
     let found: Vec<OnceLock<Found>> = files.iter().map(|_| OnceLock::new()).collect();
     let (next, progress) = (AtomicUsize::new(0), Progress::new(files.len() as u64));
     let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(files.len());
-    let asked = asked::snapshots();
-    let work = || {
-        let _asking = asked.clone().map(Asking::new);
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((path, found)) = files.get(at).zip(found.get(at)) else { break };
-            let _is_first = found.set(figures(path, device));
-            progress.add(1);
-        }
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some((path, found)) = files.get(at).zip(found.get(at)) else { break };
+        let _is_first = found.set(figures(path, device, opener));
+        progress.add(1);
     };
     match n_threads {
         // Where no thread can be started, this is the only one.
@@ -87,12 +82,12 @@ pub(super) fn read(files: Vec<PathBuf>, device: Devices) -> Vec<Read> {
 }
 
 /// Reads the devices on which a rank has memory of its own; for a rank without a GPU, all devices.
-fn figures(path: &Path, device: Devices) -> Found {
+fn figures(path: &Path, device: Devices, opener: &Opener) -> Found {
     let why = |failure: Failure| match failure {
         Failure::Message(exit, why) => (exit, why),
         Failure::Output(error) => (Exit::Unreadable, error.to_string()),
     };
-    let opened = input::open_quietly(path).map_err(why)?;
+    let opened = opener.open_quietly(path).map_err(why)?;
     let devices: Vec<DeviceId> = opened.devices(device).map_err(why)?;
     let histories = Histories::new(&opened.snapshot);
     let usage = opened.snapshot.usage();

@@ -10,7 +10,7 @@ use super::compared::{All, Compared};
 use crate::{
     input::{is_stdin, name},
     text::{
-        Bytes, Table, clean, clean_display, count,
+        Bytes, Page, Table, clean, clean_display, count,
         diff_command::what_it_has_more,
         fit::{command, shortened},
         percent, print_text, shell_word,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Prints the outliers, at most `n` of the other ranks, and the files that cannot be read.
-pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(all: &All, n: usize, out: &mut Page) -> io::Result<()> {
     let (n_outliers, n_ranks) = (all.n_outliers(), all.ranks.len());
     let outliers = if n_outliers == 0 { "no outlier".to_owned() } else { count(n_outliers, "outlier") };
     let of_files = count(all.n_files, "file");
@@ -41,7 +41,7 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
         )?;
     }
     below(all, out)?;
-    match next(all) {
+    match next(all, out) {
         Some(next) => writeln!(out, "\n{next}"),
         None => Ok(()),
     }
@@ -49,9 +49,10 @@ pub(super) fn print(all: &All, n: usize, out: &mut impl Write) -> io::Result<()>
 
 /// Returns the command that answers what comes next: why the rank failed that failed first or differs most, or what it
 /// has more than another.
-fn next(all: &All) -> Option<String> {
+fn next(all: &All, page: &Page) -> Option<String> {
     let is_file = |one: &&Compared| !is_stdin(&one.path);
-    let why = |one: &Compared| command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))]);
+    let why =
+        |one: &Compared| command("why it failed: ", &["memreel", "oom", &shell_word(&name(&one.path))], page);
     if let Some(first) = all.mostly_failed().first() {
         return Some(first).filter(|one| is_file(one)).map(|first| why(first));
     }
@@ -60,14 +61,15 @@ fn next(all: &All) -> Option<String> {
         return Some(why(one));
     }
     let usual = all.ranks.iter().find(|one| !one.verdict.is_outlier()).filter(is_file)?;
-    (usual.path != one.path).then(|| what_it_has_more("peak", None, &name(&usual.path), &name(&one.path)))
+    (usual.path != one.path)
+        .then(|| what_it_has_more("peak", None, &name(&usual.path), &name(&one.path), page))
 }
 
 /// The most files that cannot be read in a text.
 pub(super) const MAX_BROKEN: usize = 20;
 
 /// Prints what comes below a table: the files that cannot be read, and the notes.
-pub(super) fn below(all: &All, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn below(all: &All, out: &mut Page) -> io::Result<()> {
     if !all.broken.is_empty() {
         writeln!(out)?;
     }

@@ -22,9 +22,9 @@ use text::{Report, failed_stack};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each_file},
+    input::{Opened, Opener, each_file},
     options::{Devices, changes::Changes, device},
-    text::{Progress, bytes},
+    text::{Page, Progress, bytes},
 };
 
 #[derive(Debug, clap::Args)]
@@ -134,7 +134,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     if options.output.is_some() && (options.conf.len() > 1 || options.files.len() > 1) {
         return Err(Failure::usage(
             "--output takes the history of one setting; give one --conf and one file",
@@ -147,7 +147,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     for conf in &options.conf {
         conf.parse::<memreel::allocator::Settings>().map_err(Failure::usage)?;
     }
-    each_file(&options.files, |opened| {
+    each_file(&options.files, opener, |opened| {
         let device = opened.one_device(options.device)?;
         answered(options, opened, device)?.print(options, out)?;
         Ok(Exit::Fine)
@@ -262,7 +262,7 @@ impl Answered<'_> {
         pickle::save(&replayed(self.snapshot, &requests, conf, limit_bytes)?, path)
     }
 
-    fn print(&self, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, options: &Options, out: &mut Page) -> io::Result<()> {
         for (requests, answers) in &self.devices {
             if options.json {
                 answers.iter().try_for_each(|answer| {

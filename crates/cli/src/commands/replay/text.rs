@@ -12,7 +12,7 @@ use memreel_snapshot::{
 
 use super::results::{Shared, distinct, each, name};
 use crate::text::{
-    Bytes, Sites, Table, bold,
+    Bytes, Page, Sites, Table,
     bytes::{exact, signed},
     clean, count, print_text,
 };
@@ -34,7 +34,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut Page) -> io::Result<()> {
         let recorded = self.requests.recorded();
         let text = format!(
             "{}, device {}: {}, recorded {}, with a peak of {} reserved and {}",
@@ -131,12 +131,12 @@ impl Report<'_> {
     }
 
     /// Prints which setting is the best, what it saves, and what it costs.
-    fn conclusion(&self, rows: &[Shared<'_>], out: &mut impl Write) -> io::Result<()> {
+    fn conclusion(&self, rows: &[Shared<'_>], out: &mut Page) -> io::Result<()> {
         let conf = self.requests.recorded().usable_conf();
         let Some(row) = rows.first() else { return Ok(()) };
         let best = row.first();
         let before = rows.iter().find(|row| row.has(conf)).unwrap_or(row).first();
-        let bold = bold();
+        let bold = out.bold();
         let name = format!("best: {bold}{}{bold:#}", name(&best.conf));
         writeln!(out)?;
         if row.has(conf) {
@@ -217,7 +217,7 @@ impl Report<'_> {
 
     /// Prints the first request that failed under each setting; settings with the same one are combined. In a sweep,
     /// only the best setting and the recorded one count.
-    fn failures(&self, rows: &[Shared<'_>], out: &mut impl Write) -> io::Result<()> {
+    fn failures(&self, rows: &[Shared<'_>], out: &mut Page) -> io::Result<()> {
         let conf = self.requests.recorded().usable_conf();
         let (shown, others): (Vec<_>, Vec<_>) = rows
             .iter()
@@ -246,7 +246,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn failure(&self, oom: FailedRequest, confs: &[String], out: &mut impl Write) -> io::Result<()> {
+    fn failure(&self, oom: FailedRequest, confs: &[String], out: &mut Page) -> io::Result<()> {
         let FailedRequest { request, entry, size_bytes, .. } = oom;
         writeln!(out)?;
         print_text(format!("under {}:", confs.join(" or ")), out)?;
@@ -257,7 +257,7 @@ impl Report<'_> {
         };
         print_text(text, out)?;
         let sites = Sites::of(ShownFrames::new(self.snapshot), self.n_calls);
-        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack)))
+        writeln!(out, "{}", sites.row("  requested by", &Site::Stack(stack), out))
     }
 }
 

@@ -16,9 +16,9 @@ use memreel_snapshot::{Snapshot, place, rewrite::Slim};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each_file, is_stdin},
+    input::{Opener, each_file, is_stdin},
     options::{Devices, device, output, replaces_no_snapshot},
-    text::Shown,
+    text::{Page, Shown},
 };
 
 use page::{Part, html, markdown};
@@ -70,10 +70,10 @@ pub(crate) struct Options {
     summary: bool,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let summary = if options.summary { Some(summary_path()?) } else { None };
     let mut parts: Vec<Part> = Vec::new();
-    let exit = each_file(&options.files, |opened| {
+    let exit = each_file(&options.files, opener, |opened| {
         if options.anonymise {
             let hidden = Slim::new().anonymise(true).apply(Snapshot::clone(&opened.snapshot))?;
             return contents::add(&opened.changed(hidden, "snapshot"), options.device, &mut parts);

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
-
 use memreel_snapshot::analysis::{DeviceHistory, Group};
 use serde_json::json;
 
@@ -12,11 +10,11 @@ use crate::{
     exit::Exit,
     failure::Failure,
     input::each::Asked,
-    text::{Bytes, List, Sites, WithList, count, print_text, print_warnings, rest::rest, sites::sum},
+    text::{Bytes, List, Page, Sites, WithList, count, print_text, print_warnings, rest::rest, sites::sum},
 };
 
 /// Prints the answer for one device: by the sums of the whole run, or by the events.
-pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut Page) -> Result<Exit, Failure> {
     let history = asked.history();
     match history.snapshot().allocated(asked.device) {
         // Of the events, the peak of each site is known, also if its stacks are several.
@@ -37,7 +35,7 @@ fn print(
     history: &DeviceHistory<'_>,
     groups: &[Group],
     is_of_run: bool,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<Exit, Failure> {
     let sites = Sites::new(history, options.listing.calls());
     let (bytes, n) = sum(groups);

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
-
 use memreel_snapshot::analysis::{DeviceHistory, EarlierPeak, Group};
 
 use super::{
@@ -16,7 +14,7 @@ use crate::{
     failure::Failure,
     input::each::Asked,
     options::moment::earlier,
-    text::{List, Sites, WithList, print_text, print_warnings, rest::rest},
+    text::{List, Page, Sites, WithList, print_text, print_warnings, rest::rest},
 };
 
 /// Prints the answer; `None` if what it groups by is not known.
@@ -24,7 +22,7 @@ pub(super) fn answer(
     options: &Options,
     asked: &Asked<'_>,
     peak: &EarlierPeak,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<Option<Exit>, Failure> {
     let (history, stacks) = (asked.history(), peak.stacks());
     let Some(groups) = peak.top(&stacks, options.by.by()) else { return Ok(None) };
@@ -51,7 +49,7 @@ fn print_object(
     stacks: &DeviceHistory<'_>,
     peak: &EarlierPeak,
     groups: &[Group],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<(), Failure> {
     let (totals, n) = (peak.totals(), options.listing.n);
     let head = json_head(options, asked.history(), &totals);

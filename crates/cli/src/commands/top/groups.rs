@@ -8,7 +8,7 @@ use memreel_snapshot::analysis::{DeviceHistory, Group, Site};
 
 use super::options::{Grouping, Options};
 use crate::text::{
-    Bytes, Sites, percent, print_text,
+    Bytes, Page, Sites, percent, print_text,
     rest::print_rest,
     sites::{figures, heading, owner_heading, print_rows},
 };
@@ -23,7 +23,7 @@ pub(super) fn print_groups(
     groups: &[Group],
     all_bytes: u64,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File | Grouping::Line);
     if !groups.is_empty() {
@@ -31,17 +31,17 @@ pub(super) fn print_groups(
         let heading = match options.by {
             Grouping::Stack if groups[0].peak_bytes.is_some() => {
                 let figures = format!("{} {:>11}", figures("share", "bytes", "blocks"), "peak");
-                heading(&figures, "allocated by ← called by")
+                heading(&figures, "allocated by ← called by", out)
             }
-            Grouping::Stack => Sites::heading(),
-            Grouping::Scope => heading(&figures("share", "bytes", "blocks"), "scope"),
-            Grouping::Name => heading(&figures("share", "bytes", "blocks"), "name"),
-            Grouping::Owner => owner_heading(),
-            Grouping::Function => heading(&of_callees, "function"),
-            Grouping::File => heading(&of_callees, "file"),
-            Grouping::Line => heading(&of_callees, "line"),
-            Grouping::Stream => heading(&figures("share", "bytes", "blocks"), "stream"),
-            Grouping::Pool => heading(&figures("share", "bytes", "blocks"), "pool"),
+            Grouping::Stack => Sites::heading(out),
+            Grouping::Scope => heading(&figures("share", "bytes", "blocks"), "scope", out),
+            Grouping::Name => heading(&figures("share", "bytes", "blocks"), "name", out),
+            Grouping::Owner => owner_heading(out),
+            Grouping::Function => heading(&of_callees, "function", out),
+            Grouping::File => heading(&of_callees, "file", out),
+            Grouping::Line => heading(&of_callees, "line", out),
+            Grouping::Stream => heading(&figures("share", "bytes", "blocks"), "stream", out),
+            Grouping::Pool => heading(&figures("share", "bytes", "blocks"), "pool", out),
         };
         writeln!(out, "{heading}")?;
     }

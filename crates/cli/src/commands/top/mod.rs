@@ -9,19 +9,21 @@ mod new_blocks;
 mod options;
 mod tree;
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::analysis::{DeviceHistory, Totals};
 
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{each::Asked, each_device},
+    input::{Opener, each::Asked, each_device},
     options::{
         At,
         moment::{self, of_the_last},
     },
-    text::{Bytes, List, Sites, WithList, count, of_it_pending, print_text, print_warnings, sites::sum},
+    text::{
+        Bytes, List, Page, Sites, WithList, count, of_it_pending, print_text, print_warnings, sites::sum,
+    },
 };
 use groups::print_groups;
 use options::Grouping;
@@ -29,8 +31,8 @@ use tree::{json_head, print_branches, tree_lines};
 
 pub(crate) use options::Options;
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    each_device(&options.input, out, |asked, out| {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    each_device(&options.input, opener, out, |asked, out| {
         let history = asked.history();
         if options.allocated {
             return allocated::answer(options, asked, out);
@@ -56,12 +58,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn print_object(
-    options: &Options,
-    asked: &Asked<'_>,
-    totals: &Totals,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn print_object(options: &Options, asked: &Asked<'_>, totals: &Totals, out: &mut Page) -> io::Result<()> {
     let history = asked.history();
     let head = json_head(options, history, totals);
     if options.tree {
@@ -73,12 +70,7 @@ fn print_object(
     asked.print_list(head, "groups", &groups, options.listing.n, |group| group.bytes, out)
 }
 
-fn head(
-    options: &Options,
-    history: &DeviceHistory<'_>,
-    totals: &Totals,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn head(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, out: &mut Page) -> io::Result<()> {
     let trust = history.trust();
     let peak = match options.at {
         At::Peak if trust.knows_peak() => "peak: ".to_owned(),
@@ -102,7 +94,7 @@ fn body(
     history: &DeviceHistory<'_>,
     totals: &Totals,
     sites: &Sites<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<(), Failure> {
     let (moment, all_bytes) = (totals.moment, totals.active_bytes);
     if options.tree {

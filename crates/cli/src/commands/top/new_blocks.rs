@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
-
 use memreel_snapshot::{
     DeviceId, Snapshot,
     analysis::{DeviceHistory, Group, NewBlocks},
@@ -17,7 +15,7 @@ use crate::{
     failure::Failure,
     input::each::Asked,
     options::{At, moment::words},
-    text::{Bytes, Sites, count, print_text, sites::sum},
+    text::{Bytes, Page, Sites, count, print_text, sites::sum},
 };
 
 /// The answer for one device: the figures, and the blocks of one moment.
@@ -66,7 +64,7 @@ fn since_words(since: Moment) -> String {
 }
 
 /// Prints the answer for one device.
-pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn answer(options: &Options, asked: &Asked<'_>, out: &mut Page) -> Result<Exit, Failure> {
     let history = asked.history();
     let sites = Sites::new(history, options.listing.calls());
     let answer = Answer::of(options, history)?;

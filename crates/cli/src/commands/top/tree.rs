@@ -16,11 +16,10 @@ use super::options::Options;
 use crate::{
     options::At,
     text::{
-        Bytes, count,
+        Bytes, Page, count,
         fit::{columns, fill},
         json, percent,
         sites::{call, figures, heading},
-        width::width_left,
     },
 };
 
@@ -67,20 +66,20 @@ pub(super) fn print_branches(
     branches: &[Branch],
     history: &DeviceHistory<'_>,
     all_bytes: u64,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let (stacks, no_stack) = (&history.snapshot().stacks, history.shown_frames().no_stack());
     let columns_of = figures("share", "bytes", "blocks");
-    writeln!(out, "{}", heading(&columns_of, "the outermost call, and below it what it called"))?;
+    writeln!(out, "{}", heading(&columns_of, "the outermost call, and below it what it called", out))?;
     for line in branches.chunk_by(|_, next| next.continues) {
         let frames = line.iter().filter_map(|branch| branch.frame).map(|frame| stacks.frame(frame));
         let Branch { depth, bytes, n_blocks, .. } = line[0];
         let figures = figures(percent(bytes, all_bytes), Bytes(bytes), n_blocks) + "  ";
         // A deep branch keeps a part of the line for its calls.
-        let indent = (2 * depth).min(width_left(columns(&figures)).saturating_sub(36)).min(80);
+        let indent = (2 * depth).min(out.width_left(columns(&figures)).saturating_sub(36)).min(80);
         let taken = columns(&figures) + indent;
         // The lines after the first have an indent, and calls an arrow.
-        let mut pieces = chain(&frames.collect::<Vec<_>>(), width_left(taken + 4));
+        let mut pieces = chain(&frames.collect::<Vec<_>>(), out.width_left(taken + 4));
         if pieces.is_empty() {
             pieces.push(no_stack.to_owned());
         }
@@ -88,7 +87,7 @@ pub(super) fn print_branches(
         if n_left_out > 0 {
             pieces.push(format!("→ {} left out", count(n_left_out, "deeper call")));
         }
-        let lines = fill(&pieces, width_left(taken), width_left(taken + 2));
+        let lines = fill(&pieces, out.width_left(taken), out.width_left(taken + 2));
         let blank = " ".repeat(taken + 2);
         writeln!(out, "{figures}{:indent$}{}", "", lines.join(&format!("\n{blank}")))?;
     }

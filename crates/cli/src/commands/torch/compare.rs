@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, folded, name, open_both},
+    input::{Opened, Opener, folded, name},
     options::{Devices, device},
-    text::{Bytes, Table, clean, count, labels::pool, print_text},
+    text::{Bytes, Page, Table, clean, count, labels::pool, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,8 +56,8 @@ pub(crate) struct Options {
     after: PathBuf,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
-    let opened = of_device(open_both(&options.before, &options.after)?, options.device)?;
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    let opened = of_device(opener.open_both(&options.before, &options.after)?, options.device)?;
     let comparison = compare(&opened[0], &opened[1]);
     let sides =
         [("before", &opened[0], &comparison.only_before), ("after", &opened[1], &comparison.only_after)];
@@ -120,7 +120,7 @@ fn head(
     comparison: &Comparison,
     opened: [&Snapshot; 2],
     names: [String; 2],
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> io::Result<()> {
     let bytes = |segments: &[Segment]| {
         Bytes(segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size)))
@@ -133,7 +133,7 @@ fn head(
     writeln!(out, "in both: {}", count(n_same, "segment"))
 }
 
-fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut impl Write) -> io::Result<()> {
+fn print(side: &str, snapshot: &Snapshot, segments: &[usize], out: &mut Page) -> io::Result<()> {
     let segments: Vec<&Segment> = segments.iter().map(|index| &snapshot.segments[*index]).collect();
     let bytes = segments.iter().fold(0, |sum, segment| u64::saturating_add(sum, segment.total_size));
     writeln!(out, "only {side}: {}, {}", count(segments.len(), "segment"), Bytes(bytes))?;

@@ -2,10 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-};
+use std::{collections::BTreeMap, io};
 
 use memreel_snapshot::{BlockState, DeviceId, StreamId, analysis::Grouping, model::Segment};
 use serde_json::json;
@@ -13,9 +10,9 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::folded::FoldedForm,
+    input::{Opener, folded::FoldedForm},
     options::Input,
-    text::{Bytes, Table, labels::stream as handle, print_line},
+    text::{Bytes, Page, Table, labels::stream as handle, print_line},
 };
 
 #[derive(Debug, clap::Args)]
@@ -39,9 +36,9 @@ pub(crate) struct Options {
     form: FoldedForm,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let is_json = options.input.json;
-    options.form.answer(&options.input, Grouping::Memory, out, |file, device, segments, out| {
+    options.form.answer(&options.input, opener, Grouping::Memory, out, |file, device, segments, out| {
         if is_json { objects(file, device, segments, out) } else { table(segments, out) }
     })
 }
@@ -70,7 +67,7 @@ fn state_name(state: Option<BlockState>) -> &'static str {
     state.map_or("unknown", BlockState::name)
 }
 
-fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+fn table(segments: &[&Segment], out: &mut Page) -> io::Result<()> {
     let mut table = Table::new(&["state", "bytes", "blocks", "stream"]);
     for ((stream, state), Sum { bytes, n_blocks }) in sums(segments) {
         let (bytes, stream) = (Bytes(bytes).to_string(), handle(StreamId(stream)));
@@ -79,7 +76,7 @@ fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
     table.print(out)
 }
 
-fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut Page) -> io::Result<()> {
     sums(segments).into_iter().try_for_each(|((stream, state), Sum { bytes, n_blocks })| {
         let state = state_name(state);
         let answer = json!({"stream": stream, "state": state, "bytes": bytes, "blocks": n_blocks});

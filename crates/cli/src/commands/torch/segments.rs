@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 
 use memreel_snapshot::{BlockState, DeviceId, analysis::Grouping, model::Segment};
 use serde_json::json;
@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::folded::FoldedForm,
+    input::{Opener, folded::FoldedForm},
     options::Input,
     text::{
-        Bytes, Table,
+        Bytes, Page, Table,
         labels::{pool, stream},
         print_line,
     },
@@ -40,9 +40,9 @@ pub(crate) struct Options {
     form: FoldedForm,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let is_json = options.input.json;
-    options.form.answer(&options.input, Grouping::Segments, out, |file, device, segments, out| {
+    options.form.answer(&options.input, opener, Grouping::Segments, out, |file, device, segments, out| {
         if is_json { objects(file, device, segments, out) } else { table(segments, out) }
     })
 }
@@ -61,7 +61,7 @@ fn in_use(segment: &Segment) -> InUse {
     })
 }
 
-fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+fn table(segments: &[&Segment], out: &mut Page) -> io::Result<()> {
     let mut segments = segments.to_vec();
     segments.sort_by_cached_key(|segment| (in_use(segment).bytes, segment.address));
     let mut table =
@@ -85,7 +85,7 @@ fn table(segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
     table.print(out)
 }
 
-fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut impl Write) -> io::Result<()> {
+fn objects(file: &str, device: DeviceId, segments: &[&Segment], out: &mut Page) -> io::Result<()> {
     segments.iter().try_for_each(|segment| {
         let InUse { bytes, n_blocks } = in_use(segment);
         let answer = json!({

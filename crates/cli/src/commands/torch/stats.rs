@@ -10,9 +10,9 @@ use super::pytorch::TorchSize;
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::each_file,
+    input::{Opener, each_file},
     options::Input,
-    text::{count, print_line},
+    text::{Page, count, print_line},
 };
 
 #[derive(Debug, clap::Args)]
@@ -30,9 +30,9 @@ pub(crate) struct Options {
     input: Input,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let input = &options.input;
-    each_file(&input.files, |opened| {
+    each_file(&input.files, opener, |opened| {
         let device = opened.one_device(input.device)?;
         let stats = stats(&opened.snapshot, device);
         if input.json {
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
-fn print(stats: &SegmentStats, out: &mut impl Write) -> io::Result<()> {
+fn print(stats: &SegmentStats, out: &mut Page) -> io::Result<()> {
     let page = TorchSize::new(PAGE_BYTES);
     writeln!(out, "Summary of segments >= {page} in size")?;
     for map in &stats.segments {

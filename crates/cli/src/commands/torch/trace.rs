@@ -17,9 +17,9 @@ use super::pytorch::{TorchSize, repr_entry};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opened, each_file},
+    input::{Opened, Opener, each_file},
     options::{Devices, Input},
-    text::{clean, print_line},
+    text::{Page, clean, print_line},
 };
 
 #[derive(Debug, clap::Args)]
@@ -45,9 +45,9 @@ pub(crate) struct Options {
     pytorch: bool,
 }
 
-pub(crate) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     let input = &options.input;
-    each_file(&input.files, |opened| {
+    each_file(&input.files, opener, |opened| {
         let mut devices = opened.devices(input.device)?;
         // The tool prints no host memory.
         devices.retain(|device| !options.pytorch || *device != DeviceId::HOST);
@@ -78,7 +78,7 @@ fn text(
     opened: &Opened,
     device: DeviceId,
     names: &TraceNames<'_>,
-    out: &mut impl Write,
+    out: &mut Page,
 ) -> Result<(), Failure> {
     let entries = opened.snapshot.trace(device);
     let entries_word = if entries.len() == 1 && !options.pytorch { "entry" } else { "entries" };
@@ -128,7 +128,7 @@ impl fmt::Display for Called<'_> {
     }
 }
 
-fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut Page) -> io::Result<()> {
     let entry = line.entry;
     let size = TorchSize::new(entry.size);
     let name = Called(line);
@@ -156,12 +156,7 @@ fn print(opened: &Opened, line: &TraceLine<'_>, is_pytorch: bool, out: &mut impl
     }
 }
 
-fn objects(
-    opened: &Opened,
-    device: DeviceId,
-    names: &TraceNames<'_>,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn objects(opened: &Opened, device: DeviceId, names: &TraceNames<'_>, out: &mut Page) -> Result<(), Failure> {
     for (index, line) in names.lines(device).enumerate() {
         let entry = line.entry;
         let home = match line.home {

@@ -13,7 +13,10 @@ use memreel_snapshot::{Snapshot, pickle};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, mkfifoat, open, renameat_with};
 
 use super::*;
-use crate::{input::log_file, options::replaces_no_snapshot};
+use crate::{
+    input::{Opener, log_file},
+    options::replaces_no_snapshot,
+};
 
 /// How often each is opened and exchanged, at least; the long form is `MEMREEL_EXCHANGES=10000`.
 fn n_turns() -> usize {
@@ -32,7 +35,7 @@ const OPENING: [Opening; 6] = [
     ("inspection", |path| drop(pickle::inspect(path))),
     ("tape", |path| drop(Recovered::read(path))),
     ("profile", |path| drop(read_profile(path))),
-    ("log", |path| drop(log_file::read(path))),
+    ("log", |path| drop(log_file::read(path, &Opener::Files))),
     ("output", |path| drop(replaces_no_snapshot(path, []))),
 ];
 

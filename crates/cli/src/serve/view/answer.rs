@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::{device::Device, refusal::Refusal, request::Request};
 use crate::{
-    asked::{Asking, Named},
     findings::{
         summary::{NextSteps, Summary},
         summary_part::SummaryPart,
     },
+    input::Named,
     question::answered,
     row::Maker,
+    text::Page,
 };
 
 /// The questions about one device, each with the words of its command.
@@ -43,10 +44,8 @@ pub(super) fn answer(request: &Request, device: &Device<'_>, asked: &Asked<'_>) 
 
 /// Returns the sentences about a device, and the commands that show more.
 fn summary(device: &Device<'_>) -> Result<Value, Refusal> {
-    // Its text is not for a terminal.
-    let _asking = Asking::unwrapped(Vec::new());
     let summary = Summary::new(&device.history);
-    let parts = summary.parts(Absence::of_file(device.history.snapshot()));
+    let parts = summary.parts(Absence::of_file(device.history.snapshot()), &Page::in_memory(None));
     let parts = parts.map_err(|error| Refusal::missing(error.to_string()))?;
     let mut next = NextSteps::default();
     next.add(&summary);
@@ -82,7 +81,7 @@ fn fit(request: &Request, asked: &Asked<'_>) -> Result<Value, Refusal> {
 impl Asked<'_> {
     /// Returns what a command prints about files.
     fn print(&self, words: &[&str], named: Vec<Named>) -> Result<Value, Refusal> {
-        let answer = answered(&(self.make)(Vec::new()), Asking::unwrapped(named), words);
+        let answer = answered(self.make, named, words, None);
         let answer = answer.map_err(|refusal| Refusal::usage(refusal.message))?;
         Ok(json!({ "lines": answer.text.lines().collect::<Vec<_>>(), "status": answer.status }))
     }

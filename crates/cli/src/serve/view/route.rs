@@ -10,7 +10,7 @@ use super::{
     answer, block, compare, device::Device, groups::Colour, icicle, list, picture, reading::Source,
     recording::Recording, refusal::Refusal, request::Request, state,
 };
-use crate::{asked::Named, row::Maker};
+use crate::{input::Named, row::Maker};
 
 /// What the page asks about: the files of the command line, and those that are read.
 pub(super) struct Files<'a> {
