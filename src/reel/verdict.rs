@@ -68,7 +68,7 @@ fn explain(
     let history = DeviceHistory::new(&snapshot, figures.device);
     let report = history.oom_at(at)?.of_device(figures.device_total_bytes);
     let explanation = whatif::explain_briefly(&history, report);
-    let of_device = OfDevice { device: figures.device, answer: explanation.answer(N_STACKS) };
+    let of_device = OfDevice { device: figures.device, answer: explanation.record(N_STACKS) };
     let json = serde_json::to_string(&of_device).ok()?;
     Some(OomVerdict::new(explanation.text(N_STACKS), json))
 }

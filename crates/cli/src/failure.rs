@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use memreel_answers::Refusal;
 use memreel_snapshot::Error;
 
 use crate::{
@@ -85,5 +86,16 @@ impl From<Error> for Failure {
             Exit::Unreadable
         };
         Failure::Message(exit, error.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::NewBlocksHaveNoOwners => {
+                Failure::usage("--new counts blocks, which have no owners; leave out --by owner")
+            }
+            refusal => Failure::usage(refusal),
+        }
     }
 }

@@ -11,10 +11,11 @@ use std::{
 use super::unsafety::files;
 
 /// The packages that are published, with their folders.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("memreel", ""),
     ("memreel-lockfree", "crates/lockfree"),
     ("memreel-snapshot", "crates/snapshot"),
+    ("memreel-answers", "crates/answers"),
     ("memreel-cli", "crates/cli"),
     ("memreel-mcp", "crates/mcp"),
 ];

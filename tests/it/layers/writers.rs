@@ -51,6 +51,7 @@ fn one_writer_writes_files() {
         "crates/cli/src",
         "crates/lockfree/src",
         "crates/snapshot/src",
+        "crates/answers/src",
         "crates/mcp/src",
         "src",
         "crates/hooks/malloc/src",

@@ -93,7 +93,7 @@ fn the_file_and_the_error_agree() {
     assert_eq!(explanation.text(5), text(&error));
     let mut told = json(&error);
     assert_eq!(told.as_object_mut().unwrap().remove("device"), Some(0.into()));
-    assert_eq!(serde_json::to_value(explanation.answer(5)).unwrap(), told);
+    assert_eq!(serde_json::to_value(explanation.record(5)).unwrap(), told);
     assert_eq!(told["live"][0]["bytes"], 36 * MIB);
 }
 

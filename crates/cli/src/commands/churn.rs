@@ -4,11 +4,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    io::Write,
+    io::{self, Write},
 };
 
-use memreel_snapshot::analysis::ChurnSite;
-use serde_json::json;
+use memreel_answers::{Churn, ChurnQuestion, Question};
+use memreel_snapshot::analysis::{ChurnSite, DeviceHistory};
 
 use crate::{
     exit::Exit,
@@ -44,40 +44,43 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     each_device(&options.input, opener, out, |asked, out| {
-        let sites = Sites::new(asked.history(), options.listing.calls());
-        let found = asked.history().churn();
-        let n_cycles: usize = found.iter().map(|site| site.n_cycles).sum();
-        if options.input.json {
-            let head = json!({"cycles": n_cycles});
-            asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out)?;
-            return Ok(Exit::Fine);
-        }
-        if found.is_empty() {
-            writeln!(out, "no sites repeatedly allocated and freed blocks of the same size")?;
-        } else {
-            let (cycles, sites) = (count(n_cycles, "cycle"), count(found.len(), "site"));
-            let each = if found.len() == 1 { "with" } else { "each with" };
-            print_text(
-                format!("{cycles} of alloc and free at {sites}, {each} blocks of the same size"),
-                out,
-            )?;
-        }
-        print_warnings(asked.history(), out)?;
-        let listed = &found[..found.len().min(options.listing.n)];
-        if !listed.is_empty() {
-            let figures = figures("cycles", "size", "events");
-            writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by", out))?;
-        }
-        let row =
-            |(site, size): (&'_ ChurnSite, String)| figures(site.n_cycles, size, site.mean_life_entries);
-        let rows = listed.iter().zip(sizes(listed, &sites)).map(row);
-        print_rows(rows.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
-        if let Some(rest) = found.get(options.listing.n..).filter(|rest| !rest.is_empty()) {
-            let n_cycles: usize = rest.iter().map(|site| site.n_cycles).sum();
-            writeln!(out, "{n_cycles:>7}                    in {} more; use -n to show more", rest.len())?;
+        let churn = ChurnQuestion { n: options.listing.n }.ask(asked.subject())?;
+        match options.input.json {
+            true => asked.print_answer(&churn, out)?,
+            false => print(&churn, asked.history(), options, out)?,
         }
         Ok(Exit::Fine)
     })
+}
+
+fn print(
+    churn: &Churn<'_>,
+    history: &DeviceHistory<'_>,
+    options: &Options,
+    out: &mut Page,
+) -> io::Result<()> {
+    let (cycles, found) = (churn.cycles, &churn.sites);
+    if found.all().is_empty() {
+        writeln!(out, "no sites repeatedly allocated and freed blocks of the same size")?;
+    } else {
+        let (cycles, sites) = (count(cycles, "cycle"), count(found.all().len(), "site"));
+        let each = if found.all().len() == 1 { "with" } else { "each with" };
+        print_text(format!("{cycles} of alloc and free at {sites}, {each} blocks of the same size"), out)?;
+    }
+    print_warnings(history, out)?;
+    let (sites, listed) = (Sites::new(history, options.listing.calls()), found.listed());
+    if !listed.is_empty() {
+        let figures = figures("cycles", "size", "events");
+        writeln!(out, "{}", heading(&figures, "allocated and freed by ← called by", out))?;
+    }
+    let row = |(site, size): (&'_ ChurnSite, String)| figures(site.n_cycles, size, site.mean_life_entries);
+    let rows = listed.iter().zip(sizes(listed, &sites)).map(row);
+    print_rows(rows.zip(listed).map(|(figures, site)| (figures, &sites, &site.site)), out)?;
+    if churn.rest.count > 0 {
+        let n_cycles: usize = found.others().iter().map(|site| site.n_cycles).sum();
+        writeln!(out, "{n_cycles:>7}                    in {} more; use -n to show more", churn.rest.count)?;
+    }
+    Ok(())
 }
 
 /// Returns the sizes of the blocks of sites: in bytes where two sizes of one site have the same text.

@@ -4,23 +4,21 @@
 
 use std::io::{self, Write};
 
+use memreel_answers::{FragmentationQuestion, Fragmented, Question};
 use memreel_snapshot::{
-    Address, DeviceId,
-    analysis::{DeviceHistory, Fragmentation, IdlePool, PinnedSegment, Site, SiteFrames, Totals, Wanted},
+    DeviceId,
+    analysis::{DeviceHistory, PinnedSegment, Site, Wanted},
 };
-use serde::Serialize;
-use serde_json::json;
 
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opener, each::Asked, each_device},
+    input::{Opener, each_device},
     options::{At, Input, moment},
     text::{
-        Bytes, List, Page, Sites, Table, WithList, count, percent,
+        Bytes, Page, Sites, Table, count, percent,
         pool_table::{print_idle_pools, print_pools},
         print_text, print_warnings,
-        rest::rest,
         sites::heading,
         stream_table::{print_findings, print_streams},
     },
@@ -70,17 +68,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     each_device(&options.input, opener, out, |asked, out| {
-        let history = asked.history();
-        let moment = match options.at {
-            Some(at) => at.moment(history)?,
-            None => moment::last_oom(history).unwrap_or_else(|| history.end()),
-        };
-        let found = history.fragmentation(moment);
-        let sites = Sites::new(history, 3);
-        if options.input.json {
-            print_object(options, asked, &found, &sites, out)?;
-        } else {
-            print(options, history, &found, &sites, out)?;
+        let question = FragmentationQuestion { at: options.at, n: options.n };
+        let found = question.ask(asked.subject())?;
+        match options.input.json {
+            true => asked.print_answer(&found, out)?,
+            false => print(options, asked.history(), &found, out)?,
         }
         Ok(Exit::Fine)
     })
@@ -89,10 +81,10 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
 fn print(
     options: &Options,
     history: &DeviceHistory<'_>,
-    found: &Fragmentation,
-    sites: &Sites<'_>,
+    found: &Fragmented<'_>,
     out: &mut Page,
 ) -> io::Result<()> {
+    let sites = &Sites::new(history, 3);
     print_warnings(history, out)?;
     let mut table = Table::new(&[
         "when",
@@ -103,7 +95,7 @@ fn print(
         "internal waste",
         "event",
     ]);
-    let at = match found.totals.moment {
+    let at = match found.at.moment {
         moment if moment == history.end() => "at the end".to_owned(),
         moment => {
             moment.entry().map_or_else(|| "at the start".to_owned(), |entry| format!("after event {entry}"))
@@ -111,18 +103,18 @@ fn print(
     };
     let rows = [
         ("most reserved", found.most_reserved),
-        ("most external waste", found.most_unused),
-        (at.as_str(), found.totals),
+        ("most external waste", found.most_waste),
+        (at.as_str(), found.at),
     ];
-    for (name, totals) in rows {
+    for (name, waste) in rows {
         table.row(vec![
             name.to_owned(),
-            Bytes(totals.reserved_bytes).to_string(),
-            Bytes(totals.active_bytes).to_string(),
-            Bytes(totals.unused_bytes()).to_string(),
-            percent(totals.unused_bytes(), totals.reserved_bytes).trim().trim_end_matches(" %").to_owned(),
-            Bytes(totals.rounding_bytes()).to_string(),
-            totals.moment.entry().map_or_else(|| "-".to_owned(), |entry| entry.to_string()),
+            Bytes(waste.reserved_bytes).to_string(),
+            Bytes(waste.active_bytes).to_string(),
+            Bytes(waste.external_bytes).to_string(),
+            percent(waste.external_bytes, waste.reserved_bytes).trim().trim_end_matches(" %").to_owned(),
+            Bytes(waste.internal_bytes).to_string(),
+            waste.moment.entry().map_or_else(|| "-".to_owned(), |entry| entry.to_string()),
         ]);
     }
     table.print(out)?;
@@ -131,7 +123,7 @@ fn print(
         DeviceId::HOST => "torch.accelerator.memory.empty_host_cache",
         _ => "empty_cache",
     };
-    let empty = match (found.empty_bytes, found.returnable_bytes) {
+    let empty = match (found.empty_segments_bytes, found.returnable_bytes) {
         (0, _) => String::new(),
         (empty, bytes) if bytes == empty => {
             format!("; {} in empty segments ({empty_cache} returns them)", Bytes(empty))
@@ -144,8 +136,8 @@ fn print(
             format!("; {} in empty segments ({empty_cache} returns {} of them)", Bytes(empty), Bytes(bytes))
         }
     };
-    let when = moment::words(history, found.totals.moment);
-    let free = match found.n_free {
+    let when = moment::words(history, found.at.moment);
+    let free = match found.free_pieces {
         0 => "nothing is free in the segments".to_owned(),
         n => format!(
             "{} free in {}, the largest {}",
@@ -156,42 +148,37 @@ fn print(
     };
     print_text(format!("{when}: {free}{empty}"), out)?;
     print_idle_pools(&found.idle_pools, out)?;
-    print_pinned(options, found, sites, out)?;
-    print_streams(&found.streams, options.n, sites, out)?;
-    print_findings(&found.idle_streams, sites, out)?;
-    print_pools(&found.pools, options.n, sites, true, out)
+    print_pinned(found, sites, out)?;
+    print_streams(found.streams.all(), options.n, sites, out)?;
+    print_findings(found.idle_streams.all(), sites, out)?;
+    print_pools(found.pools.all(), options.n, sites, true, out)
 }
 
-fn print_pinned(
-    options: &Options,
-    found: &Fragmentation,
-    sites: &Sites<'_>,
-    out: &mut Page,
-) -> io::Result<()> {
-    if found.pinned.is_empty() {
+fn print_pinned(found: &Fragmented<'_>, sites: &Sites<'_>, out: &mut Page) -> io::Result<()> {
+    if found.pinned.all().is_empty() {
         return Ok(());
     }
-    let pinned_bytes = found.pinned.iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
-    let keep = match found.pinned.len() {
+    let pinned_bytes = found.pinned.all().iter().map(|pinned| pinned.free_bytes).fold(0, u64::saturating_add);
+    let keep = match found.pinned.all().len() {
         1 => "it keep this segment",
         _ => "them keep these segments",
     };
     let text = format!(
         "{} is free in {}{}; blocks in {keep} from being returned to the device:",
         Bytes(pinned_bytes),
-        count(found.pinned.len(), "segment"),
+        count(found.pinned.all().len(), "segment"),
         found.wanted.as_ref().map_or_else(String::new, served),
     );
     print_text(text, out)?;
     let figures = format!("{:>11} {:>11} {:>6}", "free", "segment", "blocks");
     writeln!(out, "{}", heading(&figures, "largest block allocated by ← called by", out))?;
-    for pinned in found.pinned.iter().take(options.n) {
+    for pinned in found.pinned.listed() {
         let PinnedSegment { range, free_bytes, n_blocks, largest, .. } = pinned;
         let [free, size] = [*free_bytes, range.bytes].map(|bytes| Bytes(bytes).to_string());
         let figures = format!("{free:>11} {size:>11} {n_blocks:>6}");
         writeln!(out, "{}", sites.row(&figures, &Site::from_life(largest), out))?;
     }
-    match found.pinned.len().saturating_sub(options.n) {
+    match found.rest.count {
         0 => Ok(()),
         n => writeln!(out, "and {}; use -n to show more", count(n, "more segment")),
     }
@@ -205,68 +192,4 @@ fn served(wanted: &Wanted) -> String {
         Bytes(wanted.bytes),
         wanted.event
     )
-}
-
-fn print_object(
-    options: &Options,
-    asked: &Asked<'_>,
-    found: &Fragmentation,
-    sites: &Sites<'_>,
-    out: &mut Page,
-) -> io::Result<()> {
-    let figures = |totals: &Totals| {
-        json!({
-            "event": totals.moment,
-            "reserved_bytes": totals.reserved_bytes,
-            "active_bytes": totals.active_bytes,
-            "external_bytes": totals.unused_bytes(),
-            "internal_bytes": totals.rounding_bytes(),
-        })
-    };
-    let idle = |pool: &IdlePool| json!({"pool_id": pool.pool, "reserved_bytes": pool.reserved_bytes, "segments": pool.n_segments});
-    let listed: Vec<(&PinnedSegment, Site)> = found
-        .pinned
-        .iter()
-        .take(options.n)
-        .map(|pinned| (pinned, Site::from_life(&pinned.largest)))
-        .collect();
-    let pinned: Vec<Pinned<'_>> = listed
-        .iter()
-        .map(|(pinned, largest)| Pinned {
-            address: pinned.range.address,
-            bytes: pinned.range.bytes,
-            free_bytes: pinned.free_bytes,
-            blocks: pinned.n_blocks,
-            used_bytes: pinned.used_bytes,
-            largest: sites.site_frames(largest),
-        })
-        .collect();
-    let head = json!({
-        "at": figures(&found.totals),
-        "most_reserved": figures(&found.most_reserved),
-        "most_waste": figures(&found.most_unused),
-        "free_bytes": found.free_bytes,
-        "free_pieces": found.n_free,
-        "largest_free_bytes": found.largest_free_bytes,
-        "empty_segments_bytes": found.empty_bytes,
-        "returnable_bytes": found.returnable_bytes,
-        "wanted": found.wanted,
-        "streams": sites.first_with_frames(&found.streams, options.n),
-        "idle_streams": sites.first_with_frames(&found.idle_streams, options.n),
-        "pools": sites.first_with_frames(&found.pools, options.n),
-        "idle_pools": found.idle_pools.iter().map(idle).collect::<Vec<_>>(),
-    });
-    let rest = rest(&found.pinned, options.n, |pinned| pinned.free_bytes);
-    asked.print_json(&WithList { head, list: List("pinned", &pinned), rest }, out)
-}
-
-/// A segment that blocks keep from being returned.
-#[derive(Serialize)]
-struct Pinned<'a> {
-    address: Address,
-    bytes: u64,
-    free_bytes: u64,
-    blocks: usize,
-    used_bytes: u64,
-    largest: SiteFrames<'a>,
 }

@@ -7,16 +7,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel::whatif::explain;
+use memreel_answers::{Failed, Oom, OomQuestion, Question};
 use memreel_snapshot::{
+    DeviceId,
     analysis::{
         DeviceHistory, Group, Site,
         oom::{CauseKind, Explanation},
     },
-    log::{Message, Messages},
+    log::Messages,
 };
-use serde::Serialize;
-use serde_json::json;
 
 use crate::{
     exit::Exit,
@@ -28,8 +27,11 @@ use crate::{
     input::{Opener, each::Asked, each_device, log_file, name, own_memory::is_host},
     options::{Devices, Input, Listing},
     text::{
-        Bytes, Page, Sites, count, fit::command, print_line, print_text, print_warnings, print_wrapped,
-        rest::print_rest, shell_word,
+        Bytes, Page, Sites, count,
+        fit::command,
+        print_text, print_warnings, print_wrapped,
+        rest::{print_rest, rest},
+        shell_word,
     },
 };
 
@@ -130,45 +132,25 @@ fn of_snapshots(
     beside: Option<&Messages>,
     out: &mut Page,
 ) -> Result<Exit, Failure> {
+    let message = |device: DeviceId| beside.and_then(|messages| messages.of_device(device.0));
     each_device(input, opener, out, |asked, out| {
-        let history = asked.history();
-        let Some(report) = history.oom() else {
-            if input.json {
-                print_line(&asked.opened.name, history.device(), &json!({"oom": null}), out)?;
-            } else {
-                print_text(why_none(history), out)?;
-                if !history.entries().is_empty() {
-                    print_warnings(history, out)?;
-                }
-            }
-            return Ok(Exit::Fine);
-        };
-        let message = beside.and_then(|messages| messages.of_device(history.device().0));
-        let least = report.device_free_bytes.saturating_add(report.totals.reserved_bytes);
-        let capacity = message.and_then(|message| Some((message.capacity_bytes?, message.rounding_bytes)));
-        let report = match capacity {
-            Some((capacity, rounding)) if capacity.saturating_add(rounding) >= least => {
-                report.of_device(capacity)
-            }
-            _ => report,
-        };
-        let explanation = explain(history, report);
+        let question = OomQuestion { n: options.listing.n, message: message(asked.device) };
+        let oom = question.ask(asked.subject())?;
         if input.json {
-            let answer = explanation.answer(options.listing.n);
-            asked.print_json(&WithMessage { answer, message }, out)?;
+            asked.print_answer(&oom, out)?;
         } else {
-            print(options, asked, &explanation, message, out)?;
+            match &oom {
+                Oom::Yes(failed) => print(options, asked, failed, out)?,
+                _ => print_none(asked.history(), out)?,
+            }
         }
-        Ok(Exit::Broken)
+        Ok(if matches!(oom, Oom::Yes(_)) { Exit::Broken } else { Exit::Fine })
     })
 }
 
-/// An answer with the message of `--log`.
-#[derive(Serialize)]
-struct WithMessage<'m, A> {
-    #[serde(flatten)]
-    answer: A,
-    message: Option<&'m Message>,
+fn print_none(history: &DeviceHistory<'_>, out: &mut Page) -> io::Result<()> {
+    print_text(why_none(history), out)?;
+    if history.entries().is_empty() { Ok(()) } else { print_warnings(history, out) }
 }
 
 fn why_none(history: &DeviceHistory<'_>) -> &'static str {
@@ -211,13 +193,8 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>, page: &Page) -> 
     advice
 }
 
-fn print(
-    options: &Options,
-    asked: &Asked<'_>,
-    explanation: &Explanation<'_, '_>,
-    message: Option<&Message>,
-    out: &mut Page,
-) -> Result<(), Failure> {
+fn print(options: &Options, asked: &Asked<'_>, failed: &Failed<'_>, out: &mut Page) -> Result<(), Failure> {
+    let Failed { explanation, message, n, .. } = failed;
     let (history, report) = (asked.history(), explanation.report());
     let sites = Sites::new(history, options.listing.calls());
     print_causes(history, explanation, usize::MAX, out)?;
@@ -236,7 +213,6 @@ fn print(
     }
     let (n_pending, pending_bytes) = (report.n_pending, report.pending_bytes);
     let (n_live, live_bytes) = (report.totals.n_blocks - n_pending, report.totals.allocated_bytes);
-    let n_listed = options.listing.n;
     let list = |what: &str, n_blocks: usize, bytes: u64, groups: &[Group], out: &mut Page| {
         writeln!(
             out,
@@ -245,8 +221,8 @@ fn print(
             Bytes(bytes),
             Sites::heading(out)
         )?;
-        sites.print_groups(&groups[..groups.len().min(n_listed)], bytes, out)?;
-        print_rest(groups, n_listed, bytes, |group| group.bytes, out)
+        sites.print_groups(&groups[..groups.len().min(*n)], bytes, out)?;
+        print_rest(rest(groups, *n, |group| group.bytes), bytes, out)
     };
     list("live block", n_live, live_bytes, explanation.live(), out)?;
     if n_pending > 0 {

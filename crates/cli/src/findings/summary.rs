@@ -25,7 +25,7 @@ use crate::{
     input::each::Asked,
     options::moment::{self, of_the_last},
     text::{
-        Bytes, List, Page, Sites, WithList, count, json, labels, percent,
+        Bytes, List, Page, Sites, WithList, WithRest, count, labels, percent,
         pool_table::{print_idle_pools, print_pools},
         print_text, print_warnings, print_wrapped,
         rest::rest,
@@ -118,10 +118,10 @@ impl<'a> Summary<'a> {
             "span_us": self.history.span_us(),
             "is_whole": trust.is_whole(),
             "is_exact": trust.is_exact(),
-            "peak": json::figures(&self.peak),
+            "peak": self.peak,
             "peak_is_of_run": trust.knows_peak(),
-            "end": json::figures(&self.end),
-            "most_reserved": json::figures(&self.most_reserved),
+            "end": self.end,
+            "most_reserved": self.most_reserved,
             "oom": oom,
             "close_calls": self.close_calls.len(),
             "reserved_growth": self.reserved_growth.as_ref().map(|growth| sites.with_frames(growth)),
@@ -132,7 +132,7 @@ impl<'a> Summary<'a> {
         let growing = sites.first_with_frames(&self.growing, N_SITES);
         let of_holders = Sites::new(self.stacks(), N_SITES);
         let holders = of_holders.first_with_frames(&self.holders, N_SITES);
-        let rest = rest(&self.holders, N_SITES, |group| group.bytes);
+        let rest = WithRest { rest: rest(&self.holders, N_SITES, |group| group.bytes) };
         let holders = WithList { head: json!({}), list: List("holders", &holders), rest };
         asked.print_json(&WithList { head, list: List("growing", &growing), rest: holders }, out)
     }

@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memreel_answers::Subject;
 use memreel_snapshot::{
     DeviceId,
-    analysis::{AtSite, DeviceHistory, Histories},
+    analysis::{DeviceHistory, Histories},
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{
     Opened, Opener,
@@ -24,7 +24,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::Input,
-    text::{List, Page, Sites, WithList, clean, labels, print_line, rest::rest},
+    text::{Page, clean, labels, print_line},
 };
 
 /// Answers for every file, those of folders and patterns among them. The message of one that fails is printed; the highest
@@ -78,7 +78,7 @@ pub(crate) struct Asked<'a> {
     /// Whether there are other answers: of other files, or of other devices of the file.
     pub(crate) is_one_of_several: bool,
     histories: &'a Histories<'a>,
-    history: OnceCell<DeviceHistory<'a>>,
+    subject: OnceCell<Subject<'a>>,
 }
 
 /// The pairs of an answer about a history, followed by the limitations of its figures.
@@ -96,33 +96,27 @@ impl<'a> Asked<'a> {
         device: DeviceId,
         is_one_of_several: bool,
     ) -> Asked<'a> {
-        Asked { opened, device, is_one_of_several, histories, history: OnceCell::new() }
+        Asked { opened, device, is_one_of_several, histories, subject: OnceCell::new() }
     }
 
-    /// Returns the history of the device, which is read when it is first needed.
+    /// Returns what questions are asked about. Its history is read when it is first needed.
+    pub(crate) fn subject(&self) -> &Subject<'a> {
+        self.subject.get_or_init(|| Subject::of(self.histories, self.device))
+    }
+
+    /// Returns the history of the device.
     pub(crate) fn history(&self) -> &DeviceHistory<'a> {
-        self.history.get_or_init(|| self.histories.of(self.device))
+        self.subject().history()
     }
 
     /// Prints an answer as a line of `--json`.
-    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut Page) -> io::Result<()> {
-        let warnings = self.history().trust().warnings();
-        print_line(&self.opened.name, self.device, &Answer { answer, warnings }, out)
+    pub(crate) fn print_answer(&self, answer: &impl Serialize, out: &mut Page) -> io::Result<()> {
+        print_line(&self.opened.name, self.device, answer, out)
     }
 
-    /// Prints the pairs of `head` and the first `n` results with their frames as a line of `--json`.
-    pub(crate) fn print_list<T: AtSite + Serialize>(
-        &self,
-        head: Value,
-        key: &'static str,
-        results: &[T],
-        n: usize,
-        bytes: impl Fn(&T) -> u64,
-        out: &mut Page,
-    ) -> io::Result<()> {
-        let sites = Sites::new(self.history(), 0);
-        let listed = sites.first_with_frames(results, n);
-        self.print_json(&WithList { head, list: List(key, &listed), rest: rest(results, n, bytes) }, out)
+    /// Prints an answer as a line of `--json`, followed by what limits its figures.
+    pub(crate) fn print_json(&self, answer: &impl Serialize, out: &mut Page) -> io::Result<()> {
+        self.print_answer(&Answer { answer, warnings: self.subject().warnings() }, out)
     }
 }
 

@@ -2,14 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// A point in time, as typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Instant {
-    /// Microseconds after the first event.
-    After(i64),
-    /// Microseconds since the Unix epoch.
-    Since1970(i64),
-}
+pub(crate) use memreel_answers::Instant;
 
 /// Reads a time after the first event, such as `1.5s`, `200ms` or `70us`, or a number as in `time_us`.
 pub(crate) fn parse(text: &str) -> Result<Instant, String> {
@@ -32,15 +25,5 @@ pub(crate) fn parse(text: &str) -> Result<Instant, String> {
         Ok(Instant::After((number * factor) as i64))
     } else {
         Err(refuse())
-    }
-}
-
-impl Instant {
-    /// Returns the time in microseconds since the Unix epoch, given that of the first event.
-    pub(crate) fn time_us(self, first_us: i64) -> i64 {
-        match self {
-            Instant::After(after_us) => first_us.saturating_add(after_us),
-            Instant::Since1970(time_us) => time_us,
-        }
     }
 }

@@ -8,6 +8,6 @@ pub(crate) mod moment;
 pub(crate) mod output;
 mod shared;
 
-pub(crate) use moment::At;
+pub(crate) use memreel_answers::At;
 pub(crate) use output::replaces_no_snapshot;
 pub(crate) use shared::{Devices, Input, Listing, device};

@@ -2,32 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use memreel_answers::At;
 use memreel_snapshot::{
-    Action,
     analysis::{DeviceHistory, EarlierPeak},
     history::{Moment, Trust},
-    model::TraceEntry,
 };
 
-use crate::{
-    failure::Failure,
-    text::{Bytes, count},
-};
-
-/// When to look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum At {
-    /// Before the first event.
-    Start,
-    /// When the most bytes were in use.
-    Peak,
-    /// After the last event.
-    End,
-    /// When the last request failed.
-    Oom,
-    /// After the event with this number, counted from 0.
-    Entry(usize),
-}
+use crate::text::{Bytes, count};
 
 /// Reads `start`, `peak`, `oom`, `end`, `now` (the end) or the number of an event.
 pub(crate) fn parse(text: &str) -> Result<At, String> {
@@ -41,33 +22,6 @@ pub(crate) fn parse(text: &str) -> Result<At, String> {
             .map(At::Entry)
             .map_err(|_| "not a moment; use an event number, start, peak, oom or end".to_owned()),
     }
-}
-
-impl At {
-    /// Returns the moment in a history.
-    pub(crate) fn moment(self, history: &DeviceHistory<'_>) -> Result<Moment, Failure> {
-        let n = history.entries().len();
-        match self {
-            At::Start => Ok(Moment::START),
-            At::Peak => Ok(history.peak().moment),
-            At::End => Ok(history.end()),
-            At::Oom => last_oom(history).ok_or_else(|| {
-                Failure::usage(format!("no request failed on device {}; use peak or end", history.device()))
-            }),
-            At::Entry(entry) if entry < n => Ok(Moment::after(entry)),
-            At::Entry(entry) => {
-                let known =
-                    if n == 0 { "there is no history".to_owned() } else { format!("the last is {}", n - 1) };
-                Err(Failure::usage(format!("no event {entry} on device {}: {known}", history.device())))
-            }
-        }
-    }
-}
-
-/// Returns the moment of the last request that failed.
-pub(crate) fn last_oom(history: &DeviceHistory<'_>) -> Option<Moment> {
-    let is_oom = |entry: &TraceEntry| entry.action == Some(Action::Oom);
-    history.entries().iter().rposition(is_oom).map(Moment::after)
 }
 
 /// Returns how long a history is, as the end of a count of its events.

@@ -4,18 +4,10 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::{DeviceId, analysis::Totals};
+use memreel_answers::Line;
+use memreel_snapshot::{DeviceId, analysis::Rest};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
-
-/// An answer for one device of one file.
-#[derive(Serialize)]
-struct Line<'a, T> {
-    file: &'a str,
-    device: Option<DeviceId>,
-    #[serde(flatten)]
-    answer: &'a T,
-}
+use serde_json::Value;
 
 /// An answer with a list of results, which is printed as it is made: in memory, its frames would be many times as large
 /// as the file of a snapshot.
@@ -40,18 +32,13 @@ impl<T: Serialize> Serialize for List<'_, T> {
     }
 }
 
-/// Returns the figures of a moment.
-pub(crate) fn figures(totals: &Totals) -> Value {
-    json!({
-        "event": totals.moment,
-        "active_bytes": totals.active_bytes,
-        "allocated_bytes": totals.allocated_bytes,
-        "reserved_bytes": totals.reserved_bytes,
-        "blocks": totals.n_blocks,
-    })
+/// The results that a list leaves out, under their key.
+#[derive(Serialize)]
+pub(crate) struct WithRest {
+    pub(crate) rest: Rest,
 }
 
-/// Prints an object: the file, the device, and the pairs of the answer; `None` means all devices.
+/// Prints an answer as a line, with its file and its device; `None` means all devices.
 pub(crate) fn print_line(
     file: &str,
     device: impl Into<Option<DeviceId>>,

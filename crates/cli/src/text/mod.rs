@@ -29,7 +29,7 @@ pub(crate) mod warnings;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use fit::{print_text, print_wrapped};
-pub(crate) use json::{List, WithList, print_line};
+pub(crate) use json::{List, WithList, WithRest, print_line};
 pub(crate) use page::Page;
 pub(crate) use pieces::{
     clean, clean_base_name, clean_display, count, escape_xml, of_it_pending, percent, shell_word,

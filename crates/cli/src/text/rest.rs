@@ -4,38 +4,20 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use memreel_snapshot::analysis::Rest;
 
 use super::{bytes::Bytes, page::Page, percent};
 
-/// Returns the number and the bytes of the results after the first `n`, for JSON.
-pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Value {
-    let (count, bytes) = sum(all, n, bytes);
-    json!({"rest": {"count": count, "bytes": bytes}})
+/// Returns the number and the bytes of the results after the first `n`.
+pub(crate) fn rest<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> Rest {
+    Rest::of(all.get(n..).unwrap_or_default(), bytes)
 }
 
-/// Prints the share, the bytes and the number of the results after the first `n`, if there are any.
-pub(crate) fn print_rest<T>(
-    all: &[T],
-    n: usize,
-    of_bytes: u64,
-    bytes: impl Fn(&T) -> u64,
-    out: &mut Page,
-) -> io::Result<()> {
-    match sum(all, n, bytes) {
-        (0, _) => Ok(()),
-        (count, bytes) => {
-            let share = percent(bytes, of_bytes);
-            writeln!(
-                out,
-                "{share} {:>11}         in {count} more; use -n to show more",
-                Bytes(bytes).to_string()
-            )
-        }
+/// Prints the share, the bytes and the number of the results that are not listed, if there are any.
+pub(crate) fn print_rest(rest: Rest, of_bytes: u64, out: &mut Page) -> io::Result<()> {
+    if rest.count == 0 {
+        return Ok(());
     }
-}
-
-fn sum<T>(all: &[T], n: usize, bytes: impl Fn(&T) -> u64) -> (usize, u64) {
-    let rest = all.get(n..).unwrap_or_default();
-    (rest.len(), rest.iter().map(bytes).fold(0, u64::saturating_add))
+    let (share, bytes) = (percent(rest.bytes, of_bytes), Bytes(rest.bytes).to_string());
+    writeln!(out, "{share} {bytes:>11}         in {} more; use -n to show more", rest.count)
 }

@@ -9,11 +9,13 @@ pub(crate) use options::Options;
 
 use std::io::{self, Write};
 
-use memreel_snapshot::{
-    analysis::{DeviceHistory, Group, LeakSite},
-    history::{Moment, ScopeError, ScopePath},
+use memreel_answers::{
+    Between, BetweenQuestion, Leaks, LeaksQuestion, Older, OlderQuestion, Question, Refusal,
 };
-use serde_json::json;
+use memreel_snapshot::{
+    analysis::{DeviceHistory, Group, LeakSite, SiteList},
+    history::{ScopeError, ScopePath},
+};
 
 use crate::{
     exit::Exit,
@@ -25,7 +27,7 @@ use crate::{
         Bytes, Page, Sites, clean, clean_display, count,
         fit::shortened,
         percent, print_text, print_warnings,
-        rest::print_rest,
+        rest::{print_rest, rest},
         shell_word,
         sites::{figures, heading, print_rows, sum},
         warnings::program_failure,
@@ -38,67 +40,60 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
     if is_plain && files.broken.is_empty() && files.files.len() > 1 {
         return series::answer(options, &files.files, opener, out);
     }
+    let n = options.listing.n;
     each_device(&options.input, opener, out, |asked, out| {
-        let sites = Sites::new(asked.history(), options.listing.calls());
+        let (subject, history, is_json) = (asked.subject(), asked.history(), options.input.json);
         if let [first, second] = &options.between[..] {
-            let between = Between::new([first, second], asked.history())?;
-            print_groups(options, asked, &between.groups, &between.words(), &sites, out)?;
+            let scopes = [&**first, second];
+            let answer = BetweenQuestion { scopes, n }.ask(subject);
+            let answer = answer.map_err(|refusal| refused(refusal, scopes, history))?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => {
+                    print_groups(options, history, &answer.groups, &between_words(scopes, &answer), out)?
+                }
+            }
         } else if let Some(age) = options.older_than {
-            print_older(options, asked, age, &sites, out)?;
+            let answer = OlderQuestion { age, n }.ask(subject)?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => print_older(options, history, age, &answer, out)?,
+            }
         } else {
-            print_sites(options, asked, &sites, out)?;
+            let answer = LeaksQuestion { n }.ask(subject)?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => print_sites(options, asked, &answer, out)?,
+            }
         }
         Ok(Exit::Fine)
     })
 }
 
-/// The answer of --between.
-struct Between<'a> {
-    scopes: [&'a str; 2],
-    /// The moments at which the scopes end.
-    ends: [Moment; 2],
-    groups: Vec<Group>,
+/// Returns why --between has no answer, in the words of the command line.
+fn refused(refusal: Refusal, [first, second]: [&str; 2], history: &DeviceHistory<'_>) -> Failure {
+    match refusal {
+        Refusal::SameScope { scope } => Failure::usage(format!(
+            "--between needs two scopes; if several have the same name, use for example {scope}#0 {scope}#1"
+        )),
+        Refusal::Scope { error: ScopeError::Unknown { .. }, .. } => {
+            Failure::usage(format!("{refusal}{}", known(&history.scopes().paths())))
+        }
+        Refusal::Backwards { device, ends } => Failure::usage(format!(
+            "device {device}: {second} ends {} and {first} {}; swap them: --between {second} {first}",
+            words(history, ends[1]),
+            words(history, ends[0]),
+        )),
+        refusal => refusal.into(),
+    }
 }
 
-impl<'a> Between<'a> {
-    fn new(names: [&'a str; 2], history: &DeviceHistory<'_>) -> Result<Between<'a>, Failure> {
-        let [first, second] = names;
-        if first == second {
-            let what = "--between needs two scopes; if several have the same name, use for example";
-            return Err(Failure::usage(format!("{what} {first}#0 {first}#1")));
-        }
-        let scopes = history.scopes();
-        let end = |name: &str| {
-            let why = |error: ScopeError| {
-                let known = if let ScopeError::Unknown { .. } = error {
-                    known(&scopes.paths())
-                } else {
-                    String::new()
-                };
-                Failure::usage(format!("device {}: {error}{known}", history.device()))
-            };
-            scopes.end_of(name).map_err(why)
-        };
-        let ends = [end(first)?, end(second)?];
-        let backwards = || {
-            Failure::usage(format!(
-                "device {}: {second} ends {} and {first} {}; swap them: --between {second} {first}",
-                history.device(),
-                words(history, ends[1]),
-                words(history, ends[0]),
-            ))
-        };
-        let groups = history.grown_between(ends[0], ends[1]).ok_or_else(backwards)?;
-        Ok(Between { scopes: names, ends, groups })
-    }
-
-    fn words(&self) -> String {
-        let [first, second] = [0, 1].map(|at| match self.ends[at].entry() {
-            Some(event) => format!("{} (event {event})", self.scopes[at]),
-            None => format!("{} (before event 0)", self.scopes[at]),
-        });
-        format!("allocated between the ends of {} and still held", clean(&format!("{first} and {second}")))
-    }
+fn between_words(scopes: [&str; 2], answer: &Between<'_>) -> String {
+    let [first, second] = [0, 1].map(|at| match answer.ends[at].entry() {
+        Some(event) => format!("{} (event {event})", scopes[at]),
+        None => format!("{} (before event 0)", scopes[at]),
+    });
+    format!("allocated between the ends of {} and still held", clean(&format!("{first} and {second}")))
 }
 
 /// Returns the scopes that could have been named.
@@ -118,78 +113,49 @@ fn known(scopes: &[&ScopePath]) -> String {
 /// Prints the answer of --older-than.
 fn print_older(
     options: &Options,
-    asked: &Asked<'_>,
+    history: &DeviceHistory<'_>,
     age: usize,
-    sites: &Sites<'_>,
+    answer: &Older<'_>,
     out: &mut Page,
 ) -> io::Result<()> {
-    let history = asked.history();
-    let groups = history.older_than(age);
-    let n_entries = history.entries().len();
-    let is_known = age <= n_entries;
-    let (bytes, n) = if is_known { (0, 0) } else { sum(&history.from_before()) };
-    if options.input.json {
-        let (all_bytes, all) = sum(&groups);
-        let head = json!({
-            "bytes": all_bytes,
-            "blocks": all,
-            "perhaps_bytes": bytes,
-            "perhaps_blocks": n,
-        });
-        return asked.print_list(head, "groups", &groups, options.listing.n, |group| group.bytes, out);
-    }
     let what = format!("held at the end for {} or more", count(age, "event"));
-    print_groups(options, asked, &groups, &what, sites, out)?;
-    if is_known {
+    print_groups(options, history, &answer.groups, &what, out)?;
+    let n_entries = history.entries().len();
+    if age <= n_entries {
         return Ok(());
     }
-    let older = match n {
+    let older = match answer.perhaps_blocks {
         0 => "no blocks at the end are older than that".to_owned(),
-        n => format!("{} in {} allocated before it may be that old", Bytes(bytes), count(n, "block")),
+        n => {
+            let bytes = Bytes(answer.perhaps_bytes);
+            format!("{bytes} in {} allocated before it may be that old", count(n, "block"))
+        }
     };
     print_text(format!("note: the history has only {}; {older}", count(n_entries, "event")), out)
 }
 
 fn print_groups(
     options: &Options,
-    asked: &Asked<'_>,
-    groups: &[Group],
+    history: &DeviceHistory<'_>,
+    groups: &SiteList<'_, Group>,
     what: &str,
-    sites: &Sites<'_>,
     out: &mut Page,
 ) -> io::Result<()> {
-    let (bytes, n) = sum(groups);
-    if options.input.json {
-        let head = json!({"bytes": bytes, "blocks": n});
-        return asked.print_list(head, "groups", groups, options.listing.n, |group| group.bytes, out);
-    }
+    let (bytes, n) = sum(groups.all());
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
-    print_warnings(asked.history(), out)?;
-    if !groups.is_empty() {
+    print_warnings(history, out)?;
+    if !groups.all().is_empty() {
         writeln!(out, "{}", Sites::heading(out))?;
     }
-    sites.print_groups(&groups[..groups.len().min(options.listing.n)], bytes, out)?;
-    print_rest(groups, options.listing.n, bytes, |group| group.bytes, out)
+    Sites::new(history, options.listing.calls()).print_groups(groups.listed(), bytes, out)?;
+    print_rest(groups.rest(|group| group.bytes), bytes, out)
 }
 
-fn print_sites(options: &Options, asked: &Asked<'_>, sites: &Sites<'_>, out: &mut Page) -> io::Result<()> {
-    let history = asked.history();
-    let found = history.leaks();
-    let n_growing = found.iter().filter(|site| site.is_growing).count();
-    let count_of = |claim: &str| found.iter().filter(|site| site.claim.name() == claim).count();
-    let (n_leaks, n_grew, n_doubtful) = (count_of("leak"), count_of("grew"), count_of("may be a leak"));
-    let held = history.totals_at(history.end()).allocated_bytes;
-    if options.input.json {
-        let head = json!({
-            "allocated_bytes": held,
-            "n_growing": n_growing,
-            "n_leaks": n_leaks,
-            "n_grew": n_grew,
-            "n_may_be_leaks": n_doubtful,
-        });
-        return asked.print_list(head, "sites", &found, options.listing.n, |site| site.bytes, out);
-    }
-    print_text(finding(history, &found), out)?;
+fn print_sites(options: &Options, asked: &Asked<'_>, answer: &Leaks<'_>, out: &mut Page) -> io::Result<()> {
+    let (history, found, held) = (asked.history(), answer.sites.all(), answer.allocated_bytes);
+    let sites = &Sites::new(history, options.listing.calls());
+    let n_claimed = answer.n_leaks + answer.n_grew;
+    print_text(finding(history, found), out)?;
     print_warnings(history, out)?;
     if let Some(failed) = program_failure(history.snapshot()) {
         print_text(
@@ -197,11 +163,11 @@ fn print_sites(options: &Options, asked: &Asked<'_>, sites: &Sites<'_>, out: &mu
             out,
         )?;
     }
-    if n_leaks + n_grew == 0 {
+    if n_claimed == 0 {
         print_freed_at_exit(asked, held, out)?;
     }
     // What is held is last.
-    let (leaks, others) = found.split_at(n_leaks + n_grew + n_doubtful);
+    let (leaks, others) = found.split_at(n_claimed + answer.n_may_be_leaks);
     print_list(leaks, held, options.listing.n, sites, out)?;
     if others.is_empty() && !leaks.is_empty() {
         return Ok(());
@@ -250,5 +216,5 @@ fn print_list(
         format!("{live} {:>6}", site.n_freed)
     };
     print_rows(listed.iter().take(n).map(|site| (row(site), sites, &site.site)), out)?;
-    print_rest(listed, n, held_bytes, |site| site.bytes, out)
+    print_rest(rest(listed, n, |site| site.bytes), held_bytes, out)
 }

@@ -21,7 +21,7 @@ use crate::{
     input::{Opened, Opener, name},
     options::Devices,
     text::{
-        Bytes, List, Page, Sites, WithList, clean, count,
+        Bytes, List, Page, Sites, WithList, WithRest, clean, count,
         fit::command,
         print_text,
         rest::rest,
@@ -156,7 +156,7 @@ impl Asked<'_> {
             "device": self.device,
             "n_growing": found.iter().filter(|site| site.is_growing).count(),
         });
-        let rest = rest(found, n, SeriesSite::grown_bytes);
+        let rest = WithRest { rest: rest(found, n, SeriesSite::grown_bytes) };
         serde_json::to_writer(&mut *out, &WithList { head, list: List("sites", &listed), rest })?;
         writeln!(out)
     }

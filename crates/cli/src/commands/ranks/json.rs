@@ -38,7 +38,7 @@ fn line(Compared { path, rank, figures, verdict, .. }: &Compared) -> Value {
         "n_events": figures.n_events,
         "first_us": figures.first_us,
         "last_us": figures.last_us,
-        "peak": crate::text::json::figures(peak),
+        "peak": peak,
         "peak_us": figures.peak_us,
         "peak_scope": figures.peak_scope,
         "reserved_bytes": figures.reserved_bytes,

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel_snapshot::analysis::{DeviceHistory, Group, Site};
+use memreel_snapshot::analysis::{DeviceHistory, Group, Site, SiteList};
 
 use super::options::{Grouping, Options};
 use crate::text::{
@@ -20,11 +20,12 @@ const AT_MOST: &str = "≤ ";
 pub(super) fn print_groups(
     options: &Options,
     history: &DeviceHistory<'_>,
-    groups: &[Group],
+    list: &SiteList<'_, Group>,
     all_bytes: u64,
-    sites: &Sites<'_>,
     out: &mut Page,
 ) -> io::Result<()> {
+    let (groups, listed) = (list.all(), list.listed());
+    let sites = &Sites::new(history, options.listing.calls());
     let has_totals = matches!(options.by, Grouping::Function | Grouping::File | Grouping::Line);
     if !groups.is_empty() {
         let of_callees = format!("{} {:>12}", figures("share", "own bytes", "blocks"), "with callees");
@@ -45,7 +46,6 @@ pub(super) fn print_groups(
         };
         writeln!(out, "{heading}")?;
     }
-    let listed = &groups[..groups.len().min(options.listing.n)];
     if has_totals {
         print_rows(listed.iter().map(|group| (with_total(group, all_bytes), sites, &group.site)), out)?;
     } else if groups.first().is_some_and(|group| group.peak_bytes.is_some()) {
@@ -53,7 +53,7 @@ pub(super) fn print_groups(
     } else {
         sites.print_groups(listed, all_bytes, out)?;
     }
-    print_rest(groups, options.listing.n, all_bytes, |group| group.bytes, out)?;
+    print_rest(list.rest(|group| group.bytes), all_bytes, out)?;
     if listed.iter().any(|group| group.peak_is_at_most == Some(true)) {
         let text =
             "note: ≤ means at most, because several stacks are one site, and their peaks may not coincide";

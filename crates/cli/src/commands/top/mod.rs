@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod allocated;
-mod earlier;
 mod groups;
 mod new_blocks;
 mod options;
@@ -11,100 +10,83 @@ mod tree;
 
 use std::io;
 
-use memreel_snapshot::analysis::{DeviceHistory, Totals};
+use memreel_answers::{AllocatedQuestion, At, Holders, NewBlocksQuestion, Question, Top, TopQuestion};
+use memreel_snapshot::analysis::{By, DeviceHistory, Totals};
 
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::{Opener, each::Asked, each_device},
-    options::{
-        At,
-        moment::{self, of_the_last},
-    },
-    text::{
-        Bytes, List, Page, Sites, WithList, count, of_it_pending, print_text, print_warnings, sites::sum,
-    },
+    input::{Opener, each_device},
+    options::moment::{self, of_the_last},
+    text::{Bytes, Page, count, of_it_pending, print_text, print_warnings, sites::sum},
 };
+
 use groups::print_groups;
-use options::Grouping;
-use tree::{json_head, print_branches, tree_lines};
+use tree::print_branches;
 
 pub(crate) use options::Options;
 
 pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+    let (at, by, n) = (options.at, options.by.by(), options.listing.n);
     each_device(&options.input, opener, out, |asked, out| {
-        let history = asked.history();
+        let (subject, history, is_json) = (asked.subject(), asked.history(), options.input.json);
         if options.allocated {
-            return allocated::answer(options, asked, out);
-        }
-        if options.new {
-            return new_blocks::answer(options, asked, out);
-        }
-        let earlier = history.earlier_peak().filter(|_| options.at == At::Peak);
-        if let Some(peak) = earlier
-            && let Some(exit) = earlier::answer(options, asked, peak, out)?
-        {
-            return Ok(exit);
-        }
-        let totals = history.totals_at(options.at.moment(history)?);
-        let sites = Sites::new(history, options.listing.calls());
-        if options.input.json {
-            print_object(options, asked, &totals, out)?;
+            let answer = AllocatedQuestion { n }.ask(subject)?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => allocated::print(options, history, &answer, out)?,
+            }
+        } else if options.new {
+            let answer = NewBlocksQuestion { since: options.since, at, by, n }.ask(subject)?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => new_blocks::print(options, history, &answer, out)?,
+            }
         } else {
-            head(options, history, &totals, out)?;
-            body(options, history, &totals, &sites, out)?;
+            let answer = TopQuestion { at, by, is_tree: options.tree, n }.ask(subject)?;
+            match is_json {
+                true => asked.print_answer(&answer, out)?,
+                false => print(options, history, &answer, out)?,
+            }
         }
         Ok(Exit::Fine)
     })
 }
 
-fn print_object(options: &Options, asked: &Asked<'_>, totals: &Totals, out: &mut Page) -> io::Result<()> {
-    let history = asked.history();
-    let head = json_head(options, history, totals);
-    if options.tree {
-        let branches = history.tree(totals.moment, totals.active_bytes / 100);
-        let lines = tree_lines(&branches, history.snapshot());
-        return asked.print_json(&WithList { head, list: List("tree", &lines), rest: () }, out);
+fn print(options: &Options, history: &DeviceHistory<'_>, top: &Top<'_>, out: &mut Page) -> io::Result<()> {
+    let totals = &top.totals;
+    let head = match top.earlier {
+        Some(peak) => format!("peak: {}", moment::earlier(history, peak)),
+        None => head(options.at, history, totals),
+    };
+    print_text(head, out)?;
+    print_warnings(history, out)?;
+    let stacks = top.earlier_stacks.as_ref().unwrap_or(history);
+    match &top.holders {
+        Holders::Tree { tree } => print_branches(tree.branches(), stacks, totals.active_bytes, out),
+        Holders::Groups { groups, .. } => {
+            // Device memory is not in blocks, and is larger than they are.
+            let is_of_segments = options.by.by() == By::Owner && top.earlier.is_none();
+            let all_bytes = if is_of_segments { sum(groups.all()).0 } else { totals.active_bytes };
+            print_groups(options, stacks, groups, all_bytes, out)
+        }
+        _ => Ok(()),
     }
-    let groups = history.top(totals.moment, options.by.by());
-    asked.print_list(head, "groups", &groups, options.listing.n, |group| group.bytes, out)
 }
 
-fn head(options: &Options, history: &DeviceHistory<'_>, totals: &Totals, out: &mut Page) -> io::Result<()> {
+fn head(at: At, history: &DeviceHistory<'_>, totals: &Totals) -> String {
     let trust = history.trust();
-    let peak = match options.at {
+    let peak = match at {
         At::Peak if trust.knows_peak() => "peak: ".to_owned(),
         At::Peak => format!("peak {}: ", of_the_last(&trust)),
         _ => String::new(),
     };
-    let text = format!(
+    format!(
         "{peak}{} in use in {} {}, {} reserved{}",
         Bytes(totals.active_bytes),
         count(totals.n_blocks, "block"),
         moment::words(history, totals.moment),
         Bytes(totals.reserved_bytes),
         of_it_pending(totals, history.device()),
-    );
-    print_text(text, out)?;
-    print_warnings(history, out)
-}
-
-fn body(
-    options: &Options,
-    history: &DeviceHistory<'_>,
-    totals: &Totals,
-    sites: &Sites<'_>,
-    out: &mut Page,
-) -> Result<(), Failure> {
-    let (moment, all_bytes) = (totals.moment, totals.active_bytes);
-    if options.tree {
-        print_branches(&history.tree(moment, all_bytes / 100), history, all_bytes, out)?;
-        return Ok(());
-    }
-    let groups = history.top(moment, options.by.by());
-    // Device memory is not in blocks, and is larger than they are.
-    let is_of_segments = matches!(options.by, Grouping::Owner);
-    let all_bytes = if is_of_segments { sum(&groups).0 } else { all_bytes };
-    print_groups(options, history, &groups, all_bytes, sites, out)?;
-    Ok(())
+    )
 }

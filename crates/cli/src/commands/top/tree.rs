@@ -1,65 +1,20 @@
-//! What `memreel top` prints about a moment in addition to groups: its figures for JSON, and the tree of calls.
+//! The tree of calls of `memreel top`.
 
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
 use memreel_snapshot::{
-    Snapshot,
-    analysis::{Branch, DeviceHistory, Totals},
+    analysis::{Branch, DeviceHistory},
     model::Frame,
 };
-use serde::Serialize;
-use serde_json::Value;
 
-use super::options::Options;
-use crate::{
-    options::At,
-    text::{
-        Bytes, Page, count,
-        fit::{columns, fill},
-        json, percent,
-        sites::{call, figures, heading},
-    },
+use crate::text::{
+    Bytes, Page, count,
+    fit::{columns, fill},
+    percent,
+    sites::{call, figures, heading},
 };
-
-/// Returns the pairs before the groups.
-pub(super) fn json_head(options: &Options, history: &DeviceHistory<'_>, totals: &Totals) -> Value {
-    let (mut head, trust) = (json::figures(totals), history.trust());
-    head["is_exact"] = trust.is_exact().into();
-    head["is_whole"] = trust.is_whole().into();
-    // A peak of groups that the sums do not have is that of the events.
-    let is_lost = history.earlier_peak().is_some_and(|peak| totals.active_bytes < peak.bytes);
-    head["is_of_run"] = (options.at == At::Peak && trust.knows_peak() && !is_lost).into();
-    head
-}
-
-/// Returns the lines of the tree for JSON.
-pub(super) fn tree_lines<'a>(branches: &[Branch], snapshot: &'a Snapshot) -> Vec<Line<'a>> {
-    let line = |branch: &Branch| Line {
-        depth: branch.depth,
-        frame: branch.frame.map(|frame| snapshot.stacks.frame(frame)),
-        bytes: branch.bytes,
-        blocks: branch.n_blocks,
-        calls_left_out: branch.n_left_out,
-    };
-    branches.iter().map(line).collect()
-}
-
-/// A line of the tree.
-#[derive(Serialize)]
-pub(super) struct Line<'a> {
-    depth: usize,
-    frame: Option<&'a Frame>,
-    bytes: u64,
-    blocks: usize,
-    #[serde(skip_serializing_if = "is_zero")]
-    calls_left_out: usize,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
-}
 
 /// Prints a heading, and a line for each branch, with the chain of calls that share all of its bytes, shortened if it is long.
 pub(super) fn print_branches(

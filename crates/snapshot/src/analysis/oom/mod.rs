@@ -31,5 +31,6 @@ pub use cause::{Cause, CauseKind};
 pub use explanation::Explanation;
 pub use fit::Fit;
 pub use logged::LoggedOom;
+pub use record::{FailedRequest, OomRecord};
 pub use report::{OomReport, Verdict, asked_for_addresses};
 pub use tried::{Served, Tried, TriedSetting};

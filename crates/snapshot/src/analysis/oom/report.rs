@@ -68,8 +68,8 @@ impl Serialize for Verdict {
     }
 }
 
-/// A failed request with the figures at that moment.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+/// A failed request with the figures at that moment. [`FailedRequest`](super::FailedRequest) is what of it is printed as JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OomReport {
     /// The index of the event's entry in the trace.

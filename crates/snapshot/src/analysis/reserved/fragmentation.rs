@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Unused memory over time, and where it is at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fragmentation {
     /// The figures of the moment of the question.
@@ -59,10 +59,12 @@ pub struct Fragmentation {
 #[non_exhaustive]
 pub struct IdlePool {
     /// The pool.
+    #[serde(rename = "pool_id")]
     pub pool: PoolId,
     /// The bytes of its segments.
     pub reserved_bytes: u64,
     /// The number of its segments.
+    #[serde(rename = "segments")]
     pub n_segments: usize,
 }
 

@@ -11,6 +11,7 @@ mod call_tree;
 mod new_blocks;
 mod churn;
 mod with_frames;
+mod site_list;
 
 pub(super) use allocated::group_of;
 pub use call_tree::{Branch, MAX_CALLS};
@@ -21,6 +22,7 @@ pub(super) use same_calls::SameCalls;
 pub use site::{BlockNames, Site};
 pub use site_finding::SiteFinding;
 pub(super) use site_key::{SiteKey, SiteKeys};
+pub use site_list::{Rest, SiteList};
 pub use top::{By, Group};
 pub(super) use top::{by_frame, is_zero, sorted};
 pub use with_frames::{AtSite, SiteFrames, WithFrames};

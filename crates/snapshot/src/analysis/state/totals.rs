@@ -11,17 +11,19 @@ pub struct Totals {
     /// The moment.
     #[serde(rename = "event")]
     pub moment: Moment,
-    /// The requested bytes of the blocks that the program holds; of a sampled heap an estimate
-    /// ([`Life::represented_bytes`]), as in the next field.
-    pub allocated_bytes: u64,
-    /// The requested bytes of these and of the blocks whose free waits for a stream. The viewer's
-    /// timeline draws this figure.
+    /// The requested bytes of the blocks in use: those that the program holds, and those whose free waits for a stream. The
+    /// viewer's timeline draws this figure. Of a sampled heap it is an estimate ([`Life::represented_bytes`]), as is the
+    /// next one.
     pub active_bytes: u64,
-    /// The bytes of the blocks in use, with the least that rounding can have added ([`Life::bytes`]).
+    /// The requested bytes of the blocks that the program holds.
+    pub allocated_bytes: u64,
+    /// The bytes of the blocks in use, with the least that rounding can have added ([`Life::bytes`]). Not in JSON.
+    #[serde(skip)]
     pub rounded_bytes: u64,
     /// The bytes that are held from the device.
     pub reserved_bytes: u64,
     /// The number of blocks in use.
+    #[serde(rename = "blocks")]
     pub n_blocks: usize,
 }
 
