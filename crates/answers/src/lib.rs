@@ -36,6 +36,7 @@ mod subject;
 mod sum;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod top;
 
 pub use at::{At, last_oom};
@@ -49,6 +50,7 @@ pub use question::Question;
 pub use refusal::Refusal;
 pub use subject::Subject;
 use sum::sum;
+pub use timeline::{Timeline, TimelinePoint, TimelineQuestion};
 pub use top::{
     Allocated, AllocatedQuestion, Call, CallTree, Holders, NewBlocksAt, NewBlocksQuestion, Top, TopQuestion,
 };

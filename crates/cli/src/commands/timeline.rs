@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memreel_snapshot::analysis::{Axis, DeviceHistory, Point};
-use serde_json::{Value, json};
+use memreel_answers::{Question, TimelineQuestion};
+use memreel_snapshot::analysis::{Axis, DeviceHistory};
 
 use crate::{
     exit::Exit,
@@ -102,7 +102,8 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
                 writeln!(out, "{title}: written to {}", Shown(&path))?;
             }
         } else if options.input.json {
-            asked.print_json(&points(history, axis, options.width.unwrap_or(COLUMNS)), out)?;
+            let question = TimelineQuestion { axis, n_points: options.width.unwrap_or(COLUMNS) };
+            asked.print_answer(&question.ask(asked.subject())?, out)?;
         } else {
             print(history, axis, options, out)?;
         }
@@ -176,18 +177,4 @@ fn numbered(path: &Path, n: usize) -> PathBuf {
 fn draw(path: &Path, history: &DeviceHistory<'_>, axis: Axis, title: &str) -> Result<(), Failure> {
     let points = history.timeline(axis, plot::SVG_POINTS);
     output::replace(path, |file| plot::svg(&points, title, file))
-}
-
-fn points(history: &DeviceHistory<'_>, axis: Axis, n_points: usize) -> Value {
-    let point = |Point { time_us, highest, .. }: &Point| {
-        json!({
-            "event": highest.moment,
-            "time_us": time_us,
-            "allocated_bytes": highest.allocated_bytes,
-            "active_bytes": highest.active_bytes,
-            "reserved_bytes": highest.reserved_bytes,
-        })
-    };
-    let points = history.timeline(axis, n_points.clamp(1, 100_000));
-    json!({"points": points.iter().map(point).collect::<Vec<_>>()})
 }
