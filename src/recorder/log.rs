@@ -1,4 +1,4 @@
-//! The events of a tape at one time, in order.
+//! Encodes events in four words, and decodes those of a tape at one time, in order.
 #![forbid(unsafe_code)]
 
 use super::{

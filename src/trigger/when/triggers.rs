@@ -120,7 +120,7 @@ impl Triggers {
         self.every_bytes.is_some() || self.peak_bytes.is_some()
     }
 
-    /// Returns whether only failed requests write snapshots, which needs no thread.
+    /// Returns whether memreel's thread writes snapshots: those of failed requests need none.
     pub(in crate::trigger) fn needs_thread(&self) -> bool {
         self.exit || self.panic || !self.signals.is_empty() || self.every.is_some() || self.watches_bytes()
     }

@@ -1,4 +1,4 @@
-//! The diagram of ARCHITECTURE.md as a test: which room may import which, circles of imports in every package
+//! The diagram of `docs/internals/rooms.md` as a test: which room may import which, circles of imports in every package
 //! (`circles`), what the `commands` of the program import, who reads the `environment`, where unsafe code is (`unsafety`), which
 //! files give the reason of relaxed accesses (`orders`), where the links of the packaged pages lead and which files unit tests
 //! use (`package`), where the sizes of segments are (`sizes`), and that sums of sizes have an end (`sums`).
