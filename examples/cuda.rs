@@ -36,7 +36,7 @@ extern "C" __global__ void add_and_wave(const float* a, const float* b, float* c
 
 const WIDTH: u32 = 256;
 
-type Answer<T> = Result<T, Box<dyn Error>>;
+type ReplayAnswer<T> = Result<T, Box<dyn Error>>;
 
 struct Kernels {
     multiply: CudaFunction,
@@ -44,7 +44,7 @@ struct Kernels {
 }
 
 impl Kernels {
-    fn compile(context: &Arc<CudaContext>) -> Answer<Kernels> {
+    fn compile(context: &Arc<CudaContext>) -> ReplayAnswer<Kernels> {
         let module = context.load_module(compile_ptx(KERNELS)?)?;
         Ok(Kernels {
             multiply: module.load_function("multiply")?,
@@ -56,10 +56,11 @@ impl Kernels {
 /// Square matrices on a GPU, in one of two kinds of memory.
 trait Matrices {
     type Matrix;
-    fn upload(&self, values: &[f32]) -> Answer<Self::Matrix>;
-    fn download(&self, matrix: &Self::Matrix) -> Answer<Vec<f32>>;
+    fn upload(&self, values: &[f32]) -> ReplayAnswer<Self::Matrix>;
+    fn download(&self, matrix: &Self::Matrix) -> ReplayAnswer<Vec<f32>>;
     /// Runs a kernel on two matrices and returns a new one.
-    fn launch(&self, kernel: &CudaFunction, a: &Self::Matrix, b: &Self::Matrix) -> Answer<Self::Matrix>;
+    fn launch(&self, kernel: &CudaFunction, a: &Self::Matrix, b: &Self::Matrix)
+    -> ReplayAnswer<Self::Matrix>;
 }
 
 struct Plain(Arc<CudaStream>);
@@ -67,11 +68,11 @@ struct Plain(Arc<CudaStream>);
 impl Matrices for Plain {
     type Matrix = CudaSlice<f32>;
 
-    fn upload(&self, values: &[f32]) -> Answer<CudaSlice<f32>> {
+    fn upload(&self, values: &[f32]) -> ReplayAnswer<CudaSlice<f32>> {
         Ok(self.0.clone_htod(values)?)
     }
 
-    fn download(&self, matrix: &CudaSlice<f32>) -> Answer<Vec<f32>> {
+    fn download(&self, matrix: &CudaSlice<f32>) -> ReplayAnswer<Vec<f32>> {
         Ok(self.0.clone_dtoh(matrix)?)
     }
 
@@ -80,7 +81,7 @@ impl Matrices for Plain {
         kernel: &CudaFunction,
         a: &CudaSlice<f32>,
         b: &CudaSlice<f32>,
-    ) -> Answer<CudaSlice<f32>> {
+    ) -> ReplayAnswer<CudaSlice<f32>> {
         let mut c = self.0.alloc_zeros::<f32>((WIDTH * WIDTH) as usize)?;
         let mut launch = self.0.launch_builder(kernel);
         launch.arg(a).arg(b).arg(&mut c).arg(&WIDTH);
@@ -98,11 +99,11 @@ struct Recorded {
 impl Matrices for Recorded {
     type Matrix = cuda::Slice<f32>;
 
-    fn upload(&self, values: &[f32]) -> Answer<cuda::Slice<f32>> {
+    fn upload(&self, values: &[f32]) -> ReplayAnswer<cuda::Slice<f32>> {
         Ok(self.memory.copy_from(values, &self.stream)?)
     }
 
-    fn download(&self, matrix: &cuda::Slice<f32>) -> Answer<Vec<f32>> {
+    fn download(&self, matrix: &cuda::Slice<f32>) -> ReplayAnswer<Vec<f32>> {
         Ok(self.stream.clone_dtoh(matrix)?)
     }
 
@@ -111,7 +112,7 @@ impl Matrices for Recorded {
         kernel: &CudaFunction,
         a: &cuda::Slice<f32>,
         b: &cuda::Slice<f32>,
-    ) -> Answer<cuda::Slice<f32>> {
+    ) -> ReplayAnswer<cuda::Slice<f32>> {
         let mut c = self.memory.zeros::<f32>((WIDTH * WIDTH) as usize, &self.stream)?;
         {
             let (a, b, c) = (a.on(&self.stream), b.on(&self.stream), c.on_mut(&self.stream));
@@ -125,11 +126,11 @@ impl Matrices for Recorded {
 }
 
 /// Runs some layers. Each makes matrices and drops those of the layer before.
-fn compute<M: Matrices>(on: &M, kernels: &Kernels) -> Answer<Vec<f32>> {
+fn compute<M: Matrices>(on: &M, kernels: &Kernels) -> ReplayAnswer<Vec<f32>> {
     let values: Vec<f32> = (0..WIDTH * WIDTH).map(|i| (i % 97) as f32 / 97.0).collect();
     let weights: Vec<M::Matrix> = (0..4)
         .map(|layer| on.upload(&values.iter().map(|v| (v + layer as f32 * 0.3) % 1.0).collect::<Vec<_>>()))
-        .collect::<Answer<_>>()?;
+        .collect::<ReplayAnswer<_>>()?;
     let mut x = on.upload(&values)?;
     for _ in 0..5 {
         for weight in &weights {
@@ -158,7 +159,7 @@ fn time_of(mut pair: impl FnMut()) -> u128 {
     rounds[ROUNDS / 2].as_nanos() / u128::from(PAIRS)
 }
 
-fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Reel) -> Answer<()> {
+fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Reel) -> ReplayAnswer<()> {
     let len = 250_000;
     let memory = reel.cuda(0)?;
     // SAFETY: the memory is not read.
@@ -195,7 +196,7 @@ fn compare_costs(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, reel: &Re
     Ok(())
 }
 
-fn main() -> Answer<()> {
+fn main() -> ReplayAnswer<()> {
     let output = std::env::args().skip_while(|arg| arg != "--output").nth(1);
     let output = output.unwrap_or_else(|| "cuda.pickle".into());
     let device = match Cuda::new(0) {

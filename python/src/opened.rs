@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use memreel_cli::{Named, Refusal, load};
+use memreel_cli::{NamedSnapshot, Refusal, load};
 use memreel_snapshot::{DeviceId, Snapshot, analysis, join::merge_torch, pickle};
 use pyo3::{Py, PyResult, Python, pyclass, pyfunction, pymethods};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// A snapshot in memory.
 #[pyclass(frozen, module = "memreel._memreel")]
-pub(crate) struct Opened(Named);
+pub(crate) struct Opened(NamedSnapshot);
 
 #[pymethods]
 impl Opened {
@@ -116,9 +116,9 @@ pub(crate) fn ask(
     snapshots: Vec<(String, Py<Opened>)>,
     words: Vec<String>,
 ) -> PyResult<(u8, String)> {
-    let named: Vec<Named> = snapshots
+    let named: Vec<NamedSnapshot> = snapshots
         .into_iter()
-        .map(|(name, opened)| Named { name, snapshot: Arc::clone(&opened.borrow(py).0.snapshot) })
+        .map(|(name, opened)| NamedSnapshot { name, snapshot: Arc::clone(&opened.borrow(py).0.snapshot) })
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let answer = py.detach(|| memreel_cli::ask(&named, &words));
@@ -131,7 +131,7 @@ pub(crate) fn join_torch(py: Python<'_>, driver: &Opened, torch: &Opened) -> PyR
     let joined =
         py.detach(|| merge_torch(Snapshot::clone(&driver.0.snapshot), Snapshot::clone(&torch.0.snapshot)));
     match joined {
-        Ok(joined) => Ok(Opened(Named { name: driver.0.name.clone(), snapshot: Arc::new(joined) })),
+        Ok(joined) => Ok(Opened(NamedSnapshot { name: driver.0.name.clone(), snapshot: Arc::new(joined) })),
         Err(error) => Err(exception(py, Refusal { status: 3, message: error.to_string() })),
     }
 }

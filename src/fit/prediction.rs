@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{forecast::Forecast, law::Expected, size::Size};
-use crate::whatif::{Answer, Bounds, FailedRequest, Outcome, Replay, Requests};
+use crate::whatif::{Bounds, FailedRequest, Outcome, Replay, ReplayAnswer, Requests};
 use memreel_snapshot::{analysis::Made, history::Confidence, words::Result};
 
 /// A number of bytes, with bounds.
@@ -89,7 +89,7 @@ impl Forecast<'_> {
     pub(super) fn predict(&self, size: Size, conf: &str, limit_bytes: Option<u64>) -> Result<Prediction> {
         let expected = self.at(size);
         let sizes = |bytes: fn(&Expected) -> u64| expected.iter().map(bytes).collect::<Vec<u64>>();
-        let replayed = |requests: &Requests| -> Result<Answer> {
+        let replayed = |requests: &Requests| -> Result<ReplayAnswer> {
             let bounds = limit_bytes.map_or(Bounds::Ample, Bounds::Limit);
             Replay::new(requests).conf(conf).bounds(bounds).run()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    answer::Answer,
+    answer::ReplayAnswer,
     bounds::Bounds,
     requests::Requests,
     sweep::{Sweep, grid},
@@ -24,12 +24,12 @@ const MOST_DESCRIBED: usize = 8;
 /// not surely better than the recorded one comes after it: a difference that is smaller than the difference between
 /// orders of addresses may be due to addresses.
 #[must_use]
-pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer> {
+pub fn ranked<'a>(answers: &'a [ReplayAnswer], recorded_conf: &str) -> Vec<&'a ReplayAnswer> {
     let least_bytes = |num_ooms: u64| {
         let equal = answers.iter().filter(|answer| answer.worst_num_ooms() == num_ooms);
-        equal.map(Answer::worst_peak_bytes).min().unwrap_or(0)
+        equal.map(ReplayAnswer::worst_peak_bytes).min().unwrap_or(0)
     };
-    let rank = |answer: &&Answer| {
+    let rank = |answer: &&ReplayAnswer| {
         let (num_ooms, peak_bytes) = (answer.worst_num_ooms(), answer.worst_peak_bytes());
         let least_bytes = least_bytes(num_ooms);
         let is_near = peak_bytes <= least_bytes.saturating_add(least_bytes / 20);
@@ -37,7 +37,7 @@ pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer>
         let (first, second) = if is_near { (num_calls, peak_bytes) } else { (peak_bytes, num_calls) };
         (num_ooms, !is_near, first, second, answer.num_options())
     };
-    let mut all: Vec<&Answer> = answers.iter().collect();
+    let mut all: Vec<&ReplayAnswer> = answers.iter().collect();
     all.sort_by_cached_key(rank);
     let Some(at) = all.iter().position(|answer| answer.conf == recorded_conf) else { return all };
     let recorded = all.remove(at);
@@ -51,8 +51,8 @@ pub fn ranked<'a>(answers: &'a [Answer], recorded_conf: &str) -> Vec<&'a Answer>
 /// Returns whether fewer requests fail than under the recorded setting or, if none fails under either, whether the
 /// worst case is below all of its peaks. A smaller difference may be due to addresses, and a lower peak is no gain
 /// where requests fail.
-fn is_surely_better(answer: &Answer, recorded: &Answer) -> bool {
-    let [n_failed, recorded_n_failed] = [answer, recorded].map(Answer::worst_num_ooms);
+fn is_surely_better(answer: &ReplayAnswer, recorded: &ReplayAnswer) -> bool {
+    let [n_failed, recorded_n_failed] = [answer, recorded].map(ReplayAnswer::worst_num_ooms);
     n_failed < recorded_n_failed
         || n_failed == 0
             && recorded_n_failed == 0
@@ -70,7 +70,7 @@ impl Requests {
         confs.retain(|conf| reader.takes(conf));
         let answers = Sweep::new(std::slice::from_ref(self)).confs(confs).bounds(bounds).run()?;
         // By rank.
-        let mut described: BTreeMap<usize, (&Answer, TriedSetting)> = BTreeMap::new();
+        let mut described: BTreeMap<usize, (&ReplayAnswer, TriedSetting)> = BTreeMap::new();
         let ranked = ranked(&answers, self.recorded().usable_conf());
         for (rank, answer) in ranked.iter().enumerate() {
             if described.values().any(|(known, _)| is_alike(known, answer)) {
@@ -101,7 +101,7 @@ impl Requests {
         Ok(described.into_values().map(|(_, setting)| setting).collect())
     }
 
-    fn described(&self, entry: usize, answer: &Answer, bounds: Bounds) -> Result<Option<TriedSetting>> {
+    fn described(&self, entry: usize, answer: &ReplayAnswer, bounds: Bounds) -> Result<Option<TriedSetting>> {
         let after = self.after_failure(entry, &answer.conf, bounds)?;
         Ok(after.map(|after| {
             let outcome = &answer.outcome;
@@ -117,9 +117,9 @@ impl Requests {
 }
 
 /// Returns the ranks of the settings that have a subset of a setting's options.
-fn parts_of(answer: &Answer, ranked: &[&Answer]) -> Vec<usize> {
+fn parts_of(answer: &ReplayAnswer, ranked: &[&ReplayAnswer]) -> Vec<usize> {
     let all: Vec<&str> = options(&answer.conf).collect();
-    let is_part = |(_, other): &(usize, &&Answer)| {
+    let is_part = |(_, other): &(usize, &&ReplayAnswer)| {
         let some: Vec<&str> = options(&other.conf).collect();
         !some.is_empty() && some.len() < all.len() && some.iter().all(|option| all.contains(option))
     };
@@ -127,6 +127,6 @@ fn parts_of(answer: &Answer, ranked: &[&Answer]) -> Vec<usize> {
 }
 
 /// Returns whether two settings have the same results in both orders of addresses.
-fn is_alike(one: &Answer, other: &Answer) -> bool {
+fn is_alike(one: &ReplayAnswer, other: &ReplayAnswer) -> bool {
     (&one.rising, &one.falling) == (&other.rising, &other.falling)
 }

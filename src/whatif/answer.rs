@@ -20,7 +20,7 @@ use memreel_snapshot::{analysis::options, history::Confidence, words::DeviceId};
 /// time before that is not known, so every replay acts as if it had been changed at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct ReplayAnswer {
     /// The text of the settings.
     pub conf: String,
     /// The settings that replace it, and the entry from which on they do.
@@ -52,7 +52,7 @@ pub struct PeakSpread {
     pub highest_bytes: u64,
 }
 
-impl Answer {
+impl ReplayAnswer {
     /// Returns the lowest and the highest peak of reserved bytes among the runs.
     #[must_use]
     pub fn spread(&self) -> PeakSpread {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_spread_is_of_all_runs() {
         let with = |reserved_peak_bytes| Outcome { reserved_peak_bytes, ..Outcome::default() };
-        let answer = Answer {
+        let answer = ReplayAnswer {
             conf: "roundup_power2_divisions:[256:1,512:2,>:8],expandable_segments:True".to_owned(),
             switch: None,
             device: DeviceId(0),

@@ -20,7 +20,7 @@ pub struct ReservedFrom {
 impl Replay<'_> {
     /// Runs the requests and returns the reserved memory at the start and after each request that changed it.
     ///
-    /// The addresses are those of [`Answer::outcome`](super::Answer::outcome). Unlike [`replayed`](super::replayed), no event
+    /// The addresses are those of [`ReplayAnswer::outcome`](super::ReplayAnswer::outcome). Unlike [`replayed`](super::replayed), no event
     /// is kept, so this takes little memory however long the history is.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Explains why a request failed, using replays of the history up to it.
 
 use super::{
-    Requests, Room,
+    Capacity, Requests,
     tried::{FEW_STEPS, MOST_STEPS, tried},
 };
 use memreel_snapshot::analysis::{
@@ -52,16 +52,16 @@ fn with_expandable(history: &DeviceHistory<'_>, requests: Option<&Requests>, rep
         let recorded = requests.recorded().usable_conf();
         let comma = if recorded.is_empty() { "" } else { "," };
         let conf = format!("{recorded}{comma}expandable_segments:True");
-        requests.fit(report.entry, &conf, &room(report)).ok()
+        requests.fit(report.entry, &conf, &capacity(report)).ok()
     });
     asked.unwrap_or(Fit::Perhaps)
 }
 
 /// Returns the bytes that the process could hold when the request failed.
-fn room(report: &OomReport) -> Room {
+fn capacity(report: &OomReport) -> Capacity {
     if report.is_limited() {
-        Room::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes())
+        Capacity::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes())
     } else {
-        Room::Device(report.could_hold_bytes())
+        Capacity::Device(report.could_hold_bytes())
     }
 }

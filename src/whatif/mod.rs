@@ -56,14 +56,15 @@ mod step;
 mod requests;
 mod run;
 mod sweep;
-mod room;
+mod capacity;
 mod explain;
 mod tried;
 
 pub use advice::ranked;
-pub use answer::{Answer, PeakSpread};
+pub use answer::{PeakSpread, ReplayAnswer};
 pub use baseline::Baseline;
 pub use bounds::Bounds;
+pub use capacity::Capacity;
 pub use change::Change;
 pub use close_call::CloseCall;
 pub use close_calls::close_calls;
@@ -75,7 +76,6 @@ pub use recorded_run::RecordedRun;
 pub use replay::Replay;
 pub use replayed::replayed;
 pub use requests::Requests;
-pub use room::Room;
 pub use run::{FailedRequest, Outcome, Switch};
 pub use sweep::{Sweep, grid};
 

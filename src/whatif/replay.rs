@@ -1,7 +1,7 @@
 //! A replay: the requests of one device under one setting.
 
 use super::{
-    answer::Answer,
+    answer::ReplayAnswer,
     bounds::Bounds,
     requests::Requests,
     run::{Conditions, Order, Switch, run},
@@ -85,12 +85,12 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
-    pub fn run(&self) -> Result<Answer> {
+    pub fn run(&self) -> Result<ReplayAnswer> {
         let run_in = |order| run(self.requests, &self.question.conditions(order)?, self.on_progress);
         let (rising, falling) = (run_in(Order::Rising)?, run_in(Order::Falling)?);
         let recorded =
             can_repeat(self.requests, &self.question).then(|| run_in(Order::Recorded)).transpose()?;
-        Ok(Answer {
+        Ok(ReplayAnswer {
             conf: self.question.conf.clone(),
             switch: self.question.switch.clone(),
             device: self.requests.device(),

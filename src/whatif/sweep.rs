@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::{answer::Answer, bounds::Bounds, replay::Replay, requests::Requests};
+use super::{answer::ReplayAnswer, bounds::Bounds, replay::Replay, requests::Requests};
 use memreel_snapshot::words::Result;
 
 /// Returns the settings that a [`Sweep`] tries by default, the empty one first. Garbage collection thresholds are
@@ -80,7 +80,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// The first error of [`Replay::run`].
-    pub fn run(&self) -> Result<Vec<Answer>> {
+    pub fn run(&self) -> Result<Vec<ReplayAnswer>> {
         let default = if self.confs.is_none() { grid(self.bounds.limit_bytes()) } else { Vec::new() };
         let confs = self.confs.as_ref().unwrap_or(&default);
         let jobs: Vec<(&Requests, &String)> = self

@@ -13,7 +13,7 @@ use memreel_snapshot::Error;
 
 use crate::{
     exit::Exit,
-    text::{Shown, clean},
+    text::{ShownPath, clean},
 };
 
 /// Why a file has no answer.
@@ -33,7 +33,7 @@ impl Failure {
 
     /// A file could not be written.
     pub(crate) fn unwritable(path: &Path, why: impl Display) -> Failure {
-        Failure::Message(Exit::Unreadable, format!("cannot write {}: {why}", Shown(&path)))
+        Failure::Message(Exit::Unreadable, format!("cannot write {}: {why}", ShownPath(&path)))
     }
 
     /// Puts the name of the file before the message.

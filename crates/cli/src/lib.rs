@@ -49,7 +49,7 @@ use memreel_snapshot::place::keep_to;
 use question::answered;
 use text::{Page, bytes, share, situations::SITUATIONS};
 
-pub use input::Named;
+pub use input::NamedSnapshot;
 pub use question::{Answer, Refusal};
 pub use serve::view::{View, page_with};
 
@@ -105,13 +105,13 @@ const OF_TEXT: usize = 100;
 /// ```
 /// use std::sync::Arc;
 /// use memreel_snapshot::Snapshot;
-/// use memreel_cli::{Named, ask};
+/// use memreel_cli::{NamedSnapshot, ask};
 ///
-/// let mine = Named { name: "mine".to_owned(), snapshot: Arc::new(Snapshot::default()) };
+/// let mine = NamedSnapshot { name: "mine".to_owned(), snapshot: Arc::new(Snapshot::default()) };
 /// let answer = ask(&[mine], &["top", "mine"]).unwrap();
 /// assert_eq!(answer.status, 0);
 /// ```
-pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
+pub fn ask(snapshots: &[NamedSnapshot], words: &[&str]) -> Result<Answer, Refusal> {
     answered(program::program, snapshots.to_vec(), words, Some(OF_TEXT))
 }
 
@@ -119,9 +119,9 @@ pub fn ask(snapshots: &[Named], words: &[&str]) -> Result<Answer, Refusal> {
 ///
 /// # Errors
 /// The file cannot be read, or is not a snapshot.
-pub fn load(path: &Path) -> Result<Named, Refusal> {
+pub fn load(path: &Path) -> Result<NamedSnapshot, Refusal> {
     let opened = Opener::Files.open(path).map_err(|failure| failure.of_file(&input::name(path)))?;
-    Ok(Named { name: opened.name, snapshot: opened.snapshot })
+    Ok(NamedSnapshot { name: opened.name, snapshot: opened.snapshot })
 }
 
 /// Returns the view of files, none of which is read yet: the answers of `memreel view` without its server.

@@ -8,7 +8,7 @@ use crate::{
     dispatch::parsed,
     exit::Exit,
     failure::Failure,
-    input::{Named, Opener},
+    input::{NamedSnapshot, Opener},
     row::{Maker, Program},
     text::Page,
 };
@@ -44,7 +44,7 @@ impl From<Failure> for Refusal {
 /// in place of files. The lines of the text have `width` columns; `None` if its reader wraps them.
 pub(crate) fn answered(
     make: Maker,
-    snapshots: Vec<Named>,
+    snapshots: Vec<NamedSnapshot>,
     words: &[&str],
     width: Option<usize>,
 ) -> Result<Answer, Refusal> {

@@ -14,7 +14,7 @@ use memreel::{
     recorder::{Context, Recording},
     snapshot::Block,
     validate::{Severity, validate},
-    whatif::{self, Answer, Replay, Requests, Sweep, grid},
+    whatif::{self, Replay, ReplayAnswer, Requests, Sweep, grid},
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn replayed(recorded: &Snapshot, requests: &Requests, conf: &str) -> Snapshot {
 }
 
 /// The answer of a replay without a limit.
-fn ask(requests: &Requests, conf: &str) -> Answer {
+fn ask(requests: &Requests, conf: &str) -> ReplayAnswer {
     Replay::new(requests).conf(conf).run().unwrap()
 }
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    asked::Asked,
     deputy::TEMPORARY,
+    end_requests::EndRequests,
     folder::Folder,
     gdb,
     interpreter::Interpreter,
@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
         program: &Program,
         ring: u32,
         wait: Duration,
-        asked: &Asked,
+        asked: &EndRequests,
     ) -> Result<Talk<'a>, Failure> {
         let folder =
             Folder::create(self.target, ring, program).map_err(|error| self.without_folder(&error))?;

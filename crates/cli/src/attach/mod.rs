@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod asked;
+mod end_requests;
 mod deputy;
 mod elf;
 mod entry;
@@ -33,7 +33,7 @@ use crate::{
 };
 
 use answer::Answer;
-use asked::{Asked, Output};
+use end_requests::{EndRequests, Output};
 use entry::Entry;
 use interpreter::Interpreter;
 use target::Target;
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Resul
     rights::check(&target)?;
     let (output, mut answer) = (Output::of(path)?, None);
     let is_written = output.fill(|file| {
-        let asked = Asked::new()?;
+        let asked = EndRequests::new()?;
         let mut talk =
             Entry::of(&target, &interpreter)?.enter(program, options.ring, options.wait, &asked)?;
         let begun = talk.begun(&asked)?;

@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    asked::Asked,
+    end_requests::EndRequests,
     target::{Target, refused},
 };
 use crate::{
@@ -86,7 +86,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Waits until the history is on.
-    pub(super) fn begun(&mut self, asked: &Asked) -> Result<Begun, Failure> {
+    pub(super) fn begun(&mut self, asked: &EndRequests) -> Result<Begun, Failure> {
         let name = self.target.name();
         let begun: Begun = self.line(|| match asked.times() {
             0 => Ok(()),
@@ -102,7 +102,7 @@ impl<'a> Talk<'a> {
     pub(super) fn ended(
         &mut self,
         time: Option<Duration>,
-        asked: &Asked,
+        asked: &EndRequests,
     ) -> Result<(Ended, Duration), Failure> {
         let begun = Instant::now();
         let (mut order, name) = (Some(self.stream.get_ref().try_clone()?), self.target.name());
@@ -120,7 +120,12 @@ impl<'a> Talk<'a> {
     }
 
     /// Receives the snapshot, of at most `max_bytes`.
-    pub(super) fn snapshot(&mut self, file: &mut File, max_bytes: u64, asked: &Asked) -> Result<(), Failure> {
+    pub(super) fn snapshot(
+        &mut self,
+        file: &mut File,
+        max_bytes: u64,
+        asked: &EndRequests,
+    ) -> Result<(), Failure> {
         let (mut buffer, asked_before, name) = (vec![0; 1 << 16], asked.times(), self.target.name());
         let mut left = max_bytes.saturating_add(WHOLE.len() as u64);
         loop {

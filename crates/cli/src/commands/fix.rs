@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
     input::{Opener, each_path, name},
     options::output::Output,
-    text::{Bytes, Page, Shown, clean, print_text},
+    text::{Bytes, Page, ShownPath, clean, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,7 @@ fn print(report: &Report, file: &str, json: bool, out: &mut Page) -> io::Result<
     match &report.written {
         Some(written) => {
             let sizes = sizes(written, path);
-            print_text(format!("{file}: written to {}{sizes}", Shown(written)), out)
+            print_text(format!("{file}: written to {}{sizes}", ShownPath(written)), out)
         }
         None if report.bytes.is_empty() && report.changes.is_empty() => {
             print_text(format!("{file}: nothing to repair"), out)

@@ -14,7 +14,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     row::Program,
-    text::{Page, Shown},
+    text::{Page, ShownPath},
 };
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     if let Some(folder) = &options.to {
         write(&program.line, folder).map_err(|error| {
-            let what = format!("cannot write into {}: {error}", Shown(&folder));
+            let what = format!("cannot write into {}: {error}", ShownPath(&folder));
             Failure::Message(Exit::Unreadable, what)
         })?;
     } else {

@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     input::{Opener, lazy::Source, name},
     options::output::Output,
-    text::{Page, Shown, clean, count, print_text},
+    text::{Page, ShownPath, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -120,7 +120,7 @@ fn print(
     let (files, events) = (count(names.len(), "file"), count(whole.n_events(), "event"));
     let word = if devices.len() == 1 { "device" } else { "devices" };
     let written = match written {
-        Some(path) => format!(", written to {}", Shown(&path)),
+        Some(path) => format!(", written to {}", ShownPath(&path)),
         None => "; nothing is written without -o".to_owned(),
     };
     print_text(format!("{files}, {events}, {word} {}{written}", devices.join(", ")), out)?;

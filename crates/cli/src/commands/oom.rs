@@ -24,7 +24,7 @@ use crate::{
         causes::print_causes,
         logged::{self, answer_logs},
     },
-    input::{Opener, each::Asked, each_device, log_file, name, own_memory::is_host},
+    input::{Opener, each::DeviceOfFile, each_device, log_file, name, own_memory::is_host},
     options::{Devices, Input, Listing},
     text::{
         Bytes, Page, Sites, count,
@@ -164,7 +164,7 @@ fn why_none(history: &DeviceHistory<'_>) -> &'static str {
 
 /// Returns commands that answer what comes next: what grew, or who requested what is in use; more settings, if unusable
 /// free memory is more than a minor cause; and what the other devices of the file have.
-fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>, page: &Page) -> Vec<String> {
+fn advice(explanation: &Explanation<'_, '_>, asked: &DeviceOfFile<'_>, page: &Page) -> Vec<String> {
     let opened = asked.opened;
     if opened.name == name(Path::new("-")) {
         return Vec::new();
@@ -193,7 +193,12 @@ fn advice(explanation: &Explanation<'_, '_>, asked: &Asked<'_>, page: &Page) -> 
     advice
 }
 
-fn print(options: &Options, asked: &Asked<'_>, failed: &Failed<'_>, out: &mut Page) -> Result<(), Failure> {
+fn print(
+    options: &Options,
+    asked: &DeviceOfFile<'_>,
+    failed: &Failed<'_>,
+    out: &mut Page,
+) -> Result<(), Failure> {
     let Failed { explanation, message, n, .. } = failed;
     let (history, report) = (asked.history(), explanation.report());
     let sites = Sites::new(history, options.listing.calls());

@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     input::{Opener, each_path, torch_dump::merged, unreadable},
     options::output::needs_folder,
-    text::{Page, Shown, Waiting, print_text},
+    text::{Page, ShownPath, Waiting, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result
 }
 
 fn recover(file: &Path, options: &Options, out: &mut Page) -> Result<Recovered, Failure> {
-    let waiting = Waiting::new(format!("reading {}", Shown(&file)));
+    let waiting = Waiting::new(format!("reading {}", ShownPath(&file)));
     let tape = Recovered::read(file).map_err(unreadable)?;
     let path = output_path(file, &options.output);
     if let (Ok(from), Ok(to)) = (fs::canonicalize(file), fs::canonicalize(&path))
@@ -130,7 +130,7 @@ fn print(
     torch: Option<&str>,
     out: &mut Page,
 ) -> io::Result<()> {
-    let (file, path) = (Shown(&file), Shown(&path));
+    let (file, path) = (ShownPath(&file), ShownPath(&path));
     if json {
         let mut line = json!({
             "file": file.to_string(),

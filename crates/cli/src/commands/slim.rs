@@ -21,7 +21,7 @@ use crate::{
         instant::{self, Instant},
         output::Output,
     },
-    text::{Page, Shown, bytes, clean, count, print_text},
+    text::{Page, ShownPath, bytes, clean, count, print_text},
 };
 
 #[derive(Debug, clap::Args)]
@@ -169,7 +169,7 @@ fn slim_file(
         return Ok(Exit::Fine);
     }
     let written = match written {
-        Some(path) => format!(", written to {}", Shown(&path)),
+        Some(path) => format!(", written to {}", ShownPath(&path)),
         None => "; nothing is written without -o".to_owned(),
     };
     let (n_events, n_frames) = (count(events[0], "event"), count(frames[0], "frame"));

@@ -13,7 +13,7 @@ use crate::{
         logged::answer_logs,
         summary::{NextSteps, Summary},
     },
-    input::{Opened, Opener, each::Asked, each_file},
+    input::{Opened, Opener, each::DeviceOfFile, each_file},
     options::Input,
     text::{
         Bytes, Page, clean, count,
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
         let histories = Histories::new(&opened.snapshot);
         let (mut next, said) = (NextSteps::default(), Absence::of_file(&opened.snapshot));
         for device in devices {
-            let asked = Asked::new(opened, &histories, device, n_devices > 1);
+            let asked = DeviceOfFile::new(opened, &histories, device, n_devices > 1);
             let summary = Summary::new(asked.history());
             next.add(&summary);
             if input.json {

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     input::{Opener, each_device},
     options::{Input, moment, output, replaces_no_snapshot},
-    text::{Bytes, Page, Shown, count, labels, plot, print_text, print_warnings, print_wrapped},
+    text::{Bytes, Page, ShownPath, count, labels, plot, print_text, print_warnings, print_wrapped},
 };
 
 #[derive(Debug, clap::Args)]
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
             draw(&path, history, axis, &title)?;
             // With several pictures, the reader needs to know which is which.
             if asked.is_one_of_several {
-                writeln!(out, "{title}: written to {}", Shown(&path))?;
+                writeln!(out, "{title}: written to {}", ShownPath(&path))?;
             }
         } else if options.input.json {
             let question = TimelineQuestion { axis, n_points: options.width.unwrap_or(COLUMNS) };

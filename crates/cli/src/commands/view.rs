@@ -15,14 +15,14 @@ use crate::serve::live::{self, page::LivePage};
 use crate::{
     exit::Exit,
     failure::Failure,
-    input::files::{Named, named},
+    input::files::{NamedFiles, named},
     row::Program,
     serve::{
         address_file::{AddressFile, ssh_line},
         browser::opened,
         view::{Serving, refused, save, serve},
     },
-    text::{Bytes, Page, Shown},
+    text::{Bytes, Page, ShownPath},
 };
 
 #[derive(Debug, clap::Args)]
@@ -95,19 +95,19 @@ pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Resul
     if options.live {
         return follow(options, program, out);
     }
-    let Named { files, broken } = named(&options.files, &program.opener)?;
+    let NamedFiles { files, broken } = named(&options.files, &program.opener)?;
     if let Some((path, why)) = broken.first() {
         return Err(Failure::Message(Exit::Unreadable, why.clone()).of_file(&path.display().to_string()));
     }
     for path in files.iter().filter(|path| path.as_os_str() != "-") {
         path.metadata().map_err(|error| {
-            Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", Shown(&path)))
+            Failure::Message(Exit::Unreadable, format!("{}: cannot be read: {error}", ShownPath(&path)))
         })?;
     }
     if let Some(path) = &options.html {
         let exit = save(&files, path, "timeline", program.make)?;
         let bytes = path.metadata().map_or(0, |written| written.len());
-        writeln!(out, "wrote {} ({}); open it in a browser", Shown(&path), Bytes(bytes))?;
+        writeln!(out, "wrote {} ({}); open it in a browser", ShownPath(&path), Bytes(bytes))?;
         return Ok(exit);
     }
     let serving = Serving { paths: files, port: options.port, idle: options.idle, make: program.make };

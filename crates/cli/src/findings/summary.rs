@@ -22,7 +22,7 @@ use crate::{
         growth::claims,
         summary_part::{Parts, Place, SummaryPart, Topic},
     },
-    input::each::Asked,
+    input::each::DeviceOfFile,
     options::moment::{self, of_the_last},
     text::{
         Bytes, List, Page, Sites, WithList, WithRest, count, labels, percent,
@@ -98,7 +98,7 @@ impl<'a> Summary<'a> {
         self.earlier.as_ref().map_or(self.history, |(_, stacks)| stacks)
     }
 
-    pub(crate) fn print_json(&self, asked: &Asked<'_>, out: &mut Page) -> io::Result<()> {
+    pub(crate) fn print_json(&self, asked: &DeviceOfFile<'_>, out: &mut Page) -> io::Result<()> {
         let sites = Sites::new(self.history, N_SITES);
         let oom = self.failure.as_ref().map(|failure| {
             let (report, cause) = (failure.report(), &failure.causes()[0]);

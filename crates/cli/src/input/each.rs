@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::{
     Opened, Opener,
-    files::{Named, named},
+    files::{NamedFiles, named},
     log_file, name,
 };
 use crate::{
@@ -38,11 +38,11 @@ pub(crate) fn each_file(
 }
 
 fn each_named(
-    named: Named,
+    named: NamedFiles,
     opener: &Opener,
     mut answer: impl FnMut(&Opened) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let Named { files: found, broken } = named;
+    let NamedFiles { files: found, broken } = named;
     let mut worst = Exit::Fine;
     for (path, why) in broken {
         let failure = Failure::Message(Exit::Unreadable, why).of_file(&name(&path));
@@ -72,7 +72,7 @@ pub(crate) fn each_path(
 }
 
 /// One device of one file.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DeviceOfFile<'a> {
     pub(crate) opened: &'a Opened,
     pub(crate) device: DeviceId,
     /// Whether there are other answers: of other files, or of other devices of the file.
@@ -89,14 +89,14 @@ struct Answer<'a, T> {
     warnings: Vec<String>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> DeviceOfFile<'a> {
     pub(crate) fn new(
         opened: &'a Opened,
         histories: &'a Histories<'a>,
         device: DeviceId,
         is_one_of_several: bool,
-    ) -> Asked<'a> {
-        Asked { opened, device, is_one_of_several, histories, subject: OnceCell::new() }
+    ) -> DeviceOfFile<'a> {
+        DeviceOfFile { opened, device, is_one_of_several, histories, subject: OnceCell::new() }
     }
 
     /// Returns what questions are asked about. Its history is read when it is first needed.
@@ -125,18 +125,18 @@ pub(crate) fn each_device(
     input: &Input,
     opener: &Opener,
     out: &mut Page,
-    answer: impl FnMut(&Asked<'_>, &mut Page) -> Result<Exit, Failure>,
+    answer: impl FnMut(&DeviceOfFile<'_>, &mut Page) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     each_device_of(named(&input.files, opener)?, input, opener, out, answer)
 }
 
 /// Like [`each_device`], for files that were already found: their names are no longer patterns or folders.
 pub(crate) fn each_device_of(
-    named: Named,
+    named: NamedFiles,
     input: &Input,
     opener: &Opener,
     out: &mut Page,
-    mut answer: impl FnMut(&Asked<'_>, &mut Page) -> Result<Exit, Failure>,
+    mut answer: impl FnMut(&DeviceOfFile<'_>, &mut Page) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let has_several = named.files.len() + named.broken.len() > 1;
     let mut n_answers = 0;
@@ -154,7 +154,8 @@ pub(crate) fn each_device_of(
                 writeln!(out, "{gap}{bold}{}{device}{bold:#}", clean(&opened.name))?;
             }
             n_answers += 1;
-            worst = worst.max(answer(&Asked::new(opened, &histories, *device, is_one_of_several), out)?);
+            worst =
+                worst.max(answer(&DeviceOfFile::new(opened, &histories, *device, is_one_of_several), out)?);
         }
         Ok(worst)
     })

@@ -15,7 +15,7 @@ const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "tape"];
 
 /// The files that the arguments name.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedFiles {
     pub(crate) files: Vec<PathBuf>,
     /// The folders and patterns without a file, each with the reason.
     pub(crate) broken: Vec<(PathBuf, String)>,
@@ -23,8 +23,8 @@ pub(crate) struct Named {
 
 /// Returns the files that paths, folders and patterns name. Names of a question's in-memory snapshots are kept as they
 /// are.
-pub(crate) fn named(paths: &[PathBuf], opener: &Opener) -> Result<Named, Failure> {
-    let mut named = Named::default();
+pub(crate) fn named(paths: &[PathBuf], opener: &Opener) -> Result<NamedFiles, Failure> {
+    let mut named = NamedFiles::default();
     for path in paths {
         let found = if opener.snapshot(path).is_some() {
             Ok(vec![path.clone()])
@@ -45,12 +45,12 @@ pub(crate) fn named(paths: &[PathBuf], opener: &Opener) -> Result<Named, Failure
     Ok(named)
 }
 
-impl Named {
+impl NamedFiles {
     /// Keeps each file once.
     ///
     /// # Errors
     /// Standard input is named several times.
-    pub(crate) fn once(mut self) -> Result<Named, Failure> {
+    pub(crate) fn once(mut self) -> Result<NamedFiles, Failure> {
         if self.files.iter().filter(|file| is_stdin(file)).count() > 1 {
             return Err(Failure::usage("standard input holds only one snapshot; give `-` only once"));
         }
@@ -106,7 +106,7 @@ mod tests {
         }
         fs::create_dir(folder.path().join("f.pickle")).unwrap();
         let names = |paths: &[PathBuf]| -> Vec<String> {
-            let named = named(paths, &Opener::Files).and_then(Named::once).unwrap();
+            let named = named(paths, &Opener::Files).and_then(NamedFiles::once).unwrap();
             assert!(named.broken.is_empty(), "{named:?}");
             named.files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };

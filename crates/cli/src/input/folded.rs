@@ -23,7 +23,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::{Input, output, replaces_no_snapshot},
-    text::{Page, Shown},
+    text::{Page, ShownPath},
 };
 
 /// Whether blocks are shown as folded stacks, as a flame graph, or neither.
@@ -105,7 +105,7 @@ fn too_much(path: &Path) -> Failure {
     let what = format!(
         "{}: not drawn: the stacks have more than 16 MiB of text; use --folded, or first shorten the stacks \
          with `memreel slim --depth`",
-        Shown(&path)
+        ShownPath(&path)
     );
     Failure::Message(Exit::Unreadable, what)
 }

@@ -18,5 +18,5 @@ pub(crate) use opened::{
     Opened, heap, is_baseline, is_json, is_stdin, list, name, parse, read_profile, read_unmappable,
     recovered, unknown, unreadable,
 };
-pub use opener::Named;
+pub use opener::NamedSnapshot;
 pub(crate) use opener::Opener;

@@ -28,7 +28,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     options::Devices,
-    text::{Shown, clean},
+    text::{ShownPath, clean},
 };
 
 /// A snapshot, with its name in messages.
@@ -219,7 +219,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Recovered>, Failure> {
     }
     let tape = Recovered::read(path).map_err(unreadable)?;
     for problem in tape.problems() {
-        eprintln!("memreel: {}: {problem}", Shown(path));
+        eprintln!("memreel: {}: {problem}", ShownPath(path));
     }
     Ok(Some(tape))
 }

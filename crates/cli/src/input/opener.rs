@@ -14,7 +14,7 @@ use crate::{
 
 /// A snapshot in memory, and the name that the words of a question have for it.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedSnapshot {
     /// The name in the answer, such as the path of its file.
     pub name: String,
     /// The snapshot.
@@ -27,7 +27,7 @@ pub(crate) enum Opener {
     /// Every name is a file's.
     Files,
     /// A question: these names are its snapshots, and all others are files.
-    Question(Vec<Named>),
+    Question(Vec<NamedSnapshot>),
 }
 
 impl Opener {

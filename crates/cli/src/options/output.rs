@@ -11,7 +11,7 @@ use std::{
 use memreel::Recovered;
 use memreel_snapshot::{model::SnapshotSource, pickle, place::open_plain};
 
-use crate::{failure::Failure, text::Shown};
+use crate::{failure::Failure, text::ShownPath};
 
 /// The first byte of a pickle of protocol 2 or later, which every snapshot has.
 const PICKLE: u8 = 0x80;
@@ -35,7 +35,7 @@ pub(crate) fn replaces_no_snapshot<'a>(
     {
         return Ok(());
     }
-    let path = Shown(&path);
+    let path = ShownPath(&path);
     Err(Failure::usage(format!("{path} is a snapshot and would be overwritten; give another file")))
 }
 

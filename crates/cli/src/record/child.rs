@@ -29,7 +29,7 @@ use signal_hook::{
 };
 
 use super::{environment::Variable, say::say};
-use crate::{run::preloadable::in_path, text::Shown};
+use crate::{run::preloadable::in_path, text::ShownPath};
 
 /// A signal that comes within this time after the program's end was meant for the program: the terminal, or the sender
 /// of a group's signal, sent it to both.
@@ -68,7 +68,7 @@ pub(super) fn start(
         None => Err(error),
     });
     let child = started.map_err(|error| {
-        say(&format!("{}: {error}", Shown(&program[0])));
+        say(&format!("{}: {error}", ShownPath(&program[0])));
         if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
     })?;
     let child = Child { child, ended: Arc::default() };

@@ -11,7 +11,7 @@ use std::{
 use memreel_snapshot::place::Folder;
 
 use super::recorded::Recorded;
-use crate::text::{Bytes, Shown};
+use crate::text::{Bytes, ShownPath};
 
 /// A helper's peak is below this.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -57,7 +57,7 @@ pub(super) fn fold(
     }
     let folder = folder.strip_prefix(".").unwrap_or(&folder);
     let least = Bytes(LEAST_BYTES);
-    Some(format!("{n_moved} helpers, each with a peak below {least}: {}", Shown(&folder.join(""))))
+    Some(format!("{n_moved} helpers, each with a peak below {least}: {}", ShownPath(&folder.join(""))))
 }
 
 /// Returns the parent folder of a path: empty for the current one.

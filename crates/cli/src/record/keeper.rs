@@ -18,7 +18,7 @@ use super::{
     backlog::Backlog,
     onlookers::Onlookers,
     options::Options,
-    room::Room,
+    space_thread::SpaceThread,
     tapes::{Tapes, lock},
 };
 use crate::run::tape_file::{TapeFile, tapes_in};
@@ -31,7 +31,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Keeper {
     tapes: Arc<Mutex<Tapes>>,
     backlog: Arc<Backlog>,
-    room: Arc<Room>,
+    room: Arc<SpaceThread>,
     onlookers: Option<Onlookers>,
     /// Closed to end the thread.
     end: Option<Sender<()>>,
@@ -47,7 +47,7 @@ impl Keeper {
         let of_folder = backlog.clone();
         let (folder, (end, is_over)) = (folder.to_owned(), mpsc::channel());
         let tapes = Arc::new(Mutex::new(Tapes::new()));
-        let (of_thread, room) = (tapes.clone(), Arc::new(Room::start()));
+        let (of_thread, room) = (tapes.clone(), Arc::new(SpaceThread::start()));
         let of_tapes = room.clone();
         let work = move || {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -96,7 +96,7 @@ impl Drop for Keeper {
 }
 
 /// Folds what is due in each tape that was found, including new ones.
-fn keep(tapes: &mut Tapes, found: &[TapeFile], room: &Room) {
+fn keep(tapes: &mut Tapes, found: &[TapeFile], room: &SpaceThread) {
     // They are in order.
     let is_there = |tape: &TapeFile| found.binary_search(tape).is_ok();
     tapes.retain(|tape, _| is_there(tape));

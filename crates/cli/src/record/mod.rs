@@ -16,7 +16,7 @@ mod onlookers;
 mod options;
 mod places;
 mod recorded;
-mod room;
+mod space_thread;
 mod run;
 mod say;
 mod processes;

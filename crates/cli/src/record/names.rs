@@ -12,7 +12,7 @@ use std::{
 use memreel::{integrate, trigger};
 use memreel_snapshot::pickle;
 
-use crate::{failure::Failure, input::run_file::ENDING, run::tape_file::TapeFile, text::Shown};
+use crate::{failure::Failure, input::run_file::ENDING, run::tape_file::TapeFile, text::ShownPath};
 
 /// Returns the name of a program in messages and files.
 pub(super) fn short_name(program: &OsStr) -> String {
@@ -72,7 +72,7 @@ impl Names {
             return Ok(Names { folder: PathBuf::from("."), own: None, stem, program });
         };
         let name = output.file_name().filter(|_| !output.is_dir()).ok_or_else(|| {
-            Failure::usage(format!("-o needs a file name, but {} is a folder", Shown(&output)))
+            Failure::usage(format!("-o needs a file name, but {} is a folder", ShownPath(&output)))
         })?;
         // A name that is not UTF-8 has no placeholders.
         let name = name.to_str().map_or_else(|| escaped(&name.to_string_lossy()), str::to_owned);
@@ -111,7 +111,7 @@ impl Names {
         Some(format!(
             "this is rank {rank}{of}, so the snapshot is {}; use {{rank}} in -o to choose where the rank \
              goes",
-            Shown(&self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name))
+            ShownPath(&self.folder.strip_prefix(".").unwrap_or(&self.folder).join(name))
         ))
     }
 
@@ -200,7 +200,7 @@ impl Names {
             _ => Err(Failure::usage(format!(
                 "dumps cannot be written next to {}: the path has a comma or is not UTF-8; choose another \
                  with -o",
-                Shown(&path)
+                ShownPath(&path)
             ))),
         }
     }

@@ -32,7 +32,7 @@ use crate::{
         torch_dump::{self, TorchDump},
     },
     run::tape_file::{TapeFile, tapes_in},
-    text::{Bytes, Page, Shown, Waiting, count, shell_word},
+    text::{Bytes, Page, ShownPath, Waiting, count, shell_word},
 };
 
 /// The snapshots with this number of events are on the disk before their tapes are removed. Of short processes there are
@@ -133,7 +133,7 @@ impl Processes {
         let mut tapes = match tapes_in(&self.folder) {
             Ok(tapes) => tapes,
             Err(error) => {
-                let folder = Shown(&self.folder);
+                let folder = ShownPath(&self.folder);
                 let what = match error.kind() {
                     io::ErrorKind::NotFound => format!(
                         "{folder} was removed while the program ran, with all recordings; use --tapes FOLDER \
@@ -210,7 +210,7 @@ impl Processes {
                 self.saved.push(recorded);
             }
             Err(failure) => {
-                let kept = format!("process {}, whose tape is {}", tape.process, Shown(&tape.path));
+                let kept = format!("process {}, whose tape is {}", tape.process, ShownPath(&tape.path));
                 self.failures.push(failure.of_file(&kept).to_string());
                 self.kept.insert(tape.path);
             }
@@ -483,7 +483,7 @@ fn n_dropped(snapshot: &Snapshot, n_events: usize) -> u64 {
 
 fn print(options: &Options, process: &Recorded, out: &mut Page) -> io::Result<()> {
     let Recorded { tape, path, n_events, n_dropped, peak, problems, is_running, .. } = process;
-    let (is_kept, tape_path) = (options.keep_tape || *is_running, Shown(&tape.path));
+    let (is_kept, tape_path) = (options.keep_tape || *is_running, ShownPath(&tape.path));
     if options.json {
         let line = json!({
             "process": tape.process, "rank": tape.rank,

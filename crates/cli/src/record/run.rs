@@ -19,7 +19,7 @@ use super::{
 use crate::{
     input::run_file::RunFile,
     options::output::replace,
-    text::{Page, Shown},
+    text::{Page, ShownPath},
 };
 
 /// The most lines about what was not recorded.
@@ -84,7 +84,7 @@ pub(super) fn print(
     }
     if groups.len() > MOST_LINES && !is_json {
         let n: u64 = groups[MOST_LINES..].iter().map(|group| group.n_processes).sum();
-        writeln!(out, "memreel: {n} more ran unrecorded, listed in {}", Shown(&shown))?;
+        writeln!(out, "memreel: {n} more ran unrecorded, listed in {}", ShownPath(&shown))?;
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ pub(super) fn write(run: &RunFile, path: &Path, is_json: bool, out: &mut Page) -
             writeln!(
                 out,
                 "memreel: {} lists all files of this run; pass it to `memreel gate` to check the whole run",
-                Shown(&shown)
+                ShownPath(&shown)
             )
         }
         Ok(()) => Ok(()),

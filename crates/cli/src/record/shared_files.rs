@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::text::{Bytes, Shown, clean, count, owner_table::LEAST_ADVICE_BYTES};
+use crate::text::{Bytes, ShownPath, clean, count, owner_table::LEAST_ADVICE_BYTES};
 
 /// Where `shm_open` creates its files.
 const FOLDER: &str = "/dev/shm";
@@ -76,7 +76,7 @@ fn line(folder: &Path, left: &[Left]) -> String {
     format!(
         "{} has {} in {} created during the run that no process has open, and keeps them until they are \
          removed: {}",
-        Shown(&folder),
+        ShownPath(&folder),
         Bytes(sum(left)),
         count(left.len(), "file"),
         names.join(", ")

@@ -16,7 +16,7 @@ use super::{
     watched::Watched,
     work::Work,
 };
-use crate::{exit::Exit, failure::Failure, input::unreadable, text::Shown};
+use crate::{exit::Exit, failure::Failure, input::unreadable, text::ShownPath};
 
 /// The minimum pause, as a multiple of the time that the work took, which takes at most a twentieth of a processor.
 const PAUSE_BY_WORK: u32 = 20;
@@ -104,7 +104,7 @@ impl All {
                 Err(error) => {
                     let named = self.sources.contains(&Source::Tape(tape.clone()));
                     let Failure::Message(_, what) = unreadable(error) else { continue };
-                    let what = format!("{}: {what}", Shown(&tape));
+                    let what = format!("{}: {what}", ShownPath(&tape));
                     if is_first && named {
                         return Err(Failure::Message(Exit::Unreadable, what));
                     }

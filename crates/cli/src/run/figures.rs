@@ -102,7 +102,7 @@ pub(crate) struct Oom {
 }
 
 /// What a process's devices hold, by owner and by site.
-pub(crate) struct Held(pub(crate) Vec<HeldOfDevice>);
+pub(crate) struct HeldByProcess(pub(crate) Vec<HeldOfDevice>);
 
 /// What one device holds.
 #[derive(Clone, Default)]
@@ -114,7 +114,7 @@ pub(crate) struct HeldOfDevice {
     pub(crate) grown_since_begin: Vec<SiteBytes>,
 }
 
-impl Held {
+impl HeldByProcess {
     /// Returns what a process holds now, compared with what it held `before`: a minute ago, and at the start.
     pub(crate) fn of(
         follower: &Follower,
@@ -122,7 +122,7 @@ impl Held {
         before: Option<[LiveSums; 2]>,
         devices: &[FollowedDevice],
         detail: Detail,
-    ) -> Held {
+    ) -> HeldByProcess {
         let now = follower.snapshot_of(now);
         let before = before.map(|before| before.each_ref().map(|sums| follower.snapshot_of(sums)));
         let n = detail.n_sites;
@@ -155,7 +155,7 @@ impl Held {
                 grown_since_begin,
             }
         };
-        Held(devices.iter().map(|device| of_device(device.device)).collect())
+        HeldByProcess(devices.iter().map(|device| of_device(device.device)).collect())
     }
 
     pub(crate) fn take(&mut self, device: DeviceId) -> HeldOfDevice {

@@ -13,7 +13,7 @@ use std::{
 use memreel::Recovered;
 
 use super::{process_root::ProcessRoot, tape_file::tapes_in};
-use crate::{exit::Exit, failure::Failure, text::Shown};
+use crate::{exit::Exit, failure::Failure, text::ShownPath};
 
 /// What a word on the command line names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ impl Source {
                 Ok(tapes) => Ok(tapes.into_iter().map(|tape| tape.path).collect()),
                 // The folder goes with its run.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-                Err(error) => Err(unreadable(format!("{}: cannot be read: {error}", Shown(&folder)))),
+                Err(error) => Err(unreadable(format!("{}: cannot be read: {error}", ShownPath(&folder)))),
             },
             Source::Process(process) => tapes_of(*process).map_err(|error| refused(*process, &error)),
         }

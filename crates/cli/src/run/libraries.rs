@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{exit::Exit, failure::Failure, text::Shown};
+use crate::{exit::Exit, failure::Failure, text::ShownPath};
 
 const PRELOAD: &str = "libmemreel_preload.so";
 const HEAP: &str = "libmemreel_heap.so";
@@ -88,7 +88,7 @@ fn in_places(library: &str, places: &[PathBuf]) -> Result<PathBuf, Failure> {
     })?;
     // The loader separates paths by either, and has no way to quote them.
     if found.to_string_lossy().contains([' ', ':']) {
-        let found = Shown(&found);
+        let found = ShownPath(&found);
         return Err(Failure::Message(
             Exit::Unreadable,
             format!(

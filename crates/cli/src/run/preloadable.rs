@@ -21,7 +21,7 @@ use object::{
     },
 };
 
-use crate::text::Shown;
+use crate::text::ShownPath;
 
 /// The machine for which the libraries are that this program has.
 const MACHINE: Machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
@@ -99,7 +99,7 @@ fn of_owner(path: &Path) -> Option<String> {
         format!(
             "{} runs with its own privileges (setuid, setgid or capabilities), so no library can be \
              preloaded",
-            Shown(&path)
+            ShownPath(&path)
         )
     })
 }
@@ -109,7 +109,7 @@ fn of_binary(path: &Path) -> Option<Unrecorded> {
     // What is looked at is read: a program may be of any size.
     let file = ReadCache::new(open_plain(path).ok()?);
     let file = &file;
-    let named = Shown(&path);
+    let named = ShownPath(&path);
     let Ok(header) = FileHeader64::<Endianness>::parse(file) else {
         let is_program = start_of(path)?.starts_with(b"\x7fELF");
         return is_program

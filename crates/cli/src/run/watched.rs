@@ -13,7 +13,7 @@ use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory};
 
 use super::{
     detail::Detail,
-    figures::{Figures, Held, Oom, Totals, saturated},
+    figures::{Figures, HeldByProcess, Oom, Totals, saturated},
     found::Readable,
     tape_file::TapeFile,
 };
@@ -172,7 +172,7 @@ impl Watched {
         }
         let now = self.follower.sums();
         let before = self.detail.explains.then(|| self.before_growth(&now));
-        let mut held = Held::of(&self.follower, &now, before, &devices, self.detail);
+        let mut held = HeldByProcess::of(&self.follower, &now, before, &devices, self.detail);
         let minute = self.recent.front().map_or(&now, |(_, sums)| sums);
         let mut problems = self.follower.problems();
         problems.extend(self.lost.clone());

@@ -6,7 +6,7 @@ use std::{env, io::Write};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::text::Shown;
+use crate::text::ShownPath;
 
 /// A file with the address of a page, for when others may read what is printed. It is removed with this value.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl AddressFile {
         });
         match file {
             Ok(file) => {
-                let path = Shown(file.path()).to_string();
+                let path = ShownPath(file.path()).to_string();
                 self.0 = Some(file);
                 format!("the address is in {path}, which only you can read; --print-address prints it")
             }

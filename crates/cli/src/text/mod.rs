@@ -36,7 +36,7 @@ pub(crate) use pieces::{
     used_and_pending,
 };
 pub(crate) use progress::{Progress, Waiting};
-pub(crate) use shown::Shown;
+pub(crate) use shown::ShownPath;
 pub(crate) use sites::Sites;
 pub(crate) use table::Table;
 pub(crate) use warnings::print_warnings;

@@ -8,7 +8,7 @@ use super::view::View;
 
 /// What a key requests of the program, outside the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asked {
+pub(super) enum KeyRequest {
     Nothing,
     /// The figures of the selected process are to be made again.
     Figures,
@@ -33,13 +33,13 @@ pub(super) const KEYS: [(&str, &str); 9] = [
 ];
 
 /// Changes the view as a key asks.
-pub(super) fn press(view: &mut View, key: KeyEvent) -> Asked {
+pub(super) fn press(view: &mut View, key: KeyEvent) -> KeyRequest {
     if key.kind == KeyEventKind::Release {
-        return Asked::Nothing;
+        return KeyRequest::Nothing;
     }
     let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        KeyCode::Char('c') if has_control => return Asked::Quit,
+        KeyCode::Char('c') if has_control => return KeyRequest::Quit,
         KeyCode::Char(c) if view.is_typing => view.filter.push(c),
         KeyCode::Backspace if view.is_typing => drop(view.filter.pop()),
         KeyCode::Enter if view.is_typing => view.is_typing = false,
@@ -48,9 +48,9 @@ pub(super) fn press(view: &mut View, key: KeyEvent) -> Asked {
             view.filter.clear();
             view.is_typing = false;
         }
-        KeyCode::Char('q') => return Asked::Quit,
-        KeyCode::Char('s') => return Asked::Snapshot,
-        KeyCode::Char('p') => return Asked::Page,
+        KeyCode::Char('q') => return KeyRequest::Quit,
+        KeyCode::Char('s') => return KeyRequest::Snapshot,
+        KeyCode::Char('p') => return KeyRequest::Page,
         KeyCode::Char('f' | ' ') => view.is_frozen = !view.is_frozen,
         KeyCode::Char('?' | 'h') => view.has_help = !view.has_help,
         KeyCode::Char('/') => view.is_typing = true,
@@ -60,15 +60,15 @@ pub(super) fn press(view: &mut View, key: KeyEvent) -> Asked {
         }
         KeyCode::Up | KeyCode::Char('k') => {
             view.select(-1);
-            return Asked::Figures;
+            return KeyRequest::Figures;
         }
         KeyCode::Down | KeyCode::Char('j') => {
             view.select(1);
-            return Asked::Figures;
+            return KeyRequest::Figures;
         }
         KeyCode::PageUp => view.scroll = view.scroll.saturating_sub(10),
         KeyCode::PageDown => view.scroll = view.scroll.saturating_add(10),
         _ => {}
     }
-    Asked::Nothing
+    KeyRequest::Nothing
 }

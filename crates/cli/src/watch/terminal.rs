@@ -16,7 +16,7 @@ use ratatui::{
 };
 
 use super::{
-    keys::{Asked, press},
+    keys::{KeyRequest, press},
     screen::draw,
     view::View,
 };
@@ -24,7 +24,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     run::{all::All, saved::write},
-    text::Shown,
+    text::ShownPath,
 };
 
 /// The minimum time between two readings.
@@ -70,12 +70,12 @@ fn show(mut all: All, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
         let Event::Key(key) = event::read()? else { continue };
         view.message.clear();
         match press(&mut view, key) {
-            Asked::Nothing => {}
-            Asked::Figures => {
+            KeyRequest::Nothing => {}
+            KeyRequest::Figures => {
                 view.figures = view.selected.as_ref().map(|tape| all.figures_of(tape)).unwrap_or_default();
             }
-            Asked::Snapshot => view.message = written(&view).map_or_else(|why| why, said),
-            Asked::Page => {
+            KeyRequest::Snapshot => view.message = written(&view).map_or_else(|why| why, said),
+            KeyRequest::Page => {
                 let opened = written(&view).and_then(|path| open(&path));
                 view.message = opened.map_or_else(
                     |why| why,
@@ -85,13 +85,13 @@ fn show(mut all: All, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
                     },
                 );
             }
-            Asked::Quit => return Ok(()),
+            KeyRequest::Quit => return Ok(()),
         }
     }
 }
 
 fn said(path: PathBuf) -> String {
-    format!("written to {}", Shown(&path))
+    format!("written to {}", ShownPath(&path))
 }
 
 /// Writes a snapshot of the selected process into the current folder.

@@ -13,14 +13,14 @@ use rustc_hash::FxHashMap;
 use super::{state::record, types::Status};
 
 /// A value behind a lock, created at the first use.
-pub(crate) struct Held<T>(OnceBox<Arc<Mutex<T>>>);
+pub(crate) struct HeldCell<T>(OnceBox<Arc<Mutex<T>>>);
 
 /// A map behind a lock.
-pub(crate) type HeldMap<K, V> = Held<FxHashMap<K, V>>;
+pub(crate) type HeldMap<K, V> = HeldCell<FxHashMap<K, V>>;
 
-impl<T: Default + Send + 'static> Held<T> {
-    pub(crate) const fn new() -> Held<T> {
-        Held(OnceBox::new())
+impl<T: Default + Send + 'static> HeldCell<T> {
+    pub(crate) const fn new() -> HeldCell<T> {
+        HeldCell(OnceBox::new())
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {

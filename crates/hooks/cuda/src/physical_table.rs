@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     gpu::Account,
-    held::Held,
+    held::HeldCell,
     physical::{Owner, Physical},
     state::State,
 };
@@ -96,7 +96,7 @@ impl Table {
 
 /// Returns the table. The driver is not asked while it is locked.
 pub(crate) fn table() -> MutexGuard<'static, Table> {
-    static TABLE: Held<Table> = Held::new();
+    static TABLE: HeldCell<Table> = HeldCell::new();
     TABLE.lock()
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    input::each::Asked,
+    input::each::DeviceOfFile,
     options::moment,
     text::{Bytes, Page, Sites, Table, bytes, clean, count, labels::stream, print_text, print_warnings},
 };
@@ -251,7 +251,7 @@ struct Owner<'a> {
 
 impl Question<'_> {
     /// Prints the answer as a line of `--json`.
-    pub(super) fn print_json(&self, asked: &Asked<'_>, out: &mut Page) -> io::Result<()> {
+    pub(super) fn print_json(&self, asked: &DeviceOfFile<'_>, out: &mut Page) -> io::Result<()> {
         let Question { history, range, moment, .. } = *self;
         let (found, sites, scopes) = (self.answer(), Sites::new(history, 0), history.scopes());
         let shown = &found.owners[self.n_left_out(&found)..];

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{finding::Finding, trial::loads};
-use crate::text::Shown;
+use crate::text::ShownPath;
 
 /// The library that recorded GPU calls go through.
 const DRIVER: &str = "libcuda.so.1";
@@ -51,7 +51,7 @@ fn of_devices(part: &'static str, devices: &[PathBuf]) -> Finding {
         File::open(device).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
     };
     if let Some(device) = devices.iter().find(is_closed) {
-        let why = format!("this user may not open {}", Shown(&device));
+        let why = format!("this user may not open {}", ShownPath(&device));
         return Finding::fails(part, why, "join the group that owns the device, often video or render");
     }
     let version = version().map_or_else(String::new, |version| format!(" of driver {version}"));

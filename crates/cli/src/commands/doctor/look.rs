@@ -16,7 +16,7 @@ use crate::{
         browser::{OPENER, has_display, is_remote},
         view::listener,
     },
-    text::Shown,
+    text::ShownPath,
 };
 
 /// Checks reading the resident memory of a recorded process, which `memreel record --heap` does from a second process.
@@ -69,7 +69,7 @@ pub(super) fn browser() -> Finding {
         return Finding::fails(PART, why, what_to_do);
     }
     match in_path(OsStr::new(OPENER)) {
-        Some(path) => Finding::works(PART, format!("{} opens the page", Shown(&path))),
+        Some(path) => Finding::works(PART, format!("{} opens the page", ShownPath(&path))),
         None => {
             let is_path = env::var_os("PATH").is_some();
             let why = if is_path { "is not in PATH" } else { "was not found, because PATH is not set" };

@@ -18,7 +18,7 @@ use crate::{
         libraries::Libraries,
         preloadable::{in_path, why_not},
     },
-    text::Shown,
+    text::ShownPath,
 };
 
 /// Checks the libraries that `memreel record` preloads.
@@ -32,7 +32,7 @@ pub(super) fn libraries() -> Finding {
         return Finding::unknown(PART, "it has no library", "").needed();
     };
     let library = Path::new(&library);
-    let shown = Shown(&library);
+    let shown = ShownPath(&library);
     match loads(library) {
         Ok(Ok(())) => Finding::works(PART, format!("the dynamic loader can preload {shown}")),
         Ok(Err(why)) => Finding::fails(
@@ -48,16 +48,16 @@ pub(super) fn libraries() -> Finding {
 /// A program of the user's.
 pub(super) fn program(program: &OsStr) -> Finding {
     const PART: &str = "this program";
-    let shown = Shown(&program);
+    let shown = ShownPath(&program);
     let Some(path) = in_path(program) else {
         return Finding::fails(PART, format!("there is no program {shown}"), "give its path").needed();
     };
     if fs::metadata(&path).is_ok_and(|found| found.permissions().mode() & 0o111 == 0) {
         let what_to_do = "make it executable, or record the program that runs it";
-        return Finding::fails(PART, format!("{} is not executable", Shown(&path)), what_to_do).needed();
+        return Finding::fails(PART, format!("{} is not executable", ShownPath(&path)), what_to_do).needed();
     }
     match why_not(program) {
-        None => Finding::works(PART, format!("{} can be recorded", Shown(&path))),
+        None => Finding::works(PART, format!("{} can be recorded", ShownPath(&path))),
         Some(unrecorded) => Finding::fails(
             PART,
             unrecorded.why,

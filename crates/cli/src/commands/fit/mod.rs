@@ -15,7 +15,7 @@ use memreel::{
 };
 
 use answer::Answer;
-use runs::{Named, Runs};
+use runs::{Runs, SizedFile};
 use text::Report;
 
 use crate::{
@@ -120,8 +120,8 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
             format!("a limit of {} is too small for a device; add a unit, such as 24GiB", Bytes(limit));
         return Err(Failure::usage(what));
     }
-    let named = options.size.chunks(2).map(|pair| Named::new(&pair[0], &pair[1]));
-    let named = named.chain(options.sized_files.iter().map(|text| Named::joined(text)));
+    let named = options.size.chunks(2).map(|pair| SizedFile::new(&pair[0], &pair[1]));
+    let named = named.chain(options.sized_files.iter().map(|text| SizedFile::joined(text)));
     let runs = Runs::open(named.collect::<Result<_, _>>()?, opener)?;
     let asked: Vec<Size> = options.at.iter().map(|text| runs.size(text)).collect::<Result<_, _>>()?;
     let device = runs.device(options.device)?;

@@ -30,24 +30,24 @@ struct Written {
 
 /// A file and its size.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct SizedFile {
     written: Written,
     path: PathBuf,
 }
 
-impl Named {
+impl SizedFile {
     /// Reads `batch=4` or `4`, and a path.
-    pub(super) fn new(size: &str, path: &str) -> Result<Named, Failure> {
-        Ok(Named { written: Written::parse(size)?, path: path.into() })
+    pub(super) fn new(size: &str, path: &str) -> Result<SizedFile, Failure> {
+        Ok(SizedFile { written: Written::parse(size)?, path: path.into() })
     }
 
     /// Reads `4=PATH`, `batch=4=PATH` or `4,512=PATH`.
-    pub(super) fn joined(text: &str) -> Result<Named, Failure> {
+    pub(super) fn joined(text: &str) -> Result<SizedFile, Failure> {
         // A path may have an `=` of its own, and so has a size with names.
         let ends = text.match_indices('=').map(|(at, _)| at);
         let mut found = ends.filter_map(|at| {
             let written = Written::parse(&text[..at]).ok()?;
-            Some(Named { written, path: text[at + 1..].into() })
+            Some(SizedFile { written, path: text[at + 1..].into() })
         });
         found.next_back().ok_or_else(|| {
             Failure::usage(format!("{:?} is not of the form SIZE=FILE, such as 4=batch4.pickle", clean(text)))
@@ -95,7 +95,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn open(named: Vec<Named>, opener: &Opener) -> Result<Runs, Failure> {
+    pub(super) fn open(named: Vec<SizedFile>, opener: &Opener) -> Result<Runs, Failure> {
         let Some(first) = named.first().filter(|_| named.len() > 1) else {
             let example = "for example `memreel fit 4=batch4.pickle 8=batch8.pickle --limit 80GiB`";
             return Err(Failure::usage(format!("a prediction needs runs of two sizes: {example}")));
@@ -115,7 +115,7 @@ impl Runs {
             [] => vec!["first".to_owned(), "second".to_owned()],
             names => names.to_vec(),
         };
-        let open = |of: &Named| Ok((of.written.size()?, opened(&of.path, opener)?));
+        let open = |of: &SizedFile| Ok((of.written.size()?, opened(&of.path, opener)?));
         Ok(Runs { runs: named.iter().map(open).collect::<Result<_, Failure>>()?, numbers })
     }
 

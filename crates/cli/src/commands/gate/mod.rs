@@ -29,7 +29,7 @@ use check_line::line;
 use doubts::Doubts;
 use junit::{Gated, junit};
 use kept_figures::KeptFigures;
-use whole_run::Asked;
+use whole_run::FilesAndRuns;
 
 use crate::{
     exit::Exit,
@@ -208,7 +208,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
         .filter(|_| update.is_none())
         .map(|path| BaselineFile::open(path, opener))
         .transpose()?;
-    let Asked { files, runs } = Asked::of(&options.input.files, opener)?;
+    let FilesAndRuns { files, runs } = FilesAndRuns::of(&options.input.files, opener)?;
     let of_baseline = baseline.as_ref().map(Baseline::new);
     let mut gate = Gate { options, limits, of_baseline, results: Vec::new(), measured: None };
     let mut exit = Exit::Fine;
@@ -220,7 +220,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
         gate.results.push(Gated::of_files("files", "answered", why));
     }
     for run in &runs {
-        let check = |asked: &each::Asked<'_>, out: &mut Page| gate.check(asked, out);
+        let check = |asked: &each::DeviceOfFile<'_>, out: &mut Page| gate.check(asked, out);
         let (found, failed) = run.check(&options.input, opener, options.allow_unrecorded, check, out)?;
         gate.results.extend(failed);
         exit = exit.max(found);
@@ -252,7 +252,7 @@ struct Gate<'a> {
 
 impl Gate<'_> {
     /// Compares a device of a file, and prints it.
-    fn check(&mut self, asked: &each::Asked<'_>, out: &mut Page) -> Result<Exit, Failure> {
+    fn check(&mut self, asked: &each::DeviceOfFile<'_>, out: &mut Page) -> Result<Exit, Failure> {
         let Gate { options, limits, of_baseline, .. } = self;
         let (opened, device, history) = (asked.opened, asked.device, asked.history());
         self.measured = Some(opened.snapshot.clone());

@@ -13,7 +13,7 @@ use crate::{
     input::{
         Opener,
         each::{self, each_device_of},
-        files::{Named, named},
+        files::{NamedFiles, named},
         name,
         run_file::{RunFile, runs_in},
     },
@@ -29,21 +29,21 @@ pub(super) struct Run {
 }
 
 /// What the arguments name.
-pub(super) struct Asked {
+pub(super) struct FilesAndRuns {
     /// The files of all but the helpers of runs.
-    pub(super) files: Named,
+    pub(super) files: NamedFiles,
     pub(super) runs: Vec<Run>,
 }
 
-impl Asked {
+impl FilesAndRuns {
     /// # Errors
     /// The file of a run cannot be read, or a pattern is not one.
-    pub(super) fn of(paths: &[PathBuf], opener: &Opener) -> Result<Asked, Failure> {
-        let mut asked = Asked { files: Named::default(), runs: Vec::new() };
+    pub(super) fn of(paths: &[PathBuf], opener: &Opener) -> Result<FilesAndRuns, Failure> {
+        let mut asked = FilesAndRuns { files: NamedFiles::default(), runs: Vec::new() };
         for path in paths {
             let runs = runs_in(path).into_iter().map(Run::read).collect::<Result<Vec<Run>, Failure>>()?;
             // The snapshots in a folder are what is there, and those of its runs, of which some may be missing.
-            let mut found = Named::default();
+            let mut found = NamedFiles::default();
             if runs.is_empty() || path.is_dir() {
                 found = named(slice::from_ref(path), opener)?;
             }
@@ -81,12 +81,12 @@ impl Run {
         input: &Input,
         opener: &Opener,
         allows_unrecorded: bool,
-        mut check: impl FnMut(&each::Asked<'_>, &mut Page) -> Result<Exit, Failure>,
+        mut check: impl FnMut(&each::DeviceOfFile<'_>, &mut Page) -> Result<Exit, Failure>,
         out: &mut Page,
     ) -> Result<(Exit, Vec<Gated>), Failure> {
         let (mut exit, mut n_failed) = (Exit::Fine, 0);
         for helper in &self.helpers {
-            let of_one = Named { files: vec![helper.clone()], broken: Vec::new() };
+            let of_one = NamedFiles { files: vec![helper.clone()], broken: Vec::new() };
             let mut text = out.part();
             if !input.json {
                 writeln!(text, "\n{}", clean(&name(helper)))?;

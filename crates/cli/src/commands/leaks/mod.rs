@@ -21,7 +21,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     findings::growth::finding,
-    input::{Opener, each::Asked, each_device, files::named},
+    input::{Opener, each::DeviceOfFile, each_device, files::named},
     options::moment::words,
     text::{
         Bytes, Page, Sites, clean, clean_display, count,
@@ -151,7 +151,12 @@ fn print_groups(
     print_rest(groups.rest(|group| group.bytes), bytes, out)
 }
 
-fn print_sites(options: &Options, asked: &Asked<'_>, answer: &Leaks<'_>, out: &mut Page) -> io::Result<()> {
+fn print_sites(
+    options: &Options,
+    asked: &DeviceOfFile<'_>,
+    answer: &Leaks<'_>,
+    out: &mut Page,
+) -> io::Result<()> {
     let (history, found, held) = (asked.history(), answer.sites.all(), answer.allocated_bytes);
     let sites = &Sites::new(history, options.listing.calls());
     let n_claimed = answer.n_leaks + answer.n_grew;
@@ -182,7 +187,7 @@ fn print_sites(options: &Options, asked: &Asked<'_>, answer: &Leaks<'_>, out: &m
 }
 
 /// Says how to look at the peak, if little of it is left: a program that frees everything when it exits leaks until then.
-fn print_freed_at_exit(asked: &Asked<'_>, held_bytes: u64, out: &mut Page) -> io::Result<()> {
+fn print_freed_at_exit(asked: &DeviceOfFile<'_>, held_bytes: u64, out: &mut Page) -> io::Result<()> {
     let history = asked.history();
     let peak = history.peak();
     let Some(event) = peak.moment.entry().filter(|_| held_bytes < peak.allocated_bytes / 10) else {

@@ -73,7 +73,7 @@ pub(super) fn answer(
         ));
     }
     for device in shared {
-        let asked = Asked::new(options, &all, *device);
+        let asked = DeviceOfFile::new(options, &all, *device);
         if options.input.json {
             asked.print_json(options, &opened, out)?;
         } else {
@@ -93,7 +93,7 @@ fn last_us(file: &Opened) -> i64 {
 }
 
 /// A device of the files. Only what the answer needs is kept of each history.
-struct Asked<'a> {
+struct DeviceOfFile<'a> {
     device: DeviceId,
     found: Vec<SeriesSite>,
     sites: Vec<Sites<'a>>,
@@ -101,8 +101,8 @@ struct Asked<'a> {
     ended_us: [i64; 2],
 }
 
-impl<'a> Asked<'a> {
-    fn new(options: &Options, all: &[Histories<'a>], device: DeviceId) -> Asked<'a> {
+impl<'a> DeviceOfFile<'a> {
+    fn new(options: &Options, all: &[Histories<'a>], device: DeviceId) -> DeviceOfFile<'a> {
         let (mut series, mut sites, mut ended_us) = (Series::new(all.len()), Vec::new(), Vec::new());
         for (number, histories) in all.iter().enumerate() {
             let history = histories.of(device);
@@ -111,7 +111,7 @@ impl<'a> Asked<'a> {
             ended_us.push(history.entries().last().map_or(0, |last| last.time_us));
         }
         let ended_us = [ended_us.first(), ended_us.last()].map(|us| us.copied().unwrap_or(0));
-        Asked { device, found: series.sites(), sites, ended_us }
+        DeviceOfFile { device, found: series.sites(), sites, ended_us }
     }
 }
 
@@ -145,9 +145,9 @@ fn print_without_last(
     writeln!(out, "{}", command("without it: ", &words, out))
 }
 
-impl Asked<'_> {
+impl DeviceOfFile<'_> {
     fn print_json(&self, options: &Options, opened: &[Opened], out: &mut Page) -> io::Result<()> {
-        let (Asked { found, sites, .. }, n) = (self, options.listing.n);
+        let (DeviceOfFile { found, sites, .. }, n) = (self, options.listing.n);
         let listed: Vec<_> =
             found.iter().take(n).map(|site| sites[site.snapshot].with_frames(site)).collect();
         let files: Vec<&str> = opened.iter().map(|file| &*file.name).collect();
@@ -162,7 +162,7 @@ impl Asked<'_> {
     }
 
     fn print(&self, options: &Options, out: &mut Page) -> io::Result<()> {
-        let Asked { device, found, sites, ended_us } = self;
+        let DeviceOfFile { device, found, sites, ended_us } = self;
         let n_files = sites.len();
         let growing: Vec<&SeriesSite> = found.iter().filter(|site| site.is_growing).collect();
         let grown = growing.iter().map(|site| site.grown_bytes()).fold(0, u64::saturating_add);

@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
     input::{
         Opener,
-        files::{Named, named},
+        files::{NamedFiles, named},
         is_stdin, name,
     },
     options::Input,
@@ -85,7 +85,7 @@ const MAX_OF_PAGE: usize = 16;
 
 pub(crate) fn run(options: &Options, program: &Program, out: &mut Page) -> Result<Exit, Failure> {
     let (input, opener) = (&options.input, &program.opener);
-    let Named { files, broken } = named(&input.files, opener)?.once()?;
+    let NamedFiles { files, broken } = named(&input.files, opener)?.once()?;
     let broken =
         broken.into_iter().map(|(path, why)| Broken { path, rank: None, why, exit: Exit::Unreadable });
     if options.html.is_some() && files.iter().any(|file| is_stdin(file)) {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::ArgAction;
-use memreel::whatif::{Answer, Bounds, Change, Replay, Requests, Sweep, grid, replayed};
+use memreel::whatif::{Bounds, Change, Replay, ReplayAnswer, Requests, Sweep, grid, replayed};
 use memreel_snapshot::{DeviceId, Error, Snapshot, analysis::DeviceHistory, pickle};
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
 struct Answered<'a> {
     name: &'a str,
     snapshot: &'a Snapshot,
-    devices: Vec<(Requests, Vec<Answer>)>,
+    devices: Vec<(Requests, Vec<ReplayAnswer>)>,
 }
 
 fn answered<'a>(
@@ -285,7 +285,13 @@ impl Answered<'_> {
         Ok(())
     }
 
-    fn line(&self, requests: &Requests, answer: &Answer, all: &[Answer], options: &Options) -> Value {
+    fn line(
+        &self,
+        requests: &Requests,
+        answer: &ReplayAnswer,
+        all: &[ReplayAnswer],
+        options: &Options,
+    ) -> Value {
         let outcome = &answer.outcome;
         let (recorded, baseline) = (requests.recorded(), answer.baseline);
         let rows = distinct(all, recorded.usable_conf());

@@ -2,23 +2,23 @@
 
 #![forbid(unsafe_code)]
 
-use memreel::whatif::{Answer, FailedRequest, ranked};
+use memreel::whatif::{FailedRequest, ReplayAnswer, ranked};
 
 /// A result, with all settings that gave it.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     /// At least one.
-    answers: Vec<&'a Answer>,
+    answers: Vec<&'a ReplayAnswer>,
 }
 
 /// Returns a row for each answer, in their order.
-pub(super) fn each(answers: &[Answer]) -> Vec<Shared<'_>> {
+pub(super) fn each(answers: &[ReplayAnswer]) -> Vec<Shared<'_>> {
     answers.iter().map(|answer| Shared { answers: vec![answer] }).collect()
 }
 
 /// Returns the distinct results, the best first ([`ranked`]). Of settings with the same result the one with the fewest
 /// options comes first, but the recorded one before all.
-pub(super) fn distinct<'a>(answers: &'a [Answer], recorded: &str) -> Vec<Shared<'a>> {
+pub(super) fn distinct<'a>(answers: &'a [ReplayAnswer], recorded: &str) -> Vec<Shared<'a>> {
     let mut rows: Vec<Shared<'a>> = Vec::new();
     for answer in ranked(answers, recorded) {
         match rows.iter_mut().find(|row| figures(row.answers[0]) == figures(answer)) {
@@ -33,7 +33,7 @@ pub(super) fn distinct<'a>(answers: &'a [Answer], recorded: &str) -> Vec<Shared<
 }
 
 /// Returns what the table shows of an answer.
-fn figures(answer: &Answer) -> ([u64; 9], Option<FailedRequest>) {
+fn figures(answer: &ReplayAnswer) -> ([u64; 9], Option<FailedRequest>) {
     let outcome = &answer.outcome;
     let numbers = [
         outcome.reserved_peak_bytes,
@@ -51,7 +51,7 @@ fn figures(answer: &Answer) -> ([u64; 9], Option<FailedRequest>) {
 
 impl<'a> Shared<'a> {
     /// The answer whose setting names the row.
-    pub(super) fn first(&self) -> &'a Answer {
+    pub(super) fn first(&self) -> &'a ReplayAnswer {
         self.answers[0]
     }
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use memreel::whatif::{Answer, FailedRequest, Requests};
+use memreel::whatif::{FailedRequest, ReplayAnswer, Requests};
 use memreel_snapshot::{
     Snapshot,
     analysis::{MarkedFrame, ShownFrames, Site},
@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
     pub(super) file: &'a str,
     pub(super) snapshot: &'a Snapshot,
     pub(super) requests: &'a Requests,
-    pub(super) answers: &'a [Answer],
+    pub(super) answers: &'a [ReplayAnswer],
     /// The most rows of a sweep; `None` is no sweep.
     pub(super) n_rows: Option<usize>,
     /// The given limit.
@@ -140,7 +140,7 @@ impl Report<'_> {
         let name = format!("best: {bold}{}{bold:#}", name(&best.conf));
         writeln!(out)?;
         if row.has(conf) {
-            let peak = |answer: &Answer| (answer.outcome.num_ooms, answer.outcome.reserved_peak_bytes);
+            let peak = |answer: &ReplayAnswer| (answer.outcome.num_ooms, answer.outcome.reserved_peak_bytes);
             let others = match rows.iter().any(|row| peak(row.first()) < peak(best)) {
                 true => "what another one would save depends on the addresses that the device returns",
                 false => "no other setting needs less",
@@ -162,7 +162,7 @@ impl Report<'_> {
     }
 
     /// Returns how the replay of the recorded setting differs from the recorded run because of a limit.
-    fn difference(&self, replayed: &Answer) -> Option<String> {
+    fn difference(&self, replayed: &ReplayAnswer) -> Option<String> {
         let limit = self.limit_bytes?;
         let [peak, recorded_peak] =
             [replayed.outcome.reserved_peak_bytes, self.requests.recorded().reserved_peak_bytes];
@@ -283,7 +283,7 @@ fn baseline(requests: &Requests) -> String {
 }
 
 /// Returns the setting of an answer as it is shown, with the one that replaces it.
-fn full_name(answer: &Answer) -> String {
+fn full_name(answer: &ReplayAnswer) -> String {
     let first = name(&answer.conf);
     match &answer.switch {
         Some(switch) => format!("{first}, from event {} {}", switch.entry, name(&switch.conf)),
@@ -298,7 +298,7 @@ fn under(conf: &str) -> String {
 
 /// Compares the best answer with that of the recorded setting: what failed, what is reserved, and the calls to the
 /// device. A recorded peak that is not that of the replay comes first.
-fn compared(best: &Answer, before: &Answer, recorded_bytes: Option<u64>) -> String {
+fn compared(best: &ReplayAnswer, before: &ReplayAnswer, recorded_bytes: Option<u64>) -> String {
     let under = under(&before.conf);
     let [(peak, n_failed, calls), old] = [best, before].map(|answer| {
         let outcome = &answer.outcome;

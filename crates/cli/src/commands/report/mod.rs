@@ -18,7 +18,7 @@ use crate::{
     failure::Failure,
     input::{Opener, each_file, is_stdin},
     options::{Devices, device, output, replaces_no_snapshot},
-    text::{Page, Shown},
+    text::{Page, ShownPath},
 };
 
 use page::{Part, html, markdown};
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
         Some(path) if !is_stdin(path) => {
             replaces_no_snapshot(path, &options.files)?;
             output::replace(path, |file| file.write_all(of_path(path).as_bytes()))?;
-            eprintln!("memreel: wrote {}", Shown(&path));
+            eprintln!("memreel: wrote {}", ShownPath(&path));
         }
         None if options.summary => {}
         _ => write!(out, "{}", markdown(&parts))?,

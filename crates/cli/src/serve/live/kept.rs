@@ -20,7 +20,7 @@ const MAX_ENDED: usize = 64;
 type Key = (String, DeviceId);
 
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptDevices {
     devices: BTreeMap<Key, Device>,
     /// The devices of processes that have ended, the first that ended first.
     ended: VecDeque<Key>,
@@ -48,7 +48,7 @@ struct Device {
     curve: Curve,
 }
 
-impl Kept {
+impl KeptDevices {
     /// Takes the figures of a look.
     pub(super) fn take(&mut self, all: &[Figures]) {
         self.now_us = UNIX_EPOCH

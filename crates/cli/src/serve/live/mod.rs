@@ -25,7 +25,7 @@ use crate::{
     run::{all::All, detail::Detail, found::Source, saved::write},
 };
 
-use kept::Kept;
+use kept::KeptDevices;
 
 /// The time between two looks, at least.
 const LOOK: Duration = Duration::from_millis(300);
@@ -65,7 +65,7 @@ fn on_a_thread(all: All, make: Maker) -> io::Result<Arc<Live>> {
 }
 
 fn look_again_and_again(mut all: All, live: &Live) {
-    let mut kept = Kept::default();
+    let mut kept = KeptDevices::default();
     loop {
         // A folder that cannot be read is read again.
         let _ = all.find();

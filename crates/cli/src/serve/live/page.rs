@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The files of a page that is served; they are removed with this.
-pub(crate) struct Kept {
+pub(crate) struct ServedFiles {
     _place: AddressFile,
     _opened: Option<NamedTempFile>,
 }
@@ -40,7 +40,13 @@ impl LivePage {
 
     /// Serves the page of a run until this process ends or the page is ended, says where it is, and opens it. Returns what
     /// is to be kept while the page is opened.
-    pub(crate) fn serve_run(self, run: &Path, prints: bool, make: Maker, say: impl Fn(&str)) -> Option<Kept> {
+    pub(crate) fn serve_run(
+        self,
+        run: &Path,
+        prints: bool,
+        make: Maker,
+        say: impl Fn(&str),
+    ) -> Option<ServedFiles> {
         let LivePage(address) = self;
         let (url, port) = (address.url(), address.port());
         let served = follow_run(run, make).and_then(|live| {
@@ -57,6 +63,6 @@ impl LivePage {
         let line = place.say(&url, is_seen);
         say(&format!("the live page is {} {line}", if is_seen { "at" } else { "open;" }));
         ssh_line(port).iter().for_each(|line| say(line));
-        Some(Kept { _place: place, _opened: opened(&url) })
+        Some(ServedFiles { _place: place, _opened: opened(&url) })
     }
 }

@@ -10,7 +10,7 @@ use hyper::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use crate::{
     failure::Failure,
     serve::{connections::is_local, token::is_same},
-    text::Shown,
+    text::ShownPath,
 };
 
 /// The conditions of an answer.
@@ -26,10 +26,10 @@ impl Access {
     pub(super) fn of(address: SocketAddr, token_file: Option<&Path>) -> Result<Access, Failure> {
         let read = |path: &Path| {
             let text = fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!("cannot read the metrics token from {}: {error}", Shown(path)))
+                Failure::usage(format!("cannot read the metrics token from {}: {error}", ShownPath(path)))
             })?;
             match text.trim() {
-                "" => Err(Failure::usage(format!("{} is empty; write a token to it", Shown(path)))),
+                "" => Err(Failure::usage(format!("{} is empty; write a token to it", ShownPath(path)))),
                 token => Ok(token.to_owned()),
             }
         };

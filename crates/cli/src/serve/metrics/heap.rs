@@ -28,11 +28,11 @@ pub(super) struct Ask(Sender<oneshot::Sender<Bytes>>);
 
 /// The questions, as the thread that looks has them.
 #[derive(Debug)]
-pub(super) struct Asked(Receiver<oneshot::Sender<Bytes>>);
+pub(super) struct HeapQuestions(Receiver<oneshot::Sender<Bytes>>);
 
-pub(super) fn channel() -> (Ask, Asked) {
+pub(super) fn channel() -> (Ask, HeapQuestions) {
     let (asks, asked) = mpsc::channel();
-    (Ask(asks), Asked(asked))
+    (Ask(asks), HeapQuestions(asked))
 }
 
 impl Ask {
@@ -44,7 +44,7 @@ impl Ask {
     }
 }
 
-impl Asked {
+impl HeapQuestions {
     /// Answers requests until the pause is over.
     pub(super) fn answer_for(&self, pause: Duration, all: &All) {
         let until = Instant::now() + pause;

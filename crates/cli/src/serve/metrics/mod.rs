@@ -27,7 +27,7 @@ use crate::{
 };
 
 use access::Access;
-use heap::{Ask, Asked};
+use heap::{Ask, HeapQuestions};
 use owners::Owners;
 use server::Text;
 
@@ -97,7 +97,7 @@ impl Metrics {
     }
 }
 
-fn look_while(mut all: All, text: &Text, asked: &Asked, goes_on: impl Fn(&All) -> bool) {
+fn look_while(mut all: All, text: &Text, asked: &HeapQuestions, goes_on: impl Fn(&All) -> bool) {
     let mut owners = Owners::default();
     while goes_on(&all) {
         // A folder that cannot be read is read again.

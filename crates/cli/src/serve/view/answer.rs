@@ -11,7 +11,7 @@ use crate::{
         summary::{NextSteps, Summary},
         summary_part::SummaryPart,
     },
-    input::Named,
+    input::NamedSnapshot,
     question::answered,
     row::Maker,
     text::Page,
@@ -22,13 +22,17 @@ const QUESTIONS: [(&str, &[&str]); 3] =
     [("oom", &["oom"]), ("leaks", &["leaks"]), ("settings", &["replay", "--sweep"])];
 
 /// The files of the page by their numbers, and what makes the program whose commands answer about them.
-pub(super) struct Asked<'f> {
-    pub(super) named: &'f dyn Fn(usize) -> Result<Named, Refusal>,
+pub(super) struct PageFiles<'f> {
+    pub(super) named: &'f dyn Fn(usize) -> Result<NamedSnapshot, Refusal>,
     pub(super) make: Maker,
 }
 
 /// Returns the summary of a device, or what the command of a question prints.
-pub(super) fn answer(request: &Request, device: &Device<'_>, asked: &Asked<'_>) -> Result<Value, Refusal> {
+pub(super) fn answer(
+    request: &Request,
+    device: &Device<'_>,
+    asked: &PageFiles<'_>,
+) -> Result<Value, Refusal> {
     let Some(question) = request.text("question") else { return summary(device) };
     if question == "fit" {
         return fit(request, asked);
@@ -62,7 +66,7 @@ fn summary(device: &Device<'_>) -> Result<Value, Refusal> {
 }
 
 /// Returns the prediction from several files, whose sizes are given as `0=4,1=8`: those of the first and the second file.
-fn fit(request: &Request, asked: &Asked<'_>) -> Result<Value, Refusal> {
+fn fit(request: &Request, asked: &PageFiles<'_>) -> Result<Value, Refusal> {
     let mut words = vec!["fit".to_owned()];
     for option in ["limit", "at"] {
         words.extend(request.text(option).map(|value| format!("--{option}={value}")));
@@ -78,9 +82,9 @@ fn fit(request: &Request, asked: &Asked<'_>) -> Result<Value, Refusal> {
     asked.print(&words.iter().map(String::as_str).collect::<Vec<_>>(), named)
 }
 
-impl Asked<'_> {
+impl PageFiles<'_> {
     /// Returns what a command prints about files.
-    fn print(&self, words: &[&str], named: Vec<Named>) -> Result<Value, Refusal> {
+    fn print(&self, words: &[&str], named: Vec<NamedSnapshot>) -> Result<Value, Refusal> {
         let answer = answered(self.make, named, words, None);
         let answer = answer.map_err(|refusal| Refusal::usage(refusal.message))?;
         Ok(json!({ "lines": answer.text.lines().collect::<Vec<_>>(), "status": answer.status }))

@@ -16,14 +16,14 @@ use super::{
     recording::Recording,
     route::Files,
 };
-use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, row::Maker, text::Shown};
+use crate::{exit::Exit, failure::Failure, options::replaces_no_snapshot, row::Maker, text::ShownPath};
 
 /// Writes the page that is one file, which begins with a view: the whole of it or nothing.
 pub(crate) fn save(files: &[PathBuf], path: &Path, view: &str, make: Maker) -> Result<Exit, Failure> {
     let unreadable = |why: String| Failure::Message(Exit::Unreadable, why);
     replaces_no_snapshot(path, files)?;
     let page = html(files, view, make).map_err(unreadable)?;
-    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", Shown(&path)));
+    let cannot = |error: io::Error| unreadable(format!("{}: cannot be written: {error}", ShownPath(&path)));
     pickle::replace(path, |file| file.write_all(page.as_bytes())).map_err(cannot)?;
     Ok(Exit::Fine)
 }

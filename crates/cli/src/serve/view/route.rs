@@ -10,7 +10,7 @@ use super::{
     answer, block, compare, device::Device, groups::Colour, icicle, list, picture, reading::Source,
     recording::Recording, refusal::Refusal, request::Request, state,
 };
-use crate::{input::Named, row::Maker};
+use crate::{input::NamedSnapshot, row::Maker};
 
 /// What the page asks about: the files of the command line, and those that are read.
 pub(super) struct Files<'a> {
@@ -88,7 +88,7 @@ const ROUTES: &[Route] = &[
         path: "answer",
         pace: Pace::Slow,
         answer: |files, request| {
-            let asked = answer::Asked { named: &|file| files.named(file), make: files.make };
+            let asked = answer::PageFiles { named: &|file| files.named(file), make: files.make };
             Ok(Answer::json(&answer::answer(request, files.device(request)?, &asked)?))
         },
     },
@@ -138,11 +138,11 @@ impl<'a> Files<'a> {
     }
 
     /// Returns a file that is read, for questions about it.
-    fn named(&self, file: usize) -> Result<Named, Refusal> {
+    fn named(&self, file: usize) -> Result<NamedSnapshot, Refusal> {
         self.recording(file)?;
         let source = &self.sources[file];
         match source.snapshot.get() {
-            Some(Ok(snapshot)) => Ok(Named { name: source.name.clone(), snapshot: snapshot.clone() }),
+            Some(Ok(snapshot)) => Ok(NamedSnapshot { name: source.name.clone(), snapshot: snapshot.clone() }),
             _ => Err(Refusal::missing("the file is still being read")),
         }
     }

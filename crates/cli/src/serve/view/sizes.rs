@@ -22,7 +22,7 @@ pub(super) struct Sizes(Vec<Span>);
 
 /// Which lives a picture shows.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownLives {
     /// The numbers of the lives, the largest first.
     pub(super) lives: Vec<u32>,
     /// Whether these are all that are in use at some moment of the window.
@@ -59,7 +59,7 @@ impl Sizes {
         least_bytes: u64,
         [n_all, n_most]: [usize; 2],
         is_chosen: impl Fn(u32) -> bool,
-    ) -> Shown {
+    ) -> ShownLives {
         let is_large = |span: &Span| lives[span.life as usize].represented_bytes >= least_bytes;
         let n_large = self.0.partition_point(is_large);
         let is_in = |span: &&Span| span.from <= last && span.until > first && is_chosen(span.life);
@@ -78,6 +78,6 @@ impl Sizes {
         } else {
             are_all &= !small.iter().any(|span| is_in(&span));
         }
-        Shown { lives: shown, are_all }
+        ShownLives { lives: shown, are_all }
     }
 }

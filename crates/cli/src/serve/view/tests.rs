@@ -392,7 +392,8 @@ fn lines_of(answer: &Value) -> impl Iterator<Item = &str> {
 fn answers_in_words_are_those_of_the_commands() {
     for seed in SEEDS.take(4) {
         let snapshot = snapshot(seed, 200);
-        let named = crate::Named { name: "a".to_owned(), snapshot: std::sync::Arc::new(snapshot.clone()) };
+        let named =
+            crate::NamedSnapshot { name: "a".to_owned(), snapshot: std::sync::Arc::new(snapshot.clone()) };
         let printed = |words: &[&str]| crate::ask(std::slice::from_ref(&named), words).unwrap();
         with_file("a", snapshot, |files| {
             let (status, summary) = answered(files, "answer?file=0&device=0");

@@ -10,7 +10,7 @@ use ratatui::{
 use super::*;
 use crate::{
     run::{all::All, detail::Detail, found::Source},
-    watch::keys::{Asked, press},
+    watch::keys::{KeyRequest, press},
 };
 
 fn screen(view: &View, width: u16, height: u16) -> String {
@@ -21,7 +21,7 @@ fn screen(view: &View, width: u16, height: u16) -> String {
     (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
 }
 
-fn type_keys(view: &mut View, keys: &str) -> Asked {
+fn type_keys(view: &mut View, keys: &str) -> KeyRequest {
     let press = |c| press(view, KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
     keys.chars().map(press).last().unwrap()
 }
@@ -83,7 +83,7 @@ fn a_process_is_shown_in_all_sizes_and_keys_change_what_is_shown() {
     assert_eq!(view.processes[0].rank.as_deref(), Some("0"));
     assert_eq!(
         [type_keys(&mut view, "s"), type_keys(&mut view, "p"), type_keys(&mut view, "q")],
-        [Asked::Snapshot, Asked::Page, Asked::Quit]
+        [KeyRequest::Snapshot, KeyRequest::Page, KeyRequest::Quit]
     );
     drop((reels, kept));
     (0..2).for_each(|_| all.look());

@@ -23,7 +23,7 @@ pub(super) struct Out<W> {
 }
 
 /// Free space that has room for a [`Short`] after any `u8`, so that copying needs no check.
-pub(super) type Room = [u8; 256 + 16];
+pub(super) type FreeSpace = [u8; 256 + 16];
 
 /// At most 16 bytes: an opcode with its argument.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl<W: Write> Out<W> {
 
     /// Returns room for up to 256 bytes, if the buffer has it; [`Out::advance`] makes them part of the output.
     #[inline(always)]
-    pub(super) fn room(&mut self) -> Option<&mut Room> {
+    pub(super) fn room(&mut self) -> Option<&mut FreeSpace> {
         self.buffer.get_mut(self.n_bytes..)?.first_chunk_mut()
     }
 
@@ -214,7 +214,7 @@ impl Short {
 
     /// Copies the bytes to an offset; returns the offset after them. The sum of all copies must be at most 255.
     #[inline(always)]
-    pub(super) fn copy_to(&self, room: &mut Room, at: u8) -> u8 {
+    pub(super) fn copy_to(&self, room: &mut FreeSpace, at: u8) -> u8 {
         let from = usize::from(at);
         room[from..from + 16].copy_from_slice(&self.bytes);
         at.wrapping_add(self.n_bytes)

@@ -6,7 +6,7 @@ use memreel::{
     Reel,
     device::Simulated,
     recorder::Recording,
-    whatif::{Fit, Requests, Room},
+    whatif::{Capacity, Fit, Requests},
 };
 use memreel_snapshot::{
     DeviceId, Snapshot,
@@ -65,12 +65,12 @@ fn recorded(
 /// Whether the failed request would have been served with expandable segments.
 fn with_expandable(snapshot: &Snapshot) -> Fit {
     let report = report(snapshot);
-    let room = match report.is_limited() {
-        true => Room::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes()),
-        false => Room::Device(report.could_hold_bytes()),
+    let capacity = match report.is_limited() {
+        true => Capacity::Limit(report.could_hold_bytes()..=report.could_hold_at_most_bytes()),
+        false => Capacity::Device(report.could_hold_bytes()),
     };
     let requests = Requests::new(snapshot, DeviceId(0)).unwrap();
-    requests.fit(report.entry, "expandable_segments:True", &room).unwrap()
+    requests.fit(report.entry, "expandable_segments:True", &capacity).unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use memreel_snapshot::{analysis::oom::Fit, history::Confidence, words::Result};
 /// The bytes that a process could hold when a request failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Room {
+pub enum Capacity {
     /// A whole device of this size, except what other processes used.
     Device(u64),
     /// A limit on the process, which is in this range. A request counts against a limit with the whole segment that it
@@ -30,7 +30,7 @@ impl Requests {
     ///
     /// ```
     /// use memreel::{
-    ///     DeviceId, Reel, device::Simulated, recorder::Recording, whatif::{Fit, Requests, Room},
+    ///     DeviceId, Reel, device::Simulated, recorder::Recording, whatif::{Fit, Requests, Capacity},
     /// };
     ///
     /// let reel = Reel::builder().device(Simulated::new(60 << 20)).history(Recording::all()).build()?;
@@ -39,14 +39,14 @@ impl Requests {
     /// let snapshot = reel.snapshot();
     /// let failed = snapshot.device_traces[0].len() - 1;
     /// let requests = Requests::new(&snapshot, DeviceId(0))?;
-    /// assert_eq!(requests.fit(failed, "", &Room::Device(60 << 20))?, Fit::No);
-    /// assert_eq!(requests.fit(failed, "expandable_segments:True", &Room::Device(60 << 20))?, Fit::Yes);
+    /// assert_eq!(requests.fit(failed, "", &Capacity::Device(60 << 20))?, Fit::No);
+    /// assert_eq!(requests.fit(failed, "expandable_segments:True", &Capacity::Device(60 << 20))?, Fit::Yes);
     /// # Ok::<(), memreel::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`is_invalid_option`](crate::Error::is_invalid_option) for settings that cannot be read.
-    pub fn fit(&self, entry: usize, conf: &str, room: &Room) -> Result<Fit> {
+    pub fn fit(&self, entry: usize, conf: &str, capacity: &Capacity) -> Result<Fit> {
         let settings: Settings = conf.parse()?;
         // The blocks of a private pool, and when it is released, are known only in part. So are a request that was in
         // progress when the history started, and the effect of other settings on blocks from before it.
@@ -71,12 +71,12 @@ impl Requests {
             });
             Ok([rising?, falling?])
         };
-        let (least, most) = match room {
-            Room::Device(bytes) => {
+        let (least, most) = match capacity {
+            Capacity::Device(bytes) => {
                 let served = are_served(Bounds::Device(*bytes))?;
                 (served, served)
             }
-            Room::Limit(limits) => {
+            Capacity::Limit(limits) => {
                 (are_served(Bounds::Limit(*limits.start()))?, are_served(Bounds::Limit(*limits.end()))?)
             }
         };

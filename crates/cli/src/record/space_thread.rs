@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The thread that makes room; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct SpaceThread {
     /// Locked while the thread makes room.
     makers: Arc<Mutex<BTreeMap<TapeFile, SpaceMaker>>>,
     /// Closed to end the thread.
@@ -31,9 +31,9 @@ pub(super) struct Room {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Room {
+impl SpaceThread {
     /// Starts without a tape. Without the thread, the keeper of each tape makes room when it has time.
-    pub(super) fn start() -> Room {
+    pub(super) fn start() -> SpaceThread {
         let makers = Arc::new(Mutex::new(BTreeMap::<TapeFile, SpaceMaker>::new()));
         let (of_thread, (end, is_over)) = (makers.clone(), mpsc::channel::<()>());
         let work = move || {
@@ -42,7 +42,7 @@ impl Room {
             }
         };
         let thread = thread::Builder::new().name("room".into()).spawn(work).ok();
-        Room { makers, end: Some(end), thread }
+        SpaceThread { makers, end: Some(end), thread }
     }
 
     /// Also makes room in the tape of a keeper.
@@ -63,7 +63,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SpaceThread {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {

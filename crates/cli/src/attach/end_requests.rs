@@ -22,12 +22,12 @@ use crate::failure::Failure;
 
 /// How often the user requested the end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked(Arc<AtomicUsize>);
+pub(super) struct EndRequests(Arc<AtomicUsize>);
 
-impl Asked {
+impl EndRequests {
     /// Handles the signals that end programs, from now on.
-    pub(super) fn new() -> Result<Asked, Failure> {
-        let asked = Asked::default();
+    pub(super) fn new() -> Result<EndRequests, Failure> {
+        let asked = EndRequests::default();
         let count = asked.0.clone();
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
