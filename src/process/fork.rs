@@ -36,6 +36,9 @@ pub(crate) use memreel_lockfree::forks::{Level, Part};
 /// The locks that a fork of this process holds.
 pub(crate) type Held = forks::Held<Forking>;
 
+/// The state of a fork's thread between the two handlers.
+type Fork = forks::Fork<Forking>;
+
 static FORKS: Forks<Forking> = Forks::new();
 
 impl<T: Send + 'static> Part<Forking> for Mutex<T> {
@@ -160,10 +163,10 @@ mod handlers {
 
     use super::{
         super::{guard::Guard, own_pages, wiped},
-        FORKS, GENERATION, HOLDING, Held, begin_holding,
+        FORKS, Fork, GENERATION, HOLDING, begin_holding,
     };
 
-    type Place = RefCell<ManuallyDrop<Option<Held>>>;
+    type Place = RefCell<ManuallyDrop<Option<Fork>>>;
 
     thread_local! {
         /// The state of this thread's fork. It has no destructor, because the C library allocates for one, in the
@@ -189,7 +192,7 @@ mod handlers {
     }
 
     /// Calls `work` with the state of this thread's fork.
-    fn with_held<T>(work: impl FnOnce(&mut Option<Held>) -> T) -> Option<T> {
+    fn with_held<T>(work: impl FnOnce(&mut Option<Fork>) -> T) -> Option<T> {
         HELD.try_with(|place| place.try_borrow_mut().ok().map(|mut held| work(&mut held))).ok().flatten()
     }
 
@@ -214,7 +217,7 @@ mod handlers {
     extern "C" fn in_child() {
         own_pages::in_child();
         GENERATION.fetch_add(1, Ordering::Relaxed);
-        let is_sound = with_held(|held| held.as_ref().is_some_and(Held::is_whole)).unwrap_or(false);
+        let is_sound = with_held(|held| held.as_ref().is_some_and(Fork::is_whole)).unwrap_or(false);
         if is_sound {
             wiped::mark()
         } else {
@@ -224,7 +227,7 @@ mod handlers {
     }
 
     /// Ends a fork of this thread. A fork within another leaves the outer one's state.
-    fn end(work: impl FnOnce(&mut Held)) {
+    fn end(work: impl FnOnce(&mut Fork)) {
         let ended = with_held(|place| {
             let held = place.as_mut()?;
             work(held);

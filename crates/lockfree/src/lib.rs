@@ -2,14 +2,14 @@
 //!
 //! memreel records with these types; use memreel instead of this package. What depends on the program is a type
 //! parameter or a closure: where the memory of a chunk comes from, what a shard stores, how a thread waits. So the models
-//! (`models`) run the same code as the program does.
+//! (`models`) run the code of the program, around a small allocator and recorder of their own.
 //!
-//! With `--cfg loom` the locks and atomics are those of loom. No other package of the repository has this `cfg`.
+//! With `--cfg memreel_loom` the locks and atomics are those of loom. No other package of the repository has this `cfg`.
 
 pub mod events;
 pub mod forks;
 pub mod heap;
-#[cfg(all(test, loom))]
+#[cfg(all(test, memreel_loom))]
 mod models;
 pub mod observers;
 pub mod stacks;

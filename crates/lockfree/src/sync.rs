@@ -3,14 +3,14 @@
 //! `Arc` is always std's: loom's cannot contain a trait object, and nothing here depends on the order of
 //! reference counts.
 
-#[cfg(not(loom))]
+#[cfg(not(memreel_loom))]
 pub(crate) use std::thread::LocalKey;
 use std::{cell::Cell, sync::PoisonError};
 
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 pub(crate) use loom::thread::LocalKey;
 
-#[cfg(not(loom))]
+#[cfg(not(memreel_loom))]
 pub(crate) use std::{
     sync::{
         Mutex, MutexGuard,
@@ -19,46 +19,46 @@ pub(crate) use std::{
     thread_local,
 };
 
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence},
 };
 
 /// Declares a thread-local of loom, whose threads share one system thread. Its macro does not support `const` blocks.
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 macro_rules! loom_thread_local {
     ($(#[$meta:meta])* static $name:ident: $type:ty = const { $init:expr };) => {
         loom::thread_local! { $(#[$meta])* static $name: $type = $init; }
     };
 }
 
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 pub(crate) use loom_thread_local as thread_local;
 
 /// A mark on memory that is not atomic. Under loom it fails unless each write is ordered with every other write and
 /// read; elsewhere it does nothing.
 #[derive(Debug, Default)]
-pub struct NotAtomic(#[cfg(loom)] loom::cell::UnsafeCell<()>);
+pub struct NotAtomic(#[cfg(memreel_loom)] loom::cell::UnsafeCell<()>);
 
 impl NotAtomic {
     /// Marks a write.
     #[inline(always)]
     pub fn write(&self) {
-        #[cfg(loom)]
+        #[cfg(memreel_loom)]
         self.0.with_mut(|_| {});
     }
 
     /// Marks a read.
     #[inline(always)]
     pub fn read(&self) {
-        #[cfg(loom)]
+        #[cfg(memreel_loom)]
         self.0.with(|_| {});
     }
 }
 
 // SAFETY: nothing is in the cell; loom only remembers which thread was there when.
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 unsafe impl Sync for NotAtomic {}
 
 /// Waits for what another thread has for a few nanoseconds.
@@ -107,7 +107,7 @@ impl Drop for ReentryGuard {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use super::*;
 

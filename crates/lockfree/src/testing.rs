@@ -20,9 +20,9 @@ pub(crate) struct Yields;
 
 impl Waits for Yields {
     fn again(_: u32) -> bool {
-        #[cfg(loom)]
+        #[cfg(memreel_loom)]
         loom::thread::yield_now();
-        #[cfg(not(loom))]
+        #[cfg(not(memreel_loom))]
         std::thread::yield_now();
         true
     }
@@ -33,12 +33,12 @@ impl Waits for Yields {
 pub(crate) struct Map(BTreeMap<u64, u64>);
 
 impl Map {
-    #[cfg(not(loom))]
+    #[cfg(not(memreel_loom))]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    #[cfg(loom)]
+    #[cfg(memreel_loom)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().map(|(address, bytes)| (*address, *bytes))
     }

@@ -176,7 +176,7 @@ fn docs(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     let doc = cmd!(
         shell,
-        "cargo doc --quiet --no-deps -p memreel-lockfree -p memreel-snapshot -p memreel --features cuda-nvrtc,allocator-api2"
+        "cargo doc --quiet --no-deps -p memreel-lockfree -p memreel-snapshot -p memreel -p memreel-answers --features cuda-nvrtc,allocator-api2"
     );
     doc.env("RUSTDOCFLAGS", "-D warnings").run()?;
     checkout.make_pages()?;
@@ -266,7 +266,10 @@ fn loom(checkout: &Checkout) -> Ended {
     let shell = &checkout.shell;
     checkout.cache.restore(Part::Loom);
     let models = cmd!(shell, "cargo test --quiet --profile loom -p memreel-lockfree --lib");
-    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", checkout.target.join("loom")).run()?;
+    models
+        .env("RUSTFLAGS", "--cfg memreel_loom")
+        .env("CARGO_TARGET_DIR", checkout.target.join("loom"))
+        .run()?;
     Ok(Outcome::Passed)
 }
 

@@ -109,7 +109,7 @@ pub struct FullChunk<M> {
     pub chunk: Arc<Chunk<M>>,
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use super::super::N_WORDS;
     use crate::testing::OnHeap;

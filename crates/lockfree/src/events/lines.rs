@@ -11,7 +11,7 @@ pub const N_WORDS: usize = 4;
 pub const N_IN_LINE: usize = 4;
 /// A chunk has 32 KiB: small enough that a thread with few events wastes little memory, large enough that
 /// the tape's lists of chunks are locked only once in about a thousand events.
-pub const N_LINES: usize = if cfg!(loom) { 1 } else { 256 };
+pub const N_LINES: usize = if cfg!(memreel_loom) { 1 } else { 256 };
 
 /// An event in a chunk. The second word is its order word.
 pub type Words = [u64; N_WORDS];

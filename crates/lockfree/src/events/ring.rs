@@ -55,7 +55,7 @@ impl<T> Ring<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use super::*;
 

@@ -94,13 +94,13 @@ impl<P: Process> fmt::Debug for Forks<P> {
 #[allow(clippy::new_without_default, reason = "a static needs a constant")]
 impl<P: Process> Forks<P> {
     /// Returns an empty list.
-    #[cfg(not(loom))]
+    #[cfg(not(memreel_loom))]
     pub const fn new() -> Forks<P> {
         Forks(Mutex::new(Parts::NONE))
     }
 
     /// Returns an empty list. loom's locks cannot be made by the compiler.
-    #[cfg(loom)]
+    #[cfg(memreel_loom)]
     pub fn new() -> Forks<P> {
         Forks(Mutex::new(Parts::NONE))
     }
@@ -147,34 +147,39 @@ impl<P: Process> Forks<P> {
     }
 
     /// Takes every lock, before the fork. `None` if the process does not begin one ([`Process::begin`]).
-    pub fn hold(&'static self) -> Option<Held<P>> {
-        let mut held = Held {
-            is_whole: true,
-            n_within: 0,
-            steps: Steps::new(),
-            forks: self,
-            parts: None,
-            process: P::begin()?,
-        };
-        let mut parts = held.try_lock(&self.0)?;
-        std::mem::swap(&mut held.steps, &mut parts.spare);
-        parts.all.iter().for_each(|(_, part)| part.hold(&mut held));
+    pub fn hold(&'static self) -> Option<Fork<P>> {
+        let held = Held { is_whole: true, steps: Steps::new(), process: P::begin()? };
+        let mut fork = Fork { held, n_within: 0, forks: self, parts: None };
+        let mut parts = fork.held.try_lock(&self.0)?;
+        std::mem::swap(&mut fork.held.steps, &mut parts.spare);
+        parts.all.iter().for_each(|(_, part)| part.hold(&mut fork.held));
         parts.allocators.iter().rev().filter_map(|handlers| handlers.prepare).for_each(|prepare| prepare());
-        held.parts = Some(parts);
-        Some(held)
+        fork.parts = Some(parts);
+        Some(fork)
     }
 }
 
-/// The state of the forking thread between the two handlers.
-pub struct Held<P: Process> {
-    /// Whether everything was taken.
-    is_whole: bool,
+/// The state of the forking thread between the two handlers. Dropping it releases everything.
+pub struct Fork<P: Process> {
+    held: Held<P>,
     /// How many forks by other libraries' handlers on this thread are within this one.
     pub n_within: u32,
-    steps: Steps<P>,
     forks: &'static Forks<P>,
     /// Released last, so that another thread's fork starts after this one has undone everything.
     parts: Option<MutexGuard<'static, Parts<P>>>,
+}
+
+impl<P: Process> fmt::Debug for Fork<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fork").field("is_whole", &self.held.is_whole).finish_non_exhaustive()
+    }
+}
+
+/// What a fork has taken so far, as parts see it: they add to it, and undo nothing.
+pub struct Held<P: Process> {
+    /// Whether everything was taken.
+    is_whole: bool,
+    steps: Steps<P>,
     process: P,
 }
 
@@ -244,7 +249,8 @@ impl<P: Process> Held<P> {
             let is_held = self.steps.push(HeldLock { guard: Some(guard), owner, in_child });
             self.is_whole &= is_held;
             if is_held {
-                // SAFETY: the lock is held until the steps are undone, and `look` undoes none; only `in_child` changes the value.
+                // SAFETY: the lock is held until the steps are undone, which only the owner of the `Fork` does, who is not
+                // reachable from here; only `in_child` changes the value.
                 look(unsafe { &*value }, self);
             }
         }
@@ -288,10 +294,12 @@ impl<P: Process> Held<P> {
         });
         guard
     }
+}
 
+impl<P: Process> Fork<P> {
     /// Returns whether every lock was taken.
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.held.is_whole
     }
 
     /// Prepares the parent: what is dropped next releases everything.
@@ -302,7 +310,7 @@ impl<P: Process> Held<P> {
     /// Does the work of each part in the child.
     pub fn in_child(&mut self) {
         self.each_allocator(|handlers| handlers.child);
-        self.steps.in_child();
+        self.held.steps.in_child();
     }
 
     fn each_allocator(&self, of: impl Fn(&AllocatorHandlers) -> Option<extern "C" fn()>) {
@@ -311,15 +319,15 @@ impl<P: Process> Held<P> {
     }
 }
 
-impl<P: Process> Drop for Held<P> {
+impl<P: Process> Drop for Fork<P> {
     /// Releases everything, last first. No owner is dropped before all locks are free, because it may be the last owner
     /// of its value, whose drop takes locks.
     fn drop(&mut self) {
-        self.steps.release();
+        self.held.steps.release();
         self.parts = None;
-        self.steps.clear();
+        self.held.steps.clear();
         if let Ok(mut parts) = self.forks.0.try_lock() {
-            std::mem::swap(&mut parts.spare, &mut self.steps);
+            std::mem::swap(&mut parts.spare, &mut self.held.steps);
         }
     }
 }

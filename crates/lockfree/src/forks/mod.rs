@@ -4,6 +4,6 @@ mod held;
 mod process;
 mod steps;
 
-pub use held::{AllocatorHandlers, Forks, Held, Level, Part};
+pub use held::{AllocatorHandlers, Fork, Forks, Held, Level, Part};
 pub use process::Process;
 pub use steps::Pages;

@@ -32,7 +32,7 @@ pub(super) trait Step {
 }
 
 /// The number of words of the largest step.
-const N_WORDS: usize = if cfg!(loom) { 8 } else { 4 };
+const N_WORDS: usize = if cfg!(memreel_loom) { 8 } else { 4 };
 
 type Place = MaybeUninit<[usize; N_WORDS]>;
 
@@ -147,7 +147,7 @@ impl<P: Pages> Drop for Steps<P> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use std::sync::{Arc, Mutex};
 

@@ -2,6 +2,7 @@
 
 use std::{
     cell::UnsafeCell,
+    marker::PhantomData,
     ops::{Deref, DerefMut},
     sync::atomic::Ordering,
 };
@@ -14,7 +15,7 @@ use crate::sync::{AtomicBool, NotAtomic, Waits};
 #[derive(Debug, Default)]
 pub struct SpinLock<T> {
     is_locked: AtomicBool,
-    /// Whether a fork of the process has the lock. Relaxed: only the thread that forks uses it, in either process.
+    /// Whether a fork of the process has the lock.
     is_held_by_fork: AtomicBool,
     value: UnsafeCell<T>,
     /// Of `value`.
@@ -33,7 +34,7 @@ impl<T> SpinLock<T> {
         // swap, which would write the flag then too: loom does not know that the owner's release comes after that.
         let taken = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         // Created only on success: dropping another guard would release the lock.
-        taken.is_ok().then(|| SpinGuard { lock: self })
+        taken.is_ok().then(|| SpinGuard { lock: self, value: PhantomData })
     }
 
     /// Takes the lock, waiting unless `gives_up` returns true, and until the wait gives up.
@@ -65,14 +66,15 @@ impl<T> SpinLock<T> {
     /// Takes the lock if it is free, for a fork of the process; returns whether it did.
     pub(super) fn try_hold_for_fork(&self) -> bool {
         let Some(guard) = self.try_lock() else { return false };
-        self.is_held_by_fork.store(true, Ordering::Relaxed);
+        // Release: what the last owner did with the value is before a release by another thread.
+        self.is_held_by_fork.store(true, Ordering::Release);
         std::mem::forget(guard);
         true
     }
 
     /// Releases the lock if a fork has it, in either process.
     pub(super) fn release_after_fork(&self) {
-        if self.is_held_by_fork.swap(false, Ordering::Relaxed) {
+        if self.is_held_by_fork.swap(false, Ordering::Acquire) {
             self.is_locked.store(false, Ordering::Release);
         }
     }
@@ -87,6 +89,8 @@ impl<T> SpinLock<T> {
 #[derive(Debug)]
 pub struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
+    /// It gives out references to the value, so threads may share it only if they may share the value.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for SpinGuard<'_, T> {
@@ -117,7 +121,7 @@ impl<T> Drop for SpinGuard<'_, T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use std::thread;
 

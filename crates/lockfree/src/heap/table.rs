@@ -14,9 +14,9 @@ use crate::{
     ticks::Ticks,
 };
 
-const N_SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
+const N_SHARDS: usize = if cfg!(memreel_loom) { 2 } else { 256 };
 /// The size of a shard's sieve in bytes.
-const N_SIEVE: usize = if cfg!(loom) { 1 } else { 256 };
+const N_SIEVE: usize = if cfg!(memreel_loom) { 1 } else { 256 };
 /// The number of shards per word of [`Table::moving`].
 const N_BITS: usize = 64;
 /// Blocks that start in the same page are in the same shard, so threads with separate arenas rarely meet.
@@ -327,7 +327,7 @@ impl<B: Blocks, W: Waits> Dump<'_, B, W> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(memreel_loom)))]
 mod tests {
     use super::*;
     use crate::testing::{Map, Yields};

@@ -7,7 +7,7 @@ use super::{
     memory::{ALIGN, MIN_CHUNK_BYTES, Memory, RecordChunk},
     record::{HEADER_BYTES, Record},
 };
-#[cfg(loom)]
+#[cfg(memreel_loom)]
 use crate::sync::NotAtomic;
 
 const WORD_BYTES: usize = size_of::<usize>();
@@ -22,7 +22,7 @@ pub(super) struct Arena<M: Memory> {
     n_bytes: usize,
     memory: M,
     /// The marks of the records.
-    #[cfg(loom)]
+    #[cfg(memreel_loom)]
     #[expect(clippy::vec_box, reason = "records hold their addresses")]
     marks: Vec<Box<NotAtomic>>,
 }
@@ -33,7 +33,7 @@ impl<M: Memory> Arena<M> {
             chunks: Vec::new(),
             n_bytes: 0,
             memory,
-            #[cfg(loom)]
+            #[cfg(memreel_loom)]
             marks: Vec::new(),
         }
     }
@@ -52,7 +52,7 @@ impl<M: Memory> Arena<M> {
     pub(super) fn put(&mut self, key: Key<'_>, stack: u32, generation: u32) -> Record {
         let n_words = key.native.len() + key.source.len();
         let n_bytes = (HEADER_BYTES + n_words * WORD_BYTES + GENERATION_BYTES).next_multiple_of(ALIGN);
-        // Both parts have at most `MAX_DEPTH` words.
+        // memreel limits both parts to 128 words.
         assert!(n_bytes <= MIN_CHUNK_BYTES, "a stack fits a chunk");
         let at = self.room_for(n_bytes);
         // SAFETY: `room_for` returns `n_bytes` of a chunk that no other record uses,
@@ -70,7 +70,7 @@ impl<M: Memory> Arena<M> {
             words.add(n_words).cast::<u64>().write_unaligned(generation.into());
         }
         self.chunks.last().into_iter().for_each(|chunk| chunk.set_len(self.n_bytes));
-        #[cfg(loom)]
+        #[cfg(memreel_loom)]
         {
             let mark = Box::new(NotAtomic::default());
             mark.write();

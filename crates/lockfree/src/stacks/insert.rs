@@ -10,7 +10,7 @@ use super::{arena::Arena, index::Index, key::Key, memory::Memory, record::Record
 use crate::sync::{AtomicPtr, Mutex, MutexGuard, lock};
 
 /// The slots of the first index; few under loom, so that the index grows within a model.
-const FIRST_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
+const FIRST_SLOTS: usize = if cfg!(memreel_loom) { 2 } else { 64 };
 
 /// Adds stacks, one thread at a time.
 #[derive(Debug)]
@@ -152,7 +152,8 @@ impl<M: Memory> Store<M> {
     /// Appends a larger index of all records. A panic before the last step leaves the smaller one in force, which
     /// lacks the newest record: its stack gets another number.
     fn grow(&mut self) {
-        let index = Index::new((self.records.len() * if cfg!(loom) { 2 } else { 4 }).next_power_of_two());
+        let index =
+            Index::new((self.records.len() * if cfg!(memreel_loom) { 2 } else { 4 }).next_power_of_two());
         self.records.iter().for_each(|(record, _)| index.add(*record));
         self.indexes.push(Box::new(index));
     }

@@ -5,7 +5,7 @@ use std::{ptr::NonNull, slice};
 use super::key::Key;
 
 /// The header's two words; under loom also a third, for the mark of the write.
-pub(super) const HEADER_BYTES: usize = if cfg!(loom) { 32 } else { 16 };
+pub(super) const HEADER_BYTES: usize = if cfg!(memreel_loom) { 32 } else { 16 };
 
 /// A stack's record, which never changes once it is created.
 ///
@@ -57,7 +57,7 @@ impl Record {
     /// Under loom, fails if the record may not be written yet.
     #[inline(always)]
     fn mark_read(self) {
-        #[cfg(loom)]
+        #[cfg(memreel_loom)]
         // SAFETY: `Arena::put` wrote the pointer to a mark that the arena keeps.
         unsafe {
             (*self.0.add(16).cast::<*const crate::sync::NotAtomic>().read()).read();
