@@ -16,7 +16,9 @@ use crate::{
     recorder::{Recorder, Recording},
     trigger::{self, Levels, OnFailure, Parsed, Sets, Source, Triggers},
 };
-use memreel_snapshot::words::{Bytes, Inventory, InventorySegment, OomVerdict, OutOfMemory, Refusal, Result};
+use memreel_snapshot::words::{
+    Bytes, DeviceId, Inventory, InventorySegment, OomVerdict, OutOfMemory, Refusal, Result,
+};
 
 /// A recorder with its triggers, for a library whose allocations are reported to ledgers. It follows the variable
 /// `MEMREEL`, as a [`Reel`](crate::Reel) does.
@@ -77,9 +79,10 @@ impl Session {
     }
 
     /// Switches recording on, off or to other options; see [`Recorder::record_history`]. Options in the variable
-    /// `MEMREEL` win.
+    /// `MEMREEL` win. Until the process uses a device, a tape shows it with the first one.
     pub fn record_history(&self, history: &Recording) {
-        self.record(&self.history(history), &mut std::iter::empty());
+        let _known = self.recorder.track(Unused.device());
+        self.record(&self.history(history), &mut std::iter::once(&Unused as &dyn Inventory));
     }
 
     /// Returns the options under which a program's request is recorded.
@@ -159,6 +162,19 @@ impl Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("recorder", &self.recorder).finish_non_exhaustive()
+    }
+}
+
+/// The first device, before anything is allocated.
+struct Unused;
+
+impl Inventory for Unused {
+    fn device(&self) -> DeviceId {
+        DeviceId(0)
+    }
+
+    fn inspect(&self, look: &mut dyn FnMut(&[InventorySegment])) {
+        look(&[]);
     }
 }
 
