@@ -17,7 +17,7 @@ use crate::{At, Question, Refusal, Subject, last_oom};
 pub struct FragmentationQuestion {
     /// The moment of the free pieces and of the segments; `None` is that of the last failed request, or else the end.
     pub at: Option<At>,
-    /// The most segments, streams and pools that are listed.
+    /// The most segments, streams and pools that are listed; `idle_pools` has all.
     pub n: usize,
 }
 
@@ -58,7 +58,8 @@ pub struct Fragmented<'s> {
     pub pools: SiteList<'s, PoolUse>,
     /// Private pools without a block in use, by their numbers.
     pub idle_pools: Vec<IdlePool>,
-    /// Segments with free bytes and with blocks, those with the most free bytes first.
+    /// Segments with free bytes and with blocks that could serve the request `wanted`, or all of them without one; those with
+    /// the most free bytes first.
     pub pinned: PinnedList<'s>,
     /// The segments that `pinned` leaves out, with their free bytes.
     pub rest: Rest,

@@ -33,7 +33,6 @@ mod oom;
 mod question;
 mod refusal;
 mod subject;
-mod sum;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -49,7 +48,6 @@ pub use oom::{Failed, NotFailed, Oom, OomQuestion};
 pub use question::Question;
 pub use refusal::Refusal;
 pub use subject::Subject;
-use sum::sum;
 pub use timeline::{Timeline, TimelinePoint, TimelineQuestion};
 pub use top::{
     Allocated, AllocatedQuestion, Call, CallTree, Holders, NewBlocksAt, NewBlocksQuestion, Top, TopQuestion,

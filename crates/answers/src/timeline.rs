@@ -13,7 +13,7 @@ use crate::{Question, Refusal, Subject};
 pub struct TimelineQuestion {
     /// What the points are evenly spread over.
     pub axis: Axis,
-    /// The number of points, at least 1 and at most 100,000.
+    /// The most points, from 1 to 100,000.
     pub n_points: usize,
 }
 
@@ -37,9 +37,9 @@ pub struct Timeline {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TimelinePoint {
-    /// The last moment of the stretch, after this event; null before the first one.
+    /// The last event of the stretch, or of a stretch without events the next one; null before the first one.
     pub event: Moment,
-    /// The time of the stretch's last event in microseconds; of the first event of the history if it has none.
+    /// When that was, in microseconds since the Unix epoch; 0 if that is unknown.
     pub time_us: i64,
     /// The requested bytes of the blocks that the program holds.
     pub allocated_bytes: u64,

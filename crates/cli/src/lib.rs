@@ -1,7 +1,7 @@
 //! The program `memreel` as a library: [`run`] is the program, [`ask`] runs one of its commands on snapshots in memory.
 //!
 //! It is for packages that ship the program in another form, such as the one for Python; these use [`run_as`]. Programs
-//! that ask about snapshots use the library `memreel`, whose results are data rather than text.
+//! that ask about snapshots use `memreel-answers` or `memreel`, whose results are data rather than text.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -134,7 +134,8 @@ fn lower(text: &str) -> String {
 
 const LEFT: &str = "\
 What is left, by hand:
-1. crates/cli/src/commands/NAME.rs: its options, its help and its answer, which now counts events
+1. crates/answers/src/NAME.rs: the question and its answer, whose fields are the keys of --json;
+   crates/cli/src/commands/NAME.rs, which now counts events: its options, its help and the text
 2. schema/json.schema.json: the keys of its line; RUNS of crates/cli/tests/program/json_lines.rs must print each of them
 3. the text in fixtures/expected/NAME.txt, after a look at it:
    MEMREEL_BLESS=1 cargo test -p memreel-cli --test program -- golden

@@ -6,7 +6,7 @@ use memreel_snapshot::{
 };
 use serde::Serialize;
 
-use crate::{Question, Refusal, Subject, sum};
+use crate::{Question, Refusal, Subject};
 
 /// Which blocks were allocated between the ends of two scopes, and are held at the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ impl Question for BetweenQuestion<'_> {
         let ends = [end(first)?, end(second)?];
         let groups = history.grown_between(ends[0], ends[1]).ok_or(Refusal::Backwards { device, ends })?;
         let groups = SiteList::new(groups, self.n, history.shown_frames());
-        let (bytes, blocks) = sum(groups.all());
+        let (bytes, blocks) = Group::sum(groups.all());
         Ok(Between {
             bytes,
             blocks,

@@ -3,7 +3,7 @@
 use memreel_snapshot::analysis::{Group, Rest, SiteList};
 use serde::Serialize;
 
-use crate::{Question, Refusal, Subject, sum};
+use crate::{Question, Refusal, Subject};
 
 /// Which blocks are held at the end and were allocated at least a number of events before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +46,10 @@ impl Question for OlderQuestion {
     fn ask<'s>(&self, subject: &'s Subject<'_>) -> Result<Older<'s>, Refusal> {
         let history = subject.history();
         let groups = SiteList::new(history.older_than(self.age), self.n, history.shown_frames());
-        let (bytes, blocks) = sum(groups.all());
+        let (bytes, blocks) = Group::sum(groups.all());
         let is_known = self.age <= history.entries().len();
-        let (perhaps_bytes, perhaps_blocks) = if is_known { (0, 0) } else { sum(&history.from_before()) };
+        let (perhaps_bytes, perhaps_blocks) =
+            if is_known { (0, 0) } else { Group::sum(&history.from_before()) };
         Ok(Older {
             bytes,
             blocks,

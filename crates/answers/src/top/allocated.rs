@@ -3,7 +3,7 @@
 use memreel_snapshot::analysis::{DeviceHistory, Group, Rest, SiteList};
 use serde::Serialize;
 
-use crate::{Question, Refusal, Subject, sum};
+use crate::{Question, Refusal, Subject};
 
 /// What each stack allocated, freed or not: over the whole run if the recorder kept the sums, otherwise in the events of the
 /// file.
@@ -58,7 +58,7 @@ impl Question for AllocatedQuestion {
         };
         let shown = stacks_of_run.as_ref().unwrap_or(history).shown_frames();
         let groups = SiteList::new(groups, self.n, shown);
-        let (allocated_bytes, blocks) = sum(groups.all());
+        let (allocated_bytes, blocks) = Group::sum(groups.all());
         Ok(Allocated {
             allocated_bytes,
             blocks,

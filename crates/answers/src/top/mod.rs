@@ -46,7 +46,8 @@ pub struct Top<'s> {
     pub is_exact: bool,
     /// Whether, in addition, the history is recorded from its beginning.
     pub is_whole: bool,
-    /// Whether the moment is the peak of the whole run, including events that the ring lost.
+    /// Whether the moment is the peak of the whole run, including events that the ring lost. If it is among these, `event`
+    /// is null, and `reserved_bytes` are those of the blocks.
     pub is_of_run: bool,
     /// What holds the memory.
     #[serde(flatten)]
@@ -111,12 +112,11 @@ impl TopQuestion {
     /// Answers for a peak whose events were lost; `None` if what it groups by is not known.
     fn before_the_events<'s>(&self, subject: &'s Subject<'_>, peak: &'s EarlierPeak) -> Option<Top<'s>> {
         let (stacks, totals) = (peak.stacks(), peak.totals());
-        let groups = peak.top(&stacks, self.by)?;
         let holders = if self.is_tree {
             let branches = peak.tree(&stacks, totals.active_bytes / 100);
             Holders::Tree { tree: CallTree::new(branches, stacks.snapshot()) }
         } else {
-            Holders::groups(groups, self.n, &stacks)
+            Holders::groups(peak.top(&stacks, self.by)?, self.n, &stacks)
         };
         let top = self.top(subject, totals, holders);
         Some(Top { earlier: Some(peak), earlier_stacks: Some(stacks), ..top })

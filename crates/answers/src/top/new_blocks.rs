@@ -6,7 +6,7 @@ use memreel_snapshot::{
 };
 use serde::Serialize;
 
-use crate::{At, Instant, Question, Refusal, Subject, sum};
+use crate::{At, Instant, Question, Refusal, Subject};
 
 /// What is allocated after a time, and held at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +61,7 @@ impl Question for NewBlocksQuestion {
         let event = if self.at == At::Peak { new.peak } else { self.at.moment(history)? };
         let groups = history.new_at(since, event, self.by).ok_or(Refusal::NewBlocksHaveNoOwners)?;
         let groups = SiteList::new(groups, self.n, history.shown_frames());
-        let (allocated_bytes, blocks) = sum(groups.all());
+        let (allocated_bytes, blocks) = Group::sum(groups.all());
         Ok(NewBlocksAt {
             new,
             event,

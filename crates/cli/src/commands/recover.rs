@@ -66,7 +66,7 @@ pub(crate) struct Options {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<Exit, Failure> {
     if options.files.len() > 1 && !options.output.is_dir() {
         return Err(needs_folder());
     }
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result
     }
     each_path(&options.files, |file| {
         loop {
-            let tape = recover(file, options, out)?;
+            let tape = recover(file, options, opener, out)?;
             match options.follow {
                 Some(seconds) if tape.is_running() && !tape.is_closed() => {
                     out.flush()?;
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, _opener: &Opener, out: &mut Page) -> Result
     })
 }
 
-fn recover(file: &Path, options: &Options, out: &mut Page) -> Result<Recovered, Failure> {
+fn recover(file: &Path, options: &Options, opener: &Opener, out: &mut Page) -> Result<Recovered, Failure> {
     let waiting = Waiting::new(format!("reading {}", ShownPath(&file)));
     let tape = Recovered::read(file).map_err(unreadable)?;
     let path = output_path(file, &options.output);
@@ -101,7 +101,7 @@ fn recover(file: &Path, options: &Options, out: &mut Page) -> Result<Recovered, 
     }
     let torch = match &options.torch {
         Some(torch) => {
-            let (merged, when) = merged(tape.snapshot(), torch)?;
+            let (merged, when) = merged(tape.snapshot(), torch, opener)?;
             pickle::save(&merged, &path)?;
             Some(when)
         }

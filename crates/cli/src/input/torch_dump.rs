@@ -56,9 +56,9 @@ impl TorchDump {
 }
 
 /// Joins a snapshot of the driver's allocations with a file of PyTorch's. Returns it with the time of the dump, in words.
-pub(crate) fn merged(driver: Snapshot, file: &Path) -> Result<(Snapshot, String), Failure> {
+pub(crate) fn merged(driver: Snapshot, file: &Path, opener: &Opener) -> Result<(Snapshot, String), Failure> {
     let named = |failure: Failure| failure.of_file(&input::name(file));
-    let torch = Arc::unwrap_or_clone(Opener::Files.open(file).map_err(named)?.snapshot);
+    let torch = Arc::unwrap_or_clone(opener.open(file).map_err(named)?.snapshot);
     let latest = latest_us(&driver);
     let merged = merge_torch(driver, torch).map_err(|error| named(error.into()))?;
     let words = as_of(time_us(&merged), latest);

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     failure::Failure,
     input::{
+        Opener,
         run_file::{ENDING, NotRecorded, RunFile, RunProcess},
         torch_dump::{self, TorchDump},
     },
@@ -461,7 +462,7 @@ fn is_unwritten(tape: &TapeFile) -> bool {
 /// Returns the snapshot of a tape, with PyTorch's blocks if there are some. What went wrong is added to the problems.
 fn with_torch(recovered: &Recovered, pickle: Option<PathBuf>, problems: &mut Vec<String>) -> Snapshot {
     let Some(pickle) = pickle else { return recovered.snapshot() };
-    match torch_dump::merged(recovered.snapshot(), &pickle) {
+    match torch_dump::merged(recovered.snapshot(), &pickle, &Opener::Files) {
         Ok((merged, when)) => {
             problems.extend((when.contains("before the last event")).then_some(when));
             merged

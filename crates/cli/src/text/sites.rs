@@ -112,12 +112,6 @@ pub(crate) fn owner_heading(page: &Page) -> String {
     heading(&figures("share", "reserved", "pieces"), "owner", page)
 }
 
-/// Returns the bytes and the number of blocks of all groups.
-pub(crate) fn sum(groups: &[Group]) -> (u64, usize) {
-    let bytes = groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-    (bytes, groups.iter().map(|group| group.n_blocks).fold(0, usize::saturating_add))
-}
-
 /// Returns figures in columns: a share or a count, a size, and a count.
 pub(crate) fn figures(share: impl Display, size: impl ToString, n: impl Display) -> String {
     format!("{share:>7} {:>11} {n:>6}", size.to_string())

@@ -18,7 +18,7 @@ use std::{
 
 use memreel_snapshot::{
     Snapshot,
-    analysis::{By, Check, DeviceHistory, Figures, Limits, Measure, devices},
+    analysis::{By, Check, DeviceHistory, Figures, Group, Limits, Measure, devices},
     history::Scopes,
     pickle,
 };
@@ -46,8 +46,7 @@ use crate::{
         output, replaces_no_snapshot,
     },
     text::{
-        Page, Sites, bytes, clean, count, print_line, print_text, print_wrapped, share,
-        sites::{owner_heading, sum},
+        Page, Sites, bytes, clean, count, print_line, print_text, print_wrapped, share, sites::owner_heading,
     },
 };
 
@@ -412,7 +411,7 @@ fn print(
     writeln!(out, "the largest sites {that}{when}:\n{heading}")?;
     let groups = history.top(moment, grouping(over));
     let all_bytes = match is_of_owner {
-        true => sum(&groups).0,
+        true => Group::sum(&groups).0,
         false => history.totals_at(moment).active_bytes,
     };
     sites.print_groups(&groups[..groups.len().min(5)], all_bytes, out)

@@ -29,7 +29,7 @@ use crate::{
         percent, print_text, print_warnings,
         rest::{print_rest, rest},
         shell_word,
-        sites::{figures, heading, print_rows, sum},
+        sites::{figures, heading, print_rows},
         warnings::program_failure,
     },
 };
@@ -141,7 +141,7 @@ fn print_groups(
     what: &str,
     out: &mut Page,
 ) -> io::Result<()> {
-    let (bytes, n) = sum(groups.all());
+    let (bytes, n) = Group::sum(groups.all());
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
     print_warnings(history, out)?;
     if !groups.all().is_empty() {

@@ -11,14 +11,14 @@ mod tree;
 use std::io;
 
 use memreel_answers::{AllocatedQuestion, At, Holders, NewBlocksQuestion, Question, Top, TopQuestion};
-use memreel_snapshot::analysis::{By, DeviceHistory, Totals};
+use memreel_snapshot::analysis::{By, DeviceHistory, Group, Totals};
 
 use crate::{
     exit::Exit,
     failure::Failure,
     input::{Opener, each_device},
     options::moment::{self, of_the_last},
-    text::{Bytes, Page, count, of_it_pending, print_text, print_warnings, sites::sum},
+    text::{Bytes, Page, count, of_it_pending, print_text, print_warnings},
 };
 
 use groups::print_groups;
@@ -67,7 +67,7 @@ fn print(options: &Options, history: &DeviceHistory<'_>, top: &Top<'_>, out: &mu
         Holders::Groups { groups, .. } => {
             // Device memory is not in blocks, and is larger than they are.
             let is_of_segments = options.by.by() == By::Owner && top.earlier.is_none();
-            let all_bytes = if is_of_segments { sum(groups.all()).0 } else { totals.active_bytes };
+            let all_bytes = if is_of_segments { Group::sum(groups.all()).0 } else { totals.active_bytes };
             print_groups(options, stacks, groups, all_bytes, out)
         }
         _ => Ok(()),

@@ -31,6 +31,6 @@ pub use cause::{Cause, CauseKind};
 pub use explanation::Explanation;
 pub use fit::Fit;
 pub use logged::LoggedOom;
-pub use record::{FailedRequest, OomRecord};
+pub use record::{OomRecord, OomRequest};
 pub use report::{OomReport, Verdict, asked_for_addresses};
 pub use tried::{Served, Tried, TriedSetting};

@@ -11,7 +11,7 @@ use crate::{
 /// A request that failed, as the value of `oom` in `memreel oom --json`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
-pub struct FailedRequest<'a> {
+pub struct OomRequest<'a> {
     /// The index of the event.
     pub event: usize,
     /// The kind of the first cause.
@@ -24,7 +24,7 @@ pub struct FailedRequest<'a> {
     pub n_ooms: usize,
     /// The size of the request after rounding, in bytes.
     pub requested_bytes: u64,
-    /// The bytes of the segment or the pages that it needed.
+    /// The bytes of the segment or the pages that it needed, with default settings.
     pub segment_bytes: u64,
     /// The bytes that the device had free.
     pub device_free_bytes: u64,
@@ -36,7 +36,7 @@ pub struct FailedRequest<'a> {
     pub allocated_bytes: u64,
     /// The requested bytes of these and of pending blocks.
     pub active_bytes: u64,
-    /// The free bytes in segments that the request could use: those of its stream and pool.
+    /// The free bytes in segments that the request could use: those of its stream, its pool and its kind of pool.
     pub free_here_bytes: u64,
     /// The bytes of the largest piece of these.
     pub largest_free_bytes: u64,
@@ -54,7 +54,8 @@ pub struct FailedRequest<'a> {
     pub with_expandable_segments: Fit,
     /// Whether the run had expandable segments.
     pub is_expandable: bool,
-    /// The pool of the request; null if the file does not name it.
+    /// The pool of the request; null if the file does not name it and has private pools, so that the figures are those of the
+    /// default pool.
     pub pool_id: Option<PoolId>,
     /// The requested bytes of blocks that were freed and waited for a stream.
     pub pending_bytes: u64,
@@ -71,7 +72,7 @@ pub struct FailedRequest<'a> {
 #[non_exhaustive]
 pub struct OomRecord<'a> {
     /// The last request that failed.
-    pub oom: FailedRequest<'a>,
+    pub oom: OomRequest<'a>,
     /// Why it failed, the first to act on first.
     pub causes: Vec<Cause>,
     /// The sites that grew until the request, which counts as served.
@@ -107,10 +108,10 @@ impl Explanation<'_, '_> {
         }
     }
 
-    fn failed(&self, cause: &Cause) -> FailedRequest<'_> {
+    fn failed(&self, cause: &Cause) -> OomRequest<'_> {
         let report = &self.report;
         let fits = self.tried.with_expandable;
-        FailedRequest {
+        OomRequest {
             event: report.entry,
             verdict: cause.kind,
             is_limited: report.is_limited(),

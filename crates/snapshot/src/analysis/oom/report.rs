@@ -68,7 +68,7 @@ impl Serialize for Verdict {
     }
 }
 
-/// A failed request with the figures at that moment. [`FailedRequest`](super::FailedRequest) is what of it is printed as JSON.
+/// A failed request with the figures at that moment. [`OomRequest`](super::OomRequest) is what of it is printed as JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OomReport {

@@ -188,6 +188,15 @@ fn texts<S: Serializer>(texts: &[Text], serializer: S) -> Result<S::Ok, S::Error
 }
 
 impl Group {
+    /// Returns the bytes and the number of blocks of all groups.
+    #[must_use]
+    pub fn sum(groups: &[Group]) -> (u64, usize) {
+        let add = |(bytes, blocks): (u64, usize), group: &Group| {
+            (bytes.saturating_add(group.bytes), blocks.saturating_add(group.n_blocks))
+        };
+        groups.iter().fold((0, 0), add)
+    }
+
     pub(crate) fn new(site: Site) -> Group {
         Group {
             site,

@@ -31,6 +31,7 @@ fn no_text_of_advice_is_made_elsewhere() {
     for folder in [
         "crates/snapshot/src",
         "src",
+        "crates/answers/src",
         "crates/cli/src",
         "crates/cli/viewer",
         "crates/mcp/src",
