@@ -52,7 +52,7 @@ pub struct Failed<'s> {
     pub explanation: Explanation<'s, 's>,
     /// The most sites that each list has.
     pub n: usize,
-    /// The log's message about the device; null if there is no log, or no such message.
+    /// The log's message about the device; null without a log, and if the log does not mention the device.
     pub message: Option<Message>,
     /// What limits the figures, one sentence each; empty if nothing does.
     pub warnings: Vec<String>,

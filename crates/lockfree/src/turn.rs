@@ -1,4 +1,4 @@
-//! The turn to call a device, and the core of an allocator, whose lock is released during such a call.
+//! The turn to call a device. The lock of the allocator's core is released during such a call.
 //!
 //! A call of a device can take long: it may wait for work that is queued on a GPU, and that work may wait for a
 //! thread that frees or allocates a block. So no such call is made under the core's lock. Two locks share the work:

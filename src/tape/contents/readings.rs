@@ -48,8 +48,8 @@ impl Contents {
         Ok(first)
     }
 
-    /// Reads a file, and packs it. There is no packed tape if something is missing or broken, or if its program, which has not
-    /// ended, may still write. `failure` is how the program failed.
+    /// Reads a file and packs it. Returns no packed tape if the file lacks something, or if its program may still write.
+    /// `failure` is how the program failed.
     ///
     /// # Errors
     /// The errors of [`Contents::read`].

@@ -39,7 +39,7 @@ pub struct Tape<S: Store> {
     /// events are dropped or kept as if they had been recorded before the change.
     generation: AtomicU64,
     /// The latest ticks given out under the allocator's lock. Relaxed: that lock orders it, also for a cut of the
-    /// allocator's events; a cut without the lock has the time besides.
+    /// allocator's events; a cut without the lock also compares times.
     last: AtomicU64,
     /// Events that could not be recorded and that no chunk counts yet. What loses them may be a signal handler that interrupted
     /// the recording of another event, which cannot take a lock. Relaxed: a count, with which nothing else has to agree.

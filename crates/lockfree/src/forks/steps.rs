@@ -9,8 +9,8 @@ use std::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
 ///
 /// [`Pages::grow`] returns memory as described there, which nothing else uses.
 pub unsafe trait Pages {
-    /// Returns memory of `n_bytes`, aligned to 16, with the contents of the `n_before` bytes at `first`, which are freed; there
-    /// are none if `n_before` is 0. `None`, and nothing changes, if there is no memory. It must not be `malloc`'s.
+    /// Returns `n_bytes` of memory, aligned to 16. The first `n_before` bytes are moved from `first`, whose memory is freed,
+    /// unless `n_before` is 0. Without memory, returns `None` and changes nothing. It must not call `malloc`.
     ///
     /// # Safety
     /// `first` and `n_before` are those of the last call, and the memory is not used any more.

@@ -48,6 +48,6 @@ pub enum Inserted<T> {
     New,
     /// A block was at this address; its free was not reported.
     Replaced(T),
-    /// There is no memory for a larger table.
+    /// The table could not grow, for want of memory.
     NoRoom,
 }

@@ -96,7 +96,7 @@ impl<B: Blocks> ShardBlocks<B> {
         Some(removed)
     }
 
-    /// Records that a request may move the block at an address. Returns the request's number; `None` if there is no block.
+    /// Records that a request may move the block at an address. Returns the request's number, or `None` if no block is at that address.
     #[inline]
     pub fn begin_move(&mut self, address: u64) -> Option<u32> {
         self.blocks.get(address)?;

@@ -28,7 +28,7 @@ fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
     explore_with(name, None, model);
 }
 
-/// Like [`explore`], but only the interleavings in which threads are interrupted at most so many times, where all of them are
+/// Like [`explore`], but threads are interrupted only so many times, because all interleavings would be
 /// a million. Errors of a protocol show with two.
 fn explore_with(name: &str, most_interruptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let n = Arc::new(AtomicUsize::new(0));

@@ -49,9 +49,14 @@ pub(crate) fn run(options: &Options, opener: &Opener, out: &mut Page) -> Result<
             let answer = answer.map_err(|refusal| refused(refusal, scopes, history))?;
             match is_json {
                 true => asked.print_answer(&answer, out)?,
-                false => {
-                    print_groups(options, history, &answer.groups, &between_words(scopes, &answer), out)?
-                }
+                false => print_groups(
+                    options,
+                    history,
+                    &answer.groups,
+                    (answer.bytes, answer.blocks),
+                    &between_words(scopes, &answer),
+                    out,
+                )?,
             }
         } else if let Some(age) = options.older_than {
             let answer = OlderQuestion { age, n }.ask(subject)?;
@@ -119,7 +124,7 @@ fn print_older(
     out: &mut Page,
 ) -> io::Result<()> {
     let what = format!("held at the end for {} or more", count(age, "event"));
-    print_groups(options, history, &answer.groups, &what, out)?;
+    print_groups(options, history, &answer.groups, (answer.bytes, answer.blocks), &what, out)?;
     let n_entries = history.entries().len();
     if age <= n_entries {
         return Ok(());
@@ -138,10 +143,10 @@ fn print_groups(
     options: &Options,
     history: &DeviceHistory<'_>,
     groups: &SiteList<'_, Group>,
+    (bytes, n): (u64, usize),
     what: &str,
     out: &mut Page,
 ) -> io::Result<()> {
-    let (bytes, n) = Group::sum(groups.all());
     print_text(format!("{} in {} {what}", Bytes(bytes), count(n, "block")), out)?;
     print_warnings(history, out)?;
     if !groups.all().is_empty() {

@@ -1,7 +1,5 @@
 //! Allocated, active and reserved bytes over a history, at a given number of points.
 
-use serde::Serialize;
-
 use super::{device_history::DeviceHistory, totals::Totals};
 use crate::history::{Moment, Times};
 
@@ -17,13 +15,12 @@ pub enum Axis {
 }
 
 /// The highest figures of a stretch of a history.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Point {
     /// The time of the stretch's last entry in microseconds; of the trace's first entry if there is none.
     pub time_us: i64,
     /// The highest of each figure in the stretch, and the last moment of the stretch.
-    #[serde(flatten)]
     pub highest: Totals,
 }
 
